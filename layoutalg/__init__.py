@@ -1,0 +1,1 @@
+"""layoutalg: analyse, generate and prove GPU memory layouts."""

@@ -1,0 +1,93 @@
+"""Element types: their width, their CUDA C++ name and the NumPy type that carries their bits.
+
+>>> dtype("half").bits, dtype("f32").c_name
+(16, 'float')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from layoutalg.errors import UnknownNameError
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: `bits` wide, spelled `c_name` in CUDA C++, carried by NumPy dtype `numpy_name`.
+
+    Types NumPy lacks (bf16, f8, tf32) are carried as unsigned integers or float32 of the same width;
+    `numpy_name` is empty below 8 bits.
+
+    >>> DTYPES["f16"].nbytes
+    2
+    """
+
+    name: str
+    bits: int
+    c_name: str
+    numpy_name: str
+
+    @property
+    def nbytes(self) -> int:
+        """Width in bytes; 0 for types narrower than a byte."""
+        return self.bits // 8
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_TABLE = (
+    DType("b1", 1, "", ""),
+    DType("s4", 4, "", ""),
+    DType("u4", 4, "", ""),
+    DType("u8", 8, "unsigned char", "uint8"),
+    DType("s8", 8, "signed char", "int8"),
+    DType("e4m3", 8, "__nv_fp8_e4m3", "uint8"),
+    DType("e5m2", 8, "__nv_fp8_e5m2", "uint8"),
+    DType("u16", 16, "unsigned short", "uint16"),
+    DType("s16", 16, "short", "int16"),
+    DType("f16", 16, "__half", "float16"),
+    DType("bf16", 16, "__nv_bfloat16", "uint16"),
+    DType("u32", 32, "unsigned int", "uint32"),
+    DType("s32", 32, "int", "int32"),
+    DType("f32", 32, "float", "float32"),
+    DType("tf32", 32, "float", "float32"),
+    DType("u64", 64, "unsigned long long", "uint64"),
+    DType("s64", 64, "long long", "int64"),
+    DType("f64", 64, "double", "float64"),
+    DType("c64", 64, "float2", "complex64"),
+    DType("c128", 128, "double2", "complex128"),
+)
+
+DTYPES: Mapping[str, DType] = MappingProxyType({t.name: t for t in _TABLE})
+"""Every element type by name, read only."""
+
+_ALIASES = MappingProxyType(
+    {
+        "half": "f16", "float16": "f16", "half_t": "f16", "fp16": "f16",
+        "bfloat16": "bf16", "bfloat16_t": "bf16",
+        "float": "f32", "float32": "f32", "fp32": "f32", "double": "f64", "float64": "f64", "fp64": "f64",
+        "tfloat32_t": "tf32", "uint8": "u8", "int8": "s8", "i8": "s8", "uint16": "u16", "int16": "s16",
+        "i16": "s16", "uint32": "u32", "int32": "s32", "i32": "s32", "int": "s32", "uint64": "u64",
+        "int64": "s64", "i64": "s64", "complex64": "c64", "complex128": "c128", "int4": "s4", "uint4": "u4",
+        "float8_e4m3": "e4m3", "float8_e5m2": "e5m2",
+    }
+)  # fmt: skip
+
+
+def dtype(name: str | DType) -> DType:
+    """Look an element type up by its name or a common alias (`half`, `float32`, `int8`).
+
+    Raises UnknownNameError.
+
+    >>> str(dtype("bfloat16"))
+    'bf16'
+    """
+    if isinstance(name, DType):
+        return name
+    found = DTYPES.get(_ALIASES.get(name, name))
+    if found is None:
+        raise UnknownNameError("dtype", str(name), DTYPES)
+    return found

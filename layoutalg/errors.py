@@ -1,0 +1,149 @@
+"""Every exception the library raises.
+
+One root, `LayoutAlgError`, and one leaf per kind of refusal.  Each leaf also inherits the builtin a
+caller would have caught anyway, and carries as attributes what a program needs to react: the position
+in a text, the coordinate that shows why a composition fails, the limit a request ran into.
+
+>>> try:
+...     raise AlignmentError("offset 136 is not a multiple of 16 bytes", offset=136, required_bytes=16)
+... except ValueError as error:
+...     print(error.offset % error.required_bytes)
+8
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LayoutAlgError(Exception):
+    """Root of every error raised on purpose; `str(error)` is one sentence meant for a person."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ShapeError(LayoutAlgError, ValueError):
+    """A shape, stride or coordinate is malformed, or two of them do not fit each other."""
+
+
+class DivisibilityError(LayoutAlgError, ValueError):
+    """The result exists as a function but not as a layout; `witness` is a coordinate that shows it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lhs: object = None,
+        rhs: object = None,
+        mode: int | None = None,
+        witness: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.lhs, self.rhs, self.mode, self.witness = lhs, rhs, mode, witness
+
+
+class NotInjectiveError(LayoutAlgError, ValueError):
+    """Two coordinates `a != b` of `layout` share one offset."""
+
+    def __init__(
+        self, message: str, *, layout: object = None, a: int | None = None, b: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.layout, self.a, self.b = layout, a, b
+
+
+class NotLinearError(LayoutAlgError, ValueError):
+    """A layout is not linear over F2 (its bits carry, or an extent is not a power of two)."""
+
+
+class AlignmentError(LayoutAlgError, ValueError):
+    """A vector access does not start at a multiple of its width, or its bytes are not contiguous."""
+
+    def __init__(self, message: str, *, offset: int | None = None, required_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.offset, self.required_bytes = offset, required_bytes
+
+
+class ResourceError(LayoutAlgError, ValueError):
+    """More of a resource was asked for than the architecture has."""
+
+    def __init__(self, resource: str, asked: int, limit: int, *, hint: str = "") -> None:
+        tail = f"; {hint}" if hint else ""
+        super().__init__(f"{resource}: {asked} asked, the limit is {limit}{tail}")
+        self.resource, self.asked, self.limit = resource, asked, limit
+
+
+class UnknownNameError(LayoutAlgError, ValueError):
+    """A name is not in the table of its kind; the message lists what is, nearest first."""
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+        self.kind, self.name, self.choices = kind, name, tuple(choices)
+        near = difflib.get_close_matches(name, self.choices, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}accepted are {', '.join(self.choices)}")
+
+
+class UndecidedError(LayoutAlgError, ValueError):
+    """An exact search ran out of its stated budget before it could decide."""
+
+    def __init__(self, message: str, *, budget: int | None = None) -> None:
+        super().__init__(message)
+        self.budget = budget
+
+
+class ParseError(LayoutAlgError, ValueError):
+    """Text does not follow the grammar; `position` counts characters from 0."""
+
+    def __init__(self, message: str, *, text: str = "", position: int = 0) -> None:
+        super().__init__(message)
+        self.text, self.position = text, position
+
+
+class ArgumentTypeError(LayoutAlgError, TypeError):
+    """An argument has a type the operation does not take."""
+
+
+class UnsupportedError(LayoutAlgError, NotImplementedError):
+    """The request is meaningful, but not something this operation or architecture does."""
+
+
+class IRError(LayoutAlgError, ValueError):
+    """A tile program breaks a rule of its grammar; `rule` names it, `node` is the offender."""
+
+    def __init__(self, rule: str, node: object, message: str) -> None:
+        super().__init__(f"{rule}: {message}")
+        self.rule, self.node = rule, node
+
+
+class SimulationError(LayoutAlgError, RuntimeError):
+    """The simulated kernel did something a GPU may punish: a race, a wild address, a deadlock."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lane: int | None = None,
+        address: int | None = None,
+        statement: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.lane, self.address, self.statement = lane, address, statement
+
+
+class CompileError(LayoutAlgError, RuntimeError):
+    """A compiler refused generated source; `log` is what it said, `source` the file that was kept."""
+
+    def __init__(self, message: str, *, log: str = "", source: str = "") -> None:
+        super().__init__(message)
+        self.log, self.source = log, source
+
+
+class MismatchError(LayoutAlgError, AssertionError):
+    """A checked property fails; `index` is the first place where it does."""
+
+    def __init__(self, message: str, *, index: object = None) -> None:
+        super().__init__(message)
+        self.index = index

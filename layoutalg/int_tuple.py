@@ -1,0 +1,242 @@
+"""IntTuple: an integer, or a tuple of IntTuples.  Shapes, strides and coordinates are IntTuples.
+
+The idea.  A shape such as `((2, 4), 8)` is a tree whose leaves are extents.  A coordinate may be given
+at any depth of that tree: `((1, 3), 5)`, `(7, 5)` and `47` all name the same element, because a single
+integer runs through its subtree *colexicographically*, leftmost leaf fastest:
+
+    shape ((2, 4), 8)     47  ->  47 % 8 = 7, 47 // 8 = 5   ->  (7, 5)
+                           7  ->   7 % 2 = 1,  7 // 2 = 3   ->  ((1, 3), 5)
+
+Digits of the LAST leaf are not reduced: an index at or past the size extends the last mode, as in CuTe.
+
+Everything here uses only `+ * // %`, so the same function runs on ints, NumPy arrays, sympy symbols and
+the code generator's index expressions.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, TypeAlias, TypeGuard
+
+from layoutalg.errors import ArgumentTypeError, ShapeError
+
+IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
+
+MAX_DEPTH = 64
+"""Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
+
+
+def normalize(value: object, what: str = "shape", _level: int = 0) -> IntTuple:
+    """Return `value` with every leaf a plain int; NumPy integers are accepted, bool and float are not.
+
+    Raises ArgumentTypeError for any other leaf and ShapeError past MAX_DEPTH levels.
+
+    >>> normalize((2, (4, 8)))
+    (2, (4, 8))
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, tuple):
+        if _level >= MAX_DEPTH:
+            raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
+        return tuple(normalize(v, what, _level + 1) for v in value)
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        raise ArgumentTypeError(f"{what} has the bool {value!r}; integers and tuples of them are accepted")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(value).__name__
+        raise ArgumentTypeError(
+            f"{what} has {value!r} of type {kind}; integers and tuples of them are accepted"
+        ) from None
+
+
+def is_tuple(value: IntTuple) -> TypeGuard[tuple[IntTuple, ...]]:
+    """True for a tuple, False for a leaf.
+
+    >>> is_tuple((1, 2)), is_tuple(3)
+    (True, False)
+    """
+    return isinstance(value, tuple)
+
+
+def flatten(value: IntTuple) -> tuple[int, ...]:
+    """The leaves, left to right, as one flat tuple.
+
+    >>> flatten(((2, 4), 8))
+    (2, 4, 8)
+    """
+    if not isinstance(value, tuple):
+        return (value,)
+    out: list[int] = []
+    stack = [iter(value)]
+    while stack:
+        for v in stack[-1]:
+            if isinstance(v, tuple):
+                stack.append(iter(v))
+                break
+            out.append(v)
+        else:
+            stack.pop()
+    return tuple(out)
+
+
+def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
+    """Inverse of `flatten`: arrange `leaves` in the tree of `profile`.
+
+    Raises ShapeError when the number of leaves differs.
+
+    >>> unflatten((1, 2, 3), ((0, 0), 0))
+    ((1, 2), 3)
+    """
+    source = iter(leaves)
+
+    def build(node: IntTuple) -> IntTuple:
+        return tuple(build(v) for v in node) if isinstance(node, tuple) else next(source)
+
+    if len(flatten(profile)) != len(leaves):
+        raise ShapeError(f"{len(leaves)} leaves do not fit the profile {to_text(profile)}")
+    return build(profile)
+
+
+def product(value: IntTuple) -> int:
+    """Product of all leaves; 1 for the empty tuple.
+
+    >>> product(((2, 4), 8)), product(())
+    (64, 1)
+    """
+    return math.prod(flatten(value)) if isinstance(value, tuple) else value
+
+
+def prefix_product(shape: IntTuple) -> IntTuple:
+    """Compact column-major strides of `shape`, 0 for modes of extent 1.
+
+    >>> prefix_product(((2, 4), 8)), prefix_product((1, 4))
+    (((1, 2), 8), (0, 1))
+    """
+    current, strides = 1, []
+    for s in flatten(shape):
+        strides.append(0 if s == 1 else current)
+        current *= s
+    return unflatten(tuple(strides), shape)
+
+
+def congruent(a: IntTuple, b: IntTuple) -> bool:
+    """True when both trees have the same form (leaves may differ).
+
+    >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
+    (True, False)
+    """
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(congruent, a, b))
+    return not isinstance(a, tuple) and not isinstance(b, tuple)
+
+
+def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
+    """True when `b` refines the tree of `a`: every leaf of `a` meets any subtree of `b`.
+
+    >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
+    (True, False)
+    """
+    if not isinstance(a, tuple):
+        return True
+    return isinstance(b, tuple) and len(a) == len(b) and all(map(weakly_congruent, a, b))
+
+
+def compatible(a: IntTuple, b: IntTuple) -> bool:
+    """True when every coordinate of shape `a` is one of shape `b`: sizes agree along the tree of `a`.
+
+    >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
+    (True, True, False)
+    """
+    if not isinstance(a, tuple):
+        return a == product(b)
+    return isinstance(b, tuple) and len(a) == len(b) and all(map(compatible, a, b))
+
+
+def tree_depth(value: IntTuple) -> int:
+    """0 for a leaf, 1 + the deepest element for a tuple.
+
+    >>> tree_depth(4), tree_depth((4, (2, 2)))
+    (0, 2)
+    """
+    if not isinstance(value, tuple):
+        return 0
+    return 1 + max(map(tree_depth, value), default=0)
+
+
+def check_index(index: Any) -> None:
+    """Refuse what is not a non-negative index: float, bool, a negative int, array element or symbol."""
+    if type(index) is int:
+        if index < 0:
+            raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
+        return
+    if isinstance(index, (bool, float, str)) or index is None:
+        raise ArgumentTypeError(f"coordinate {index!r} is a {type(index).__name__}; an integer is needed")
+    dtype = getattr(index, "dtype", None)
+    if dtype is not None:
+        if dtype.kind not in "iu":
+            raise ArgumentTypeError(f"coordinates have dtype {dtype}; an integer dtype is needed")
+        if dtype.kind == "i" and bool((index < 0).any()):
+            raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
+    elif getattr(index, "is_negative", None) is True:
+        raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
+
+
+def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
+    """Inner product of a coordinate with `stride` (compact column-major when omitted).
+
+    `crd` may stop at any depth of `shape`; its leaves may be ints, NumPy arrays, sympy symbols or index
+    expressions.  Raises ShapeError for a coordinate that is negative or does not fit.
+
+    >>> crd2idx((7, 5), ((2, 4), 8)), crd2idx(9, (4, 8), (8, 1))
+    (47, 10)
+    """
+    if stride is None:
+        stride = prefix_product(shape)
+    if isinstance(crd, tuple):
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
+            raise ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
+        total: Any = 0
+        for c, s, d in zip(crd, shape, stride, strict=True):
+            total = total + crd2idx(c, s, d)
+        return total
+    check_index(crd)
+    if not isinstance(shape, tuple):
+        return crd * stride
+    total, rest = 0, crd
+    leaves, strides = flatten(shape), flatten(stride)
+    for s, d in zip(leaves[:-1], strides[:-1], strict=True):
+        if s != 1:
+            total = total + rest % s * d
+            rest = rest // s
+    return total + rest * strides[-1] if strides else total
+
+
+def idx2crd(index: Any, shape: IntTuple) -> Any:
+    """The coordinate of `shape`'s own tree that flat `index` names; the last mode is not reduced.
+
+    Raises ShapeError for a negative index.
+
+    >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
+    (((1, 3), 5), (6, 8))
+    """
+    check_index(index)
+    leaves = flatten(shape)
+    digits: list[Any] = []
+    for s in leaves[:-1]:
+        digits.append(index % s)
+        index = index // s
+    if leaves:
+        digits.append(index)
+    return unflatten(tuple(digits), shape)
+
+
+def to_text(value: IntTuple) -> str:
+    """CuTe notation: no spaces, `(4)` for a one-element tuple.
+
+    >>> to_text(((2, 4), 8)), to_text((4,)), to_text(())
+    ('((2,4),8)', '(4)', '()')
+    """
+    return f"({','.join(map(to_text, value))})" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,183 @@
+"""Layout: a shape and a stride of the same form, read as a function from coordinates to offsets.
+
+The idea.  `Layout(shape, stride)(crd)` is the inner product of a coordinate with the stride.  The
+coordinate may be one flat index, one index a mode, or a full tree (see int_tuple).
+
+    Layout((4, 8), (8, 1))         4 x 8, row-major:    (i, j) -> 8 i + j
+    Layout((4, 8))                 4 x 8, column-major: (i, j) -> i + 4 j, CuTe's default
+    Layout(((2, 4), 8), ((1, 16), 2))     a mode may itself be a tuple: hierarchical tiles
+
+Notes.  A flat index at or past the size extends the last mode, as in CuTe: 4:3 at 7 is 21.  Strides a user
+gives are kept as given; default strides of modes of extent 1 are 0.  `==` compares structure; functions
+are compared by `layoutalg.algebra.same_function`.
+
+Comparison with CuTe.  The same algebra with run-time values only (`_8` and `8` are one value), and with
+one contract more: every operation is exact or raises.
+
+>>> print(Layout((4, 8), (8, 1)), Layout((4, 8), (8, 1))(2, 3))
+(4,8):(8,1) 19
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.int_tuple import (
+    IntTuple,
+    congruent,
+    crd2idx,
+    flatten,
+    normalize,
+    prefix_product,
+    product,
+    to_text,
+)
+
+
+class Layout:
+    """The function `crd -> <crd, stride>` on the coordinates of `shape`.  Immutable and hashable.
+
+    `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.
+    Raises ShapeError or ArgumentTypeError for anything else.
+
+    >>> Layout((2, 4)).stride
+    (1, 2)
+    """
+
+    __slots__ = ("shape", "stride")
+    __match_args__ = ("shape", "stride")
+
+    shape: IntTuple
+    stride: IntTuple
+
+    def __init__(self, shape: IntTuple, stride: IntTuple | None = None) -> None:
+        shape = normalize(shape, "shape")
+        for s in flatten(shape):
+            if s <= 0:
+                raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
+        stride = prefix_product(shape) if stride is None else normalize(stride, "stride")
+        if not congruent(shape, stride):
+            raise ShapeError(
+                f"stride {to_text(stride)} does not have the form of shape {to_text(shape)}: "
+                f"every extent needs exactly one stride"
+            )
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "stride", stride)
+
+    @staticmethod
+    def from_strides(shape: Iterable[int], strides: Iterable[int]) -> Layout:
+        """A layout from a shape and strides as NumPy and PyTorch give them, strides in ELEMENTS.
+
+        Raises ShapeError when the lengths differ.
+
+        >>> print(Layout.from_strides([64, 128], [128, 1]))
+        (64,128):(128,1)
+        """
+        return Layout(tuple(shape), tuple(strides))
+
+    @staticmethod
+    def from_array(x: Any) -> Layout:
+        """The layout of an array that has `.shape`, `.strides` (in bytes) and `.itemsize`: NumPy, CuPy.
+
+        Raises AlignmentError when a byte stride is not a multiple of the item size.
+
+        >>> import numpy
+        >>> print(Layout.from_array(numpy.zeros((3, 5), dtype="f4").T))
+        (5,3):(1,5)
+        """
+        for d in x.strides:
+            if d % x.itemsize:
+                raise AlignmentError(
+                    f"byte stride {d} is not a multiple of the item size {x.itemsize}: "
+                    f"no layout in elements describes this array",
+                    offset=d,
+                    required_bytes=x.itemsize,
+                )
+        return Layout(tuple(x.shape), tuple(d // x.itemsize for d in x.strides))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Layout is immutable; build a new one instead of setting {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Layout is immutable; {name!r} stays")
+
+    def __reduce__(self) -> tuple[type[Layout], tuple[IntTuple, IntTuple]]:
+        return (Layout, (self.shape, self.stride))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Layout):
+            return NotImplemented
+        return self.shape == other.shape and self.stride == other.stride
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.stride))
+
+    def __call__(self, *crd: Any) -> Any:
+        """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
+
+        Runs on ints, NumPy arrays, sympy symbols and index expressions alike.  Raises ShapeError for a
+        coordinate that is negative or does not fit the shape.
+        """
+        return crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
+
+    def __getitem__(self, mode: int | slice) -> Layout:
+        """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
+        if not isinstance(mode, (int, slice)) or isinstance(mode, bool):
+            raise ArgumentTypeError(f"mode {mode!r} is a {type(mode).__name__}; an int or a slice is needed")
+        shape, stride = self.shape, self.stride
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+            shape, stride = (shape,), (stride,)
+        try:
+            return make_layout(shape[mode], stride[mode])
+        except IndexError:
+            raise ShapeError(f"mode {mode} of {self}: it has {len(shape)} modes") from None
+
+    def __str__(self) -> str:
+        return f"{to_text(self.shape)}:{to_text(self.stride)}"
+
+    def __repr__(self) -> str:
+        return f"Layout({self.shape!r}, {self.stride!r})"
+
+
+def make_layout(shape: IntTuple, stride: IntTuple) -> Layout:
+    """A Layout from parts that are already known to be valid: the library's own constructor, unchecked."""
+    out = object.__new__(Layout)
+    object.__setattr__(out, "shape", shape)
+    object.__setattr__(out, "stride", stride)
+    return out
+
+
+def modes(layout: Layout) -> tuple[Layout, ...]:
+    """The top-level modes, each a layout.
+
+    >>> [str(m) for m in modes(Layout(((2, 4), 8)))]
+    ['(2,4):(1,2)', '8:8']
+    """
+    if not isinstance(layout.shape, tuple) or not isinstance(layout.stride, tuple):
+        return (layout,)
+    return tuple(map(make_layout, layout.shape, layout.stride))
+
+
+def concat(*layouts: Layout) -> Layout:
+    """One layout whose modes are the given layouts, CuTe's make_layout(a, b, ...).
+
+    >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
+    (4,(2,2)):(1,(8,4))
+    """
+    return make_layout(tuple(a.shape for a in layouts), tuple(a.stride for a in layouts))
+
+
+def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Flat (extent, stride) pairs, leftmost fastest.
+
+    >>> leaves(Layout(((2, 4), 8), ((1, 16), 2)))
+    ((2, 1), (4, 16), (8, 2))
+    """
+    return tuple(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
+
+
+def layout_size(layout: Layout) -> int:
+    """Number of coordinates."""
+    return product(layout.shape)

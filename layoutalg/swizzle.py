@@ -1,0 +1,148 @@
+"""Swizzle and ComposedLayout: XOR permutations of offsets, and the one spelling of a swizzled layout.
+
+The idea.  `Swizzle(bits, base, shift)` XORs one field of the bits of an offset into another:
+
+    offset  0b .. Y Y Y . . Z Z Z . . .      `bits` wide each, Z starts at bit `base`,
+                  |___________^              Y lies `shift` bits above Z
+                                             (below, when shift is negative)
+
+    f(x) = x ^ ((x & Y) >> shift)
+
+Rows of a tile that would start in the same bank are so moved to different ones, without padding.  With
+|shift| >= bits the two fields are disjoint and f is its own inverse.  With 0 < |shift| < bits the fields
+overlap: still a bijection, no longer an involution.  bits > 0 with shift 0 clears bits and is refused.
+
+`ComposedLayout(outer, offset, inner)` is `c -> outer(offset + inner(c))`.
+
+>>> tile = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((8, 64), (64, 1)))
+>>> print(tile, tile(1, 0))
+Sw<3,4,3> o 0 o (8,64):(64,1) 64
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.int_tuple import IntTuple, normalize
+from layoutalg.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the non-negative integers; printed Sw<B,M,S>.
+
+    `bits` is the width of the fields, `base` the bits below them that stay, `shift` the distance between
+    them (negative: shifts left).  Raises ShapeError for values that do not make a bijection.
+
+    >>> Swizzle(2, 0, 2)(0b0110), str(Swizzle(2, 0, 2))
+    (7, 'Sw<2,0,2>')
+    """
+
+    bits: int
+    base: int
+    shift: int
+
+    def __post_init__(self) -> None:
+        for name in ("bits", "base", "shift"):
+            value = normalize(getattr(self, name), f"swizzle {name}")
+            if isinstance(value, tuple):
+                raise ArgumentTypeError(f"swizzle {name} is the tuple {value!r}; an integer is needed")
+            object.__setattr__(self, name, value)
+        if self.bits < 0 or self.base < 0:
+            raise ShapeError(f"{self}: bits and base must not be negative")
+        if self.bits > 0 and self.shift == 0:
+            raise ShapeError(f"{self} clears bits and is no bijection: the shift must not be 0")
+
+    @property
+    def yyy_mask(self) -> int:
+        """Bits that are read."""
+        return ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
+
+    @property
+    def zzz_mask(self) -> int:
+        """Bits that are changed."""
+        return ((1 << self.bits) - 1) << (self.base - min(0, self.shift))
+
+    @property
+    def period(self) -> int:
+        """P with f(x + P) = f(x) + P for every x: all bits the swizzle reads or writes lie below P."""
+        return 1 << (self.base + self.bits + abs(self.shift))
+
+    @property
+    def is_involution(self) -> bool:
+        """True when the swizzle is its own inverse: the two fields do not overlap."""
+        return self.bits == 0 or abs(self.shift) >= self.bits
+
+    def __call__(self, offset: Any) -> Any:
+        """The swizzled offset of an int, a NumPy array or an index expression (not a sympy symbol)."""
+        if type(offset).__module__.startswith("sympy"):
+            raise UnsupportedError(f"{self} of the symbol {offset}: see layoutalg.analysis.symbolic")
+        if self.bits == 0:
+            return offset
+        moved = offset & self.yyy_mask
+        return offset ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
+
+    def __str__(self) -> str:
+        return f"Sw<{self.bits},{self.base},{self.shift}>"
+
+
+Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedLayout:
+    """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
+
+    `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last) or a Layout.
+    `offset` is in the units of the inner layout's image.  Raises ArgumentTypeError for other parts.
+
+    >>> ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2)))(3)
+    2
+    """
+
+    outer: Outer
+    offset: int
+    inner: AnyLayout
+
+    def __post_init__(self) -> None:
+        chain = self.outer if isinstance(self.outer, tuple) else (self.outer,)
+        if not isinstance(self.outer, Layout) and not (chain and all(isinstance(f, Swizzle) for f in chain)):
+            raise ArgumentTypeError(f"outer {self.outer!r} is not a Swizzle, a tuple of Swizzles or a Layout")
+        if not isinstance(self.inner, (Layout, ComposedLayout)):
+            raise ArgumentTypeError(f"inner {self.inner!r} is not a Layout or a ComposedLayout")
+        offset = normalize(self.offset, "offset")
+        if isinstance(offset, tuple) or offset < 0:
+            raise ShapeError(f"offset {offset!r} of a composed layout must be a non-negative integer")
+        object.__setattr__(self, "offset", offset)
+
+    @property
+    def shape(self) -> IntTuple:
+        """The shape of the domain, which is the inner layout's."""
+        return self.inner.shape
+
+    @property
+    def swizzles(self) -> tuple[Swizzle, ...]:
+        """The outer swizzles, leftmost applied last; empty when the outer function is a Layout."""
+        if isinstance(self.outer, Layout):
+            return ()
+        return self.outer if isinstance(self.outer, tuple) else (self.outer,)
+
+    def __call__(self, *crd: Any) -> Any:
+        """Offset of a coordinate, as for Layout."""
+        value = self.inner(*crd)
+        if self.offset:
+            value = value + self.offset
+        if isinstance(self.outer, Layout):
+            return self.outer(value)
+        for swizzle in reversed(self.swizzles):
+            value = swizzle(value)
+        return value
+
+    def __str__(self) -> str:
+        outer = str(self.outer) if isinstance(self.outer, Layout) else " o ".join(map(str, self.swizzles))
+        return f"{outer} o {self.offset} o {self.inner}"
+
+
+AnyLayout: TypeAlias = "Layout | ComposedLayout"
