@@ -1,0 +1,63 @@
+# `make demo` and `make test` need nothing typed before them: each checks its prerequisites, builds .venv
+# with the standard library, installs into it and runs.  Choose an interpreter with `make test PYTHON=python3.12`.
+
+PYTHON  ?= python3
+CXX     ?= g++
+VENV    := .venv
+PY      := $(VENV)/bin/python
+PROFILE ?= ci
+JOBS    ?= auto
+
+# The caller's environment must not leak into ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
+
+.PHONY: help demo test lint pytest golden bench clean prerequisites
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
+	@echo "make test    ruff, mypy --strict, import-linter and the test suite"
+	@echo "make lint    the static checks alone"
+	@echo "make golden  rewrite the golden files, then read the diff"
+	@echo "make bench   the benchmarks under tests/bench"
+	@echo "make clean   remove .venv, caches and build products"
+
+demo: $(VENV)/.installed-nvrtc
+	@$(VENV)/bin/layoutalg demo
+
+test: lint pytest
+
+lint: $(VENV)/.installed-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+pytest: $(VENV)/.installed-dev
+	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8
+
+golden: $(VENV)/.installed-dev
+	$(PY) -m pytest --update-golden -k golden
+
+bench: $(VENV)/.installed-dev
+	@for script in tests/bench/bench_*.py; do $(PY) $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# One stamp per extra: a second run installs only when pyproject.toml has changed.
+$(VENV)/.installed-%: pyproject.toml | prerequisites
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+APT := apt-get install python3 python3-venv make g++
+
+prerequisites:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "python3 >= 3.11 is needed ('$(PYTHON)' is not): $(APT), or name one with PYTHON=..."; exit 1; } >&2
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "'$(PYTHON)' has no venv module: $(APT)"; exit 1; } >&2
+	@command -v $(firstword $(CXX)) >/dev/null || \
+	  { echo "no C++ compiler ('$(CXX)' is not found): $(APT)"; exit 1; } >&2
