@@ -1,0 +1,129 @@
+"""The host C and C++ compiler: found, called without a shell, its product loaded through ctypes.
+
+The idea.  Index code printed for a GPU is ordinary C++ once `__device__` is defined away.  Compiling it for
+the host and tabulating it answers "is this text the layout?" at a million points in a millisecond or two,
+on a machine without a GPU.
+
+>>> library = compile_shared('extern "C" int twice(int i) { return 2 * i; }')
+>>> library.twice(21)
+42
+
+Notes.  `CC` and `CXX` are honoured, arguments included (`CC="ccache gcc"`); else the usual names are looked
+up on PATH.  The source is a file in a fresh private folder, which is removed once the object is loaded:
+the mapping outlives the file.  After a failure the folder stays, with the source and the compiler's log,
+and the CompileError names both.  What is loaded runs in this process with all its rights: compile only
+text that you would run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
+
+Language: TypeAlias = Literal["c", "c++"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Toolchain:
+    variable: str
+    candidates: tuple[str, ...]
+    suffix: str
+    standard: str
+
+
+_TOOLCHAINS: Mapping[str, _Toolchain] = MappingProxyType(
+    {
+        "c": _Toolchain("CC", ("cc", "gcc", "clang"), ".c", "-std=c11"),
+        "c++": _Toolchain("CXX", ("c++", "g++", "clang++"), ".cpp", "-std=c++17"),
+    }
+)
+
+
+def find_compiler(language: Language = "c++") -> tuple[str, ...]:
+    """The command of the host compiler: its path, then any arguments the environment variable adds.
+
+    Raises UnsupportedError when there is none, saying how to get one.
+
+    >>> len(find_compiler("c")) >= 1
+    True
+    """
+    if language not in _TOOLCHAINS:
+        raise UnknownNameError("host language", str(language), _TOOLCHAINS)
+    chain = _TOOLCHAINS[language]
+    wanted = shlex.split(os.environ.get(chain.variable, ""))
+    for name in wanted[:1] or chain.candidates:
+        found = shutil.which(name)
+        if found is not None:
+            return (found, *wanted[1:])
+    if wanted:
+        raise UnsupportedError(
+            f"{chain.variable} names {wanted[0]!r}, which is not on PATH; unset it or name a compiler"
+        )
+    raise UnsupportedError(
+        f"no {language} compiler: none of {', '.join(chain.candidates)} is on PATH; install one "
+        f"(Debian and Ubuntu: apt-get install g++) or name one in {chain.variable}"
+    )
+
+
+def compile_shared(
+    source: str, *, language: Language = "c++", flags: Sequence[str] = (), timeout_s: float = 120.0
+) -> ctypes.CDLL:
+    """Compile `source` to a shared object and load it; C++ functions to be called need `extern "C"`.
+
+    `flags` are appended to the command as they are, one argument each.  Raises CompileError, with the
+    compiler's log and the path of the source it kept, when the text does not compile, does not load, or
+    takes longer than `timeout_s`; UnsupportedError when there is no compiler.
+
+    >>> compile_shared("int seven(void) { return 7; }", language="c").seven()
+    7
+    """
+    compiler = find_compiler(language)
+    chain = _TOOLCHAINS[language]
+    folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
+    text, product = folder / f"source{chain.suffix}", folder / "product.so"
+    text.write_text(source, encoding="utf-8")
+    command = [*compiler, chain.standard, "-O1", "-w", "-fPIC", "-shared", *flags]
+    command += ["-o", str(product), str(text)]
+    try:
+        run = subprocess.run(
+            command,
+            env={**os.environ, "LC_ALL": "C"},  # messages in English and in ASCII, whoever asks
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _refused(text, command, f"no answer within {timeout_s:g} s") from None
+    if run.returncode != 0:
+        raise _refused(text, command, (run.stderr + run.stdout).decode(errors="replace"))
+    try:
+        library = ctypes.CDLL(str(product))
+    except OSError as error:
+        raise _refused(text, command, f"does not load: {error}") from None
+    shutil.rmtree(folder)
+    return library
+
+
+def _refused(source: Path, command: Sequence[str], log: str) -> CompileError:
+    """The error for a failed compile: the log is kept beside the source, the first complaint quoted."""
+    kept = source.with_suffix(".log")
+    kept.write_text(f"$ {shlex.join(command)}\n{log}", encoding="utf-8")
+    lines = log.strip().splitlines() or ["no message"]
+    first = next((line for line in lines if "error" in line), lines[0]).replace(f"{source}:", "line ")
+    return CompileError(
+        f"{Path(command[0]).name} refused the source: {first} (source kept as {source}, log as {kept})",
+        log=log,
+        source=str(source),
+    )

@@ -1,0 +1,50 @@
+"""What every test module may count on: hypothesis profiles and golden files.
+
+`LAYOUTALG_PROFILE` chooses how hard hypothesis looks: `dev` (default), `ci` (reproducible) or `deep`.
+`--update-golden` rewrites the golden files instead of comparing with them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+_PATIENT = [HealthCheck.too_slow]
+settings.register_profile("dev", max_examples=30, deadline=None)
+settings.register_profile(
+    "ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=_PATIENT
+)
+settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=_PATIENT)
+settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from this run")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: `text` must equal tests/golden/<name>, or becomes it under --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        if not path.exists():
+            pytest.fail(f"there is no golden file {path}; make it with --update-golden and read it")
+        wanted = path.read_text(encoding="utf-8")
+        if text != wanted:
+            lines = difflib.unified_diff(
+                wanted.splitlines(), text.splitlines(), str(path), "now", lineterm=""
+            )
+            pytest.fail("\n".join(lines), pytrace=False)
+
+    return check
