@@ -1,0 +1,179 @@
+"""Three ways to get the package, one set of modules: the wheel, an editable install, and no install at all.
+
+`codegen` and `kernels` stand at the top of the repository and install below `layoutalg`, through a mapping
+in pyproject.toml and two links.  Each half fails silently without the other, so all ways are tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ("layoutalg", "codegen", "kernels", "pyproject.toml", "README.md", "LICENSE")
+SITE = sysconfig.get_path("purelib")
+
+
+def _modules_of(package: Path) -> set[str]:
+    """Every file that belongs to the package, relative to its parent, the links followed."""
+    found = set()
+    for folder, _, names in os.walk(package, followlinks=True):
+        if "__pycache__" not in folder:
+            found |= {str((Path(folder) / name).relative_to(package.parent)) for name in names}
+    return {name for name in found if not name.endswith((".gitkeep", ".pyc"))}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is shipped, links kept as links: builders leave files behind, and not in our tree."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in SHIPPED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(
+                source, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", ".gitkeep")
+            )
+        else:
+            shutil.copy(source, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path) -> Path:
+    """The wheel, built the long way round: from the source archive."""
+    out = tree / "out"
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def _python(code: str, path: list[str], *, cwd: Path) -> str:
+    """Run `code` in an interpreter that sees the standard library and `path`, and nothing of ours."""
+    setup = f"import site, sys; [site.addsitedir(p) for p in {path!r}]\n"
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", setup + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+LIST_MODULES = """
+import importlib, json, pkgutil
+import layoutalg
+names = [m.name for m in pkgutil.walk_packages(layoutalg.__path__, "layoutalg.")]
+where = {name: importlib.util.find_spec(name).origin for name in names}
+from layoutalg import codegen, kernels
+where |= {m.__name__: m.__file__ for m in (layoutalg, codegen, kernels)}
+print(json.dumps(where))
+"""
+
+
+def _seen(path: list[str], cwd: Path) -> dict[str, Path]:
+    found = json.loads(_python("import importlib.util" + LIST_MODULES, path, cwd=cwd))
+    return {name: Path(origin).resolve() for name, origin in found.items()}
+
+
+def _expected() -> set[str]:
+    names = {Path(n).with_suffix("") for n in _modules_of(ROOT / "layoutalg") if n.endswith(".py")}
+    return {".".join(n.parts).removesuffix(".__init__") for n in names}
+
+
+def test_the_wheel_holds_the_tree(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name for name in archive.namelist() if ".dist-info/" not in name}
+        licences = [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
+        assert archive.read(licences[0]).decode() == (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert members == _modules_of(ROOT / "layoutalg")
+    assert {"layoutalg/codegen/__init__.py", "layoutalg/kernels/__init__.py", "layoutalg/py.typed"} <= members
+
+
+def test_the_source_archive_builds_what_the_tree_builds(wheel: Path) -> None:
+    """`wheel` came out of the archive; the archive must carry the licence and both outer folders."""
+    (source,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "codegen/__init__.py", "kernels/__init__.py"} <= names
+
+
+def test_an_unpacked_wheel_has_every_module(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    seen = _seen([str(tmp_path), SITE], tmp_path)
+    assert set(seen) == _expected()
+    assert all(origin.is_relative_to(tmp_path.resolve()) for origin in seen.values())
+
+
+def test_an_installed_wheel_has_the_command(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([*command, "--target", str(tmp_path)], check=True, capture_output=True)
+    code = "from importlib.metadata import distribution\nprint(*distribution('layoutalg').entry_points)"
+    assert "layoutalg.cli:main" in _python(code, [str(tmp_path)], cwd=tmp_path)
+
+
+def test_an_editable_install_has_every_module(tree: Path, tmp_path: Path) -> None:
+    """What `pip install -e` puts into site-packages, made by the same hook and laid out by hand."""
+    code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(tmp_path / "site")
+    seen = _seen([str(tmp_path / "site"), SITE], tmp_path)
+    assert set(seen) == _expected()
+    assert all(origin.is_relative_to(tree.resolve()) for origin in seen.values())
+
+
+def test_no_install_has_every_module() -> None:
+    seen = _seen([str(ROOT), SITE], ROOT)
+    assert set(seen) == _expected()
+    assert all(origin.is_relative_to(ROOT) for origin in seen.values())
+
+
+def test_importing_the_library_needs_the_standard_library_alone() -> None:
+    code = "import layoutalg; print(layoutalg.__name__, layoutalg.Layout((4, 8), (8, 1)))"
+    assert _python(code, [str(ROOT)], cwd=ROOT) == "layoutalg (4,8):(8,1)\n"
+
+
+def test_importing_the_library_loads_little() -> None:
+    """Everything heavy waits for its first use."""
+    code = "import layoutalg; print(*sorted(m for m in sys.modules if m.startswith('layoutalg')))"
+    loaded = _python(code, [str(ROOT), SITE], cwd=ROOT).split()
+    assert not any(m.startswith(("layoutalg.codegen", "layoutalg.kernels", "layoutalg.cli")) for m in loaded)
+    assert len(loaded) < 12, loaded
+
+
+@pytest.mark.parametrize("name", ["codegen", "kernels"])
+def test_the_short_names_are_refused(name: str) -> None:
+    code = f"try:\n    import {name}\nexcept ImportError as error:\n    print(error)"
+    expected = f"'{name}' is a part of layoutalg: import layoutalg.{name}\n"
+    assert _python(code, [str(ROOT)], cwd=ROOT) == expected
+
+
+@pytest.mark.parametrize("name", ["codegen", "kernels"])
+def test_the_links_are_relative(name: str) -> None:
+    link = ROOT / "layoutalg" / name
+    assert link.is_symlink()
+    assert link.readlink() == Path("..") / name
+
+
+def test_every_package_is_listed() -> None:
+    """setuptools ships what is listed, and says nothing of what is not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    folders = {Path(n).parent for n in _modules_of(ROOT / "layoutalg") if n.endswith("__init__.py")}
+    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(".".join(f.parts) for f in folders)
