@@ -26,7 +26,11 @@ class LayoutAlgError(Exception):
 
 
 class ShapeError(LayoutAlgError, ValueError):
-    """A shape, stride or coordinate is malformed, or two of them do not fit each other."""
+    """A shape, stride or coordinate is malformed, or two of them do not fit; `witness` is a coordinate."""
+
+    def __init__(self, message: str, *, witness: int | None = None) -> None:
+        super().__init__(message)
+        self.witness = witness
 
 
 class DivisibilityError(LayoutAlgError, ValueError):

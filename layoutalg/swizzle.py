@@ -28,6 +28,9 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, normalize
 from layoutalg.layout import Layout
 
+MAX_BITS = 64
+"""Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Swizzle:
@@ -52,6 +55,8 @@ class Swizzle:
             object.__setattr__(self, name, value)
         if self.bits < 0 or self.base < 0:
             raise ShapeError(f"{self}: bits and base must not be negative")
+        if self.bits + self.base + abs(self.shift) > MAX_BITS:
+            raise ShapeError(f"{self}: its fields reach past bit {MAX_BITS}; offsets have {MAX_BITS} bits")
         if self.bits > 0 and self.shift == 0:
             raise ShapeError(f"{self} clears bits and is no bijection: the shift must not be 0")
 
@@ -95,7 +100,8 @@ Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
 class ComposedLayout:
     """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
 
-    `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last) or a Layout.
+    `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last; a tuple of one
+    becomes that one) or a Layout.
     `offset` is in the units of the inner layout's image.  Raises ArgumentTypeError for other parts.
 
     >>> ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2)))(3)
@@ -116,6 +122,8 @@ class ComposedLayout:
         if isinstance(offset, tuple) or offset < 0:
             raise ShapeError(f"offset {offset!r} of a composed layout must be a non-negative integer")
         object.__setattr__(self, "offset", offset)
+        if isinstance(self.outer, tuple) and len(self.outer) == 1:
+            object.__setattr__(self, "outer", self.outer[0])
 
     @property
     def shape(self) -> IntTuple:

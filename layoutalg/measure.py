@@ -1,0 +1,139 @@
+"""The numbers of a layout (size, cosize, rank, depth) and its plainest form (coalesce, filter).
+
+The idea.  Two neighbouring modes s0:d0, s1:d1 with s0 * d0 = d1 are one mode s0*s1:d0, and a mode of
+extent 1 is none.  Merging until nothing merges is `coalesce`; what is left is unique, so two layouts are
+the same function on flat indices exactly when their coalesced leaves are equal.
+
+>>> print(coalesce(Layout((2, (1, 6)), (1, (7, 2)))))
+12:1
+
+Comparison with CuTe.  coalesce, filter_zeros and filter are CuTe's.  `cosize` is exact for swizzled
+layouts too, where CuTe measures the inner layout.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+from layoutalg.errors import ShapeError
+from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth
+from layoutalg.layout import Layout, layout_size, make_layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout
+
+
+def size(layout: AnyLayout) -> int:
+    """Number of coordinates.
+
+    >>> size(Layout((4, 8)))
+    32
+    """
+    while not isinstance(layout, Layout):
+        layout = layout.inner
+    return layout_size(layout)
+
+
+def rank(layout: AnyLayout) -> int:
+    """Number of top-level modes; 1 for an integer shape.
+
+    >>> rank(Layout(((2, 4), 8))), rank(Layout(8))
+    (2, 1)
+    """
+    shape = layout.shape
+    return len(shape) if isinstance(shape, tuple) else 1
+
+
+def depth(layout: AnyLayout) -> int:
+    """Nesting of the shape: 0 for an integer.
+
+    >>> depth(Layout(((2, 4), 8)))
+    2
+    """
+    return tree_depth(layout.shape)
+
+
+def merge(extents: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Flat extents and strides, merged: same function on [0, size), no extent 1, unique.
+
+    >>> merge((2, 1, 6), (1, 7, 2))
+    ([12], [1])
+    """
+    out: list[int] = []
+    steps: list[int] = []
+    last, step = 1, 0
+    for s, d in zip(extents, strides, strict=True):
+        if s == 1:
+            continue
+        if last != 1 and last * step == d:
+            last *= s
+            out[-1] = last
+        else:
+            last, step = s, d
+            out.append(s)
+            steps.append(d)
+    return out, steps
+
+
+def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
+    """As `merge`, but the same function on EVERY index >= 0: the last mode has no end, nor an extent.
+
+    Returns the extents of all modes but the last, and the strides of all modes.
+
+    >>> merge_open(Layout((4, 6), (1, 4))), merge_open(Layout((4, 1), (1, 0)))
+    (([], [1]), ([4], [1, 0]))
+    """
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        return [], [stride]  # type: ignore[list-item]
+    extents, strides = flatten(shape), flatten(stride)
+    if not extents:
+        return [], [0]
+    out, steps = merge(extents[:-1], strides[:-1])
+    last = strides[-1]
+    if out and out[-1] * steps[-1] == last:
+        out.pop()
+    else:
+        steps.append(last)
+    return out, steps
+
+
+def _plain(extents: list[int], strides: list[int]) -> Layout:
+    """A layout of flat leaves: 1:0 for none, an integer for one."""
+    if len(extents) == 1:
+        return make_layout(extents[0], strides[0])
+    if not extents:
+        return make_layout(1, 0)
+    return make_layout(tuple(extents), tuple(strides))
+
+
+@overload
+def coalesce(layout: Layout, profile: IntTuple | None = None) -> Layout: ...
+@overload
+def coalesce(layout: ComposedLayout, profile: IntTuple | None = None) -> ComposedLayout: ...
+def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
+    """The same function on flat indices with the fewest modes; unique.
+
+    With a `profile`, every leaf of it keeps one mode of the layout, coalesced for itself; modes beyond
+    the profile are kept.  Raises ShapeError when the profile does not fit.
+
+    >>> print(coalesce(Layout((2, (4, 8)), (1, (2, 8)))))
+    64:1
+    >>> print(coalesce(Layout(((2, 4), (2, 2)), ((1, 2), (16, 32))), (1, 1)))
+    (8,4):(1,16)
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(profile, tuple):
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+            return layout if shape != 1 or stride == 0 else make_layout(1, 0)
+        return _plain(*merge(flatten(shape), flatten(stride)))
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
+        raise ShapeError(
+            f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
+        )
+    parts = [coalesce(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
+    rest = slice(len(profile), None)
+    return make_layout(
+        (*(p.shape for p in parts), *shape[rest]),
+        (*(p.stride for p in parts), *stride[rest]),
+    )

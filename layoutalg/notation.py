@@ -1,0 +1,286 @@
+"""Reading CuTe's text: layouts, swizzles, composed layouts, shapes and tilers.
+
+The idea.  What CuTe prints is what people paste, so `parse` reads it as it stands, with or without the
+`_` in front of static integers, and `str` writes it back: parse(str(x)) == x for every value.
+
+    integer   8   _8   -1   _-1
+    tuple     ((2,4),8)        (4)        ()
+    layout    ((2,4),8):((1,16),2)
+    swizzle   Sw<3,4,3>
+    composed  Sw<3,4,3> o 0 o (8,64):(64,1)         outer o offset o inner, swizzles may be chained
+    in smem   Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)
+    tiler     (4:1,_,(2,2))                         `_` alone keeps a mode
+
+A swizzle over `smem_ptr[Nb](unset)` permutes BYTE addresses while the layout counts N-bit elements.  The
+two are brought to one unit here, at the door: a field at byte bit M is at element bit M + 3 - log2 N, so
+the example reads as Sw<3,3,3> o 0 o (8,64):(64,1), the same function in elements.  A swizzle that would
+move bits below one element is refused.
+
+>>> print(parse("Sw<_3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)"))
+Sw<3,3,3> o 0 o (8,64):(64,1)
+
+Notes.  The reader is a loop with an explicit stack: hostile nesting ends in a ParseError.  Integers have
+at most MAX_DIGITS digits.  Comparison with CuTe: C++ and DSL only print.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn, TypeAlias
+
+from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
+
+MAX_DIGITS = 100
+"""Longest integer that is read, in decimal digits."""
+
+_TOKEN = re.compile(
+    r"[ \t\r\n]*(?:(?P<int>_?-?[0-9]+)"
+    r"|(?P<sw>Sw<)"
+    r"|(?P<smem>smem_ptr\[[0-9]{1,4}b\]\(unset\))"
+    r"|(?P<any>_)"
+    r"|(?P<o>o)(?![A-Za-z0-9_])"
+    r"|(?P<mark>[(),:<>])"
+    r"|(?P<end>\Z))"
+)
+
+
+class _Reader:
+    """A cursor over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.start = self.stop = 0
+        self.kind = self.token = ""
+        self.advance()
+
+    def advance(self) -> None:
+        match = _TOKEN.match(self.text, self.stop)
+        if match is None:
+            gap = len(self.text[self.stop :]) - len(self.text[self.stop :].lstrip())
+            self.start = self.stop + gap
+            self.kind, self.token = "bad", self.text[self.start]
+            return
+        self.kind = match.lastgroup or "end"
+        self.start, self.stop = match.start(self.kind), match.end()
+        self.token = match[self.kind]
+
+    def fail(self, expected: str, position: int | None = None) -> NoReturn:
+        at = self.start if position is None else position
+        found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        shown = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
+        raise ParseError(
+            f"cannot read {shown!r}: expected {expected} at position {at}, found {found}",
+            text=self.text,
+            position=at,
+        )
+
+    def is_mark(self, mark: str) -> bool:
+        return self.kind == "mark" and self.token == mark
+
+    def take(self, mark: str) -> None:
+        if not self.is_mark(mark):
+            self.fail(repr(mark))
+        self.advance()
+
+    def integer(self) -> int:
+        if self.kind != "int":
+            self.fail("an integer")
+        if len(self.token) > MAX_DIGITS:
+            self.fail(f"an integer of at most {MAX_DIGITS} digits")
+        value = int(self.token.removeprefix("_"))
+        self.advance()
+        return value
+
+    def term(self, *, layouts: bool) -> Tiler:
+        """One integer or tuple; with `layouts`, also `_` and layouts, at any depth."""
+        stack: list[list[Tiler]] = []
+        starts: list[int] = []
+        while True:
+            start = self.start
+            value: Tiler
+            if self.is_mark("("):
+                if len(stack) >= MAX_DEPTH:
+                    self.fail(f"at most {MAX_DEPTH} nested parentheses")
+                self.advance()
+                if not self.is_mark(")"):
+                    stack.append([])
+                    starts.append(start)
+                    continue
+                self.advance()
+                value = ()
+            elif layouts and self.kind == "any":
+                self.advance()
+                value = None
+            elif self.kind == "int":
+                value = self.integer()
+            else:
+                self.fail("an integer, '(' or '_'" if layouts else "an integer or '('")
+            while True:
+                if layouts and self.is_mark(":"):
+                    value = self.layout_after(value, start)
+                if not stack:
+                    return value
+                stack[-1].append(value)
+                if self.is_mark(","):
+                    self.advance()
+                    break
+                if not self.is_mark(")"):
+                    self.fail("',' or ')'")
+                self.advance()
+                value, start = tuple(stack.pop()), starts.pop()
+
+    def layout_after(self, shape: Tiler, start: int) -> Layout:
+        """The layout whose shape was just read; the cursor stands on its ':'."""
+        pure = as_int_tuple(shape)
+        if pure is None:
+            self.fail("a shape of integers before ':'", start)
+        self.advance()
+        at = self.start
+        stride = as_int_tuple(self.term(layouts=False))
+        if stride is None or not congruent(pure, stride):
+            self.fail("a stride of the same form as the shape", at)
+        try:
+            return Layout(pure, stride)
+        except LayoutAlgError as error:
+            raise ParseError(f"cannot read {self.text!r}: {error}", text=self.text, position=start) from None
+
+    def swizzle(self) -> Swizzle:
+        start = self.start
+        self.advance()
+        values = [self.integer()]
+        for _ in range(2):
+            self.take(",")
+            values.append(self.integer())
+        self.take(">")
+        try:
+            return Swizzle(*values)
+        except LayoutAlgError as error:
+            raise ParseError(f"cannot read {self.text!r}: {error}", text=self.text, position=start) from None
+
+    def end(self) -> None:
+        if self.kind != "end":
+            self.fail("the end of the text")
+
+
+def as_int_tuple(value: Tiler) -> IntTuple | None:
+    """`value` itself when it is made of integers only, else None."""
+    return value if all(type(v) is int for v in flatten(value)) else None  # type: ignore[arg-type, return-value]
+
+
+def parse_int_tuple(text: str) -> IntTuple:
+    """Read a shape, stride or coordinate.
+
+    Raises ParseError.
+
+    >>> parse_int_tuple("((_2,4),8)")
+    ((2, 4), 8)
+    """
+    reader = _Reader(text)
+    value = as_int_tuple(reader.term(layouts=False))
+    reader.end()
+    assert value is not None
+    return value
+
+
+def parse_tiler(text: str) -> Tiler:
+    """Read a tiler: a layout, an integer, `_` (None: the mode is kept), or a tuple of tilers.
+
+    Raises ParseError.
+
+    >>> parse_tiler("(_4:_1,_,(2,2))")
+    (Layout(4, 1), None, (2, 2))
+    """
+    reader = _Reader(text)
+    value = reader.term(layouts=True)
+    reader.end()
+    return value
+
+
+def parse(text: str) -> AnyLayout | Swizzle:
+    """Read a Layout, a Swizzle or a ComposedLayout from CuTe's notation.
+
+    Raises ParseError with the position and what was expected there.
+
+    >>> parse("((2,4),8):((1,16),2)")
+    Layout(((2, 4), 8), ((1, 16), 2))
+    >>> parse("Sw<3,4,3>")
+    Swizzle(bits=3, base=4, shift=3)
+    """
+    reader = _Reader(text)
+    parts: list[tuple[int, Swizzle | Layout | int | str]] = []
+    while True:
+        start = reader.start
+        part: Swizzle | Layout | int | str
+        if reader.kind == "sw":
+            part = reader.swizzle()
+        elif reader.kind == "smem":
+            part = reader.token
+            reader.advance()
+        else:
+            value = reader.term(layouts=True)
+            if not isinstance(value, (Layout, int)):
+                reader.fail("':' and a stride")
+            part = value
+        parts.append((start, part))
+        if reader.kind != "o":
+            break
+        reader.advance()
+    reader.end()
+    if len(parts) == 1 and isinstance(part, Swizzle):
+        return part
+    return _compose(reader, parts)
+
+
+def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | str]]) -> AnyLayout:
+    """Fold `outer o offset o ... o inner`, right to left."""
+    start, last = parts.pop()
+    if not isinstance(last, Layout):
+        reader.fail("a layout, shape:stride, as the innermost part", start)
+    result: AnyLayout = last
+    while parts:
+        start, offset = parts.pop()
+        if isinstance(offset, (Swizzle, Layout)):
+            reader.fail("an offset, as in 'Sw<3,4,3> o 0 o (8,64):(64,1)'", start)
+        chain: list[Swizzle] = []
+        outer: Layout | None = None
+        while parts and outer is None and not isinstance(parts[-1][1], (int, str)):
+            at, part = parts[-1]
+            if isinstance(part, Swizzle):
+                chain.insert(0, part)
+            elif isinstance(part, Layout) and not chain:
+                outer = part
+            else:
+                reader.fail("an offset between two layouts", at)
+            parts.pop()
+        if outer is None and not chain:
+            reader.fail("a swizzle or a layout before the offset", start)
+        if isinstance(offset, str):
+            bits = int(offset[len("smem_ptr[") : offset.index("b]")])
+            if outer is not None:
+                reader.fail("an integer offset under an outer layout", start)
+            chain = [_in_elements(reader, s, bits, start) for s in chain]
+            offset = 0
+        try:
+            result = ComposedLayout(outer or tuple(chain), offset, result)
+        except LayoutAlgError as error:
+            raise ParseError(
+                f"cannot read {reader.text!r}: {error}", text=reader.text, position=start
+            ) from None
+    return result
+
+
+def _in_elements(reader: _Reader, swizzle: Swizzle, bits: int, position: int) -> Swizzle:
+    """A swizzle of byte addresses as one of addresses in elements of `bits` bits."""
+    if bits == 0 or bits & (bits - 1):
+        reader.fail("a power of two of bits in smem_ptr", position)
+    base = swizzle.base + 3 - (bits.bit_length() - 1)
+    if base < 0:
+        if swizzle.bits:
+            reader.fail(f"elements of at most {8 << swizzle.base} bits under {swizzle}", position)
+        base = 0
+    return Swizzle(swizzle.bits, base, swizzle.shift)

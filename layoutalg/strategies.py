@@ -1,0 +1,129 @@
+"""hypothesis strategies for layouts: small, readable, and shrinking towards few modes and small numbers.
+
+Import this module only where hypothesis is installed; `import layoutalg` does not load it.
+
+The idea.  A leaf is drawn as one pair (extent, number), so that shrinking drops a mode in one step.  The
+number is the leaf's stride in an arbitrary layout, and the leaf's place in the order of strides (with the
+padding before it) in a compact or padded one.  Nesting is drawn last and shrinks to none.
+
+>>> from hypothesis import find
+>>> print(find(layouts(), lambda layout: layout(1) > 3))
+1:4
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from layoutalg.int_tuple import IntTuple
+from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
+
+EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+"""Extents of leaves: powers of two and their neighbours, smallest first, so that shrinking finds it."""
+
+MAX_NUMBER = 64
+"""Largest stride, in absolute value, of an arbitrary layout."""
+
+
+def _nest(draw: st.DrawFn, count: int) -> IntTuple:
+    """A tree whose leaves are 0 .. count - 1, left to right; shrinks to a bare leaf or a flat tuple."""
+    items: list[IntTuple] = list(range(count))
+    for _ in range(draw(st.integers(0, 2)) if count else 0):
+        start = draw(st.integers(0, len(items) - 1))
+        stop = start + draw(st.integers(1, len(items) - start))
+        items[start:stop] = [tuple(items[start:stop])]
+    return items[0] if len(items) == 1 and not draw(st.booleans()) else tuple(items)
+
+
+def _fill(tree: IntTuple, values: list[int]) -> IntTuple:
+    return tuple(_fill(t, values) for t in tree) if isinstance(tree, tuple) else values[tree]
+
+
+@st.composite
+def int_tuples(
+    draw: st.DrawFn, leaves: st.SearchStrategy[int] | None = None, *, max_leaves: int = 5
+) -> IntTuple:
+    """IntTuples of at most `max_leaves` leaves, each drawn from `leaves` (default 0 to 64)."""
+    values = draw(st.lists(st.integers(0, 64) if leaves is None else leaves, max_size=max_leaves))
+    return _fill(_nest(draw, len(values)), values)
+
+
+def _clip(extents: list[int], max_size: int) -> list[int]:
+    """Extents whose product stays within `max_size`; what does not fit becomes 1."""
+    out, room = [], max_size
+    for e in extents:
+        out.append(e if e <= room else 1)
+        room //= out[-1]
+    return out
+
+
+def _extents(power_of_two: bool) -> st.SearchStrategy[int]:
+    return st.sampled_from([e for e in EXTENTS if not power_of_two or e & (e - 1) == 0])
+
+
+@st.composite
+def shapes(
+    draw: st.DrawFn, *, max_leaves: int = 4, max_size: int = 256, power_of_two: bool = False
+) -> IntTuple:
+    """Shapes of at most `max_size` elements; `power_of_two` keeps every extent a power of two."""
+    drawn = draw(st.lists(_extents(power_of_two), min_size=1, max_size=max_leaves))
+    return _fill(_nest(draw, len(drawn)), _clip(drawn, max_size))
+
+
+def _ordered(extents: list[int], numbers: list[int], pad: bool, power_of_two: bool) -> list[int]:
+    """Strides that increase in the order of `numbers`, without gaps or with padding."""
+    strides, current = [0] * len(extents), 1
+    for i in sorted(range(len(extents)), key=lambda i: abs(numbers[i])):
+        if pad:
+            extra = abs(numbers[i]) % 4
+            current = current << extra % 2 if power_of_two else current + extra
+        strides[i] = 0 if extents[i] == 1 else current
+        current *= extents[i]
+    return strides
+
+
+@st.composite
+def layouts(
+    draw: st.DrawFn,
+    *,
+    max_leaves: int = 4,
+    max_size: int = 256,
+    power_of_two: bool = False,
+    negative: bool = False,
+    compact: bool = False,
+) -> Layout:
+    """Layouts of at most `max_size` elements: arbitrary strides, compact and padded ones.
+
+    `compact` draws bijections onto [0, size) only; `power_of_two` keeps extents and strides powers of two
+    (a stride may be 0); `negative` admits negative strides.
+    """
+    number: st.SearchStrategy[int] = st.integers(-MAX_NUMBER if negative else 0, MAX_NUMBER)
+    if power_of_two:
+        number = st.sampled_from([0, *(1 << i for i in range(MAX_NUMBER.bit_length()))])
+    kind = "compact" if compact else draw(st.sampled_from(("any", "padded", "compact")))
+    pairs = draw(st.lists(st.tuples(_extents(power_of_two), number), min_size=1, max_size=max_leaves))
+    extents, numbers = _clip([e for e, _ in pairs], max_size), [n for _, n in pairs]
+    if kind != "any":
+        numbers = _ordered(extents, numbers, kind == "padded", power_of_two)
+    tree = _nest(draw, len(pairs))
+    return Layout(_fill(tree, extents), _fill(tree, numbers))
+
+
+@st.composite
+def swizzles(draw: st.DrawFn, *, max_bits: int = 3, max_base: int = 4, max_shift: int = 4) -> Swizzle:
+    """Swizzles Sw<B,M,S>, overlapping ones (|S| < B) and left shifts included; shrink towards Sw<0,0,0>."""
+    bits = draw(st.integers(0, max_bits))
+    base = draw(st.integers(0, max_base))
+    shift = draw(st.integers(0 if bits == 0 else 1, max_shift))
+    return Swizzle(bits, base, -shift if draw(st.booleans()) else shift)
+
+
+@st.composite
+def composed_layouts(
+    draw: st.DrawFn, *, max_size: int = 256, max_swizzles: int = 2, power_of_two: bool = False
+) -> ComposedLayout:
+    """Swizzled layouts `Sw o offset o layout`, with one swizzle or a chain of them."""
+    chain = tuple(draw(st.lists(swizzles(), min_size=1, max_size=max_swizzles)))
+    inner = draw(layouts(max_size=max_size, power_of_two=power_of_two))
+    return ComposedLayout(chain, draw(st.integers(0, MAX_NUMBER)), inner)
