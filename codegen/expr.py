@@ -1,0 +1,447 @@
+"""Index expressions: a closed union of immutable nodes, each carrying what is known of its value.
+
+The idea.  A layout is called on a variable, and what comes back IS its index code:
+
+    >>> from layoutalg.layout import Layout
+    >>> print(Layout((4, 8), (8, 1))(Var("tid", 32)))
+    0 + tid % 4 * 8 + tid // 4 * 1
+
+because `Layout.__call__` uses only `+ * // % ^ & >> <<`.  `simplify` then removes what can be proved away.
+
+Notes.  All values are >= 0: there is no subtraction, and `a - b < c` is written `a < b + c`.  `==` compares
+structure; the predicate is the method `eq`.  Comparisons have range [0, 1] and stand in If, Select and
+predicate operands only; `&` and `|` combine them; truth-testing a node raises.
+
+The union is read by `match` with `assert_never`, so that a new node is found by the type checker wherever
+it must be handled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, assert_never
+
+from layoutalg.codegen import facts as F
+from layoutalg.codegen.facts import Facts
+from layoutalg.errors import ArgumentTypeError, IRError
+
+VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base"]
+
+
+class _Operators:
+    """Python's operators build nodes; ints become constants."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Expr:
+        return Add(_as_expr(self), _as_expr(other))
+
+    def __radd__(self, other: Operand) -> Expr:
+        return Add(_as_expr(other), _as_expr(self))
+
+    def __mul__(self, other: Operand) -> Expr:
+        return Mul(_as_expr(self), _as_expr(other))
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return Mul(_as_expr(other), _as_expr(self))
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return FloorDiv(_as_expr(self), _as_expr(other))
+
+    def __mod__(self, other: Operand) -> Expr:
+        return Mod(_as_expr(self), _as_expr(other))
+
+    def __xor__(self, other: Operand) -> Expr:
+        return Xor(_as_expr(self), _as_expr(other))
+
+    def __rxor__(self, other: Operand) -> Expr:
+        return Xor(_as_expr(other), _as_expr(self))
+
+    def __and__(self, other: Operand) -> Expr:
+        return And(_as_expr(self), _as_expr(other))
+
+    def __rand__(self, other: Operand) -> Expr:
+        return And(_as_expr(other), _as_expr(self))
+
+    def __or__(self, other: Operand) -> Expr:
+        return Or(_as_expr(self), _as_expr(other))
+
+    def __ror__(self, other: Operand) -> Expr:
+        return Or(_as_expr(other), _as_expr(self))
+
+    def __lshift__(self, amount: int) -> Expr:
+        return Shl(_as_expr(self), amount)
+
+    def __rshift__(self, amount: int) -> Expr:
+        return Shr(_as_expr(self), amount)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return Lt(_as_expr(self), _as_expr(other))
+
+    def __le__(self, other: Operand) -> Expr:
+        return Le(_as_expr(self), _as_expr(other))
+
+    def __gt__(self, other: Operand) -> Expr:
+        return Lt(_as_expr(other), _as_expr(self))
+
+    def __ge__(self, other: Operand) -> Expr:
+        return Le(_as_expr(other), _as_expr(self))
+
+    def eq(self, other: Operand) -> Expr:
+        """The predicate `self == other` (the operator == compares structure)."""
+        return Eq(_as_expr(self), _as_expr(other))
+
+    def __bool__(self) -> bool:
+        raise IRError("no truth value", self, f"'{self}' is decided when the kernel runs, not by Python")
+
+
+@dataclass(frozen=True, slots=True)
+class Var(_Operators):
+    """A named value in [lo, extent), a multiple of `multiple`; `extent` may itself be an expression.
+
+    `kind` says when the value is fixed: thread, block, loop, unroll, param, let or base (a uniform base
+    address); lowering is decided by it.  Raises IRError for an empty range.
+
+    >>> Var("lane", 32).facts.hi
+    31
+    """
+
+    name: str
+    extent: Expr | int
+    kind: VarKind = "thread"
+    lo: int = 0
+    multiple: int = 1
+    facts: Facts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
+        if top <= self.lo or self.lo < 0 or self.multiple < 1:
+            raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has no value >= 0")
+        object.__setattr__(self, "facts", F.between(self.lo, top - 1, self.multiple))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Const(_Operators):
+    """A non-negative integer.
+
+    >>> str(Const(3) + 4)
+    '3 + 4'
+    """
+
+    value: int
+    facts: Facts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.value < 0:
+            raise IRError("non-negative", self.value, f"constant {self.value}: index values are >= 0")
+        object.__setattr__(self, "facts", F.constant(self.value))
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binary(_Operators):
+    """Two operands; the table _TRANSFER gives each operator its facts."""
+
+    a: Expr
+    b: Expr
+    facts: Facts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", _TRANSFER[type(self)](self.a.facts, self.b.facts))
+
+    def __str__(self) -> str:
+        return render(_as_expr(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Add(_Binary):
+    """a + b"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mul(_Binary):
+    """a * b"""
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv(_Binary):
+    """a // b with b >= 1; v // b < q where v runs over a range of q * b values."""
+
+    def __post_init__(self) -> None:
+        _check_divisor(self.a, self.b)
+        facts = F.floordiv(self.a.facts, self.b.facts)
+        match self.a:
+            case Var(extent=Mul(q, d)) if d == self.b:
+                facts = F.between(facts.lo, min(facts.hi, q.facts.hi - 1))
+        object.__setattr__(self, "facts", facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Mod(_Binary):
+    """a % b with b >= 1"""
+
+    def __post_init__(self) -> None:
+        _check_divisor(self.a, self.b)
+        _Binary.__post_init__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Xor(_Binary):
+    """a ^ b"""
+
+
+@dataclass(frozen=True, slots=True)
+class And(_Binary):
+    """a & b; of two predicates, their conjunction"""
+
+
+@dataclass(frozen=True, slots=True)
+class Or(_Binary):
+    """a | b; of two predicates, their disjunction"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lt(_Binary):
+    """1 if a < b else 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Le(_Binary):
+    """1 if a <= b else 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Eq(_Binary):
+    """1 if a == b else 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shift(_Operators):
+    """A shift by a constant amount."""
+
+    a: Expr
+    amount: int
+    facts: Facts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.amount, int) or self.amount < 0:
+            raise IRError("shift amount", self.amount, f"shift by {self.amount!r}: a constant >= 0 is needed")
+        object.__setattr__(self, "facts", _TRANSFER[type(self)](self.a.facts, F.constant(1 << self.amount)))
+
+    def __str__(self) -> str:
+        return render(_as_expr(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Shl(_Shift):
+    """a << amount"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shr(_Shift):
+    """a >> amount"""
+
+
+@dataclass(frozen=True, slots=True)
+class Select(_Operators):
+    """a if condition else b"""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+    facts: Facts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", F.join(self.a.facts, self.b.facts))
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+Expr: TypeAlias = (
+    Var | Const | Add | Mul | FloorDiv | Mod | Xor | And | Or | Shl | Shr | Select | Lt | Le | Eq
+)
+Operand: TypeAlias = "Expr | int"
+
+
+def as_expr(value: Operand) -> Expr:
+    """The node itself, or an int as a constant.  Raises ArgumentTypeError for anything else.
+
+    >>> as_expr(3)
+    Const(value=3)
+    """
+    if isinstance(value, bool):
+        raise ArgumentTypeError(f"{value} is a bool; an int or an index expression is needed")
+    return _as_expr(value)
+
+
+def _as_expr(value: object) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    try:
+        return Const(operator.index(value))  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(value).__name__
+        raise ArgumentTypeError(f"{value!r} is a {kind}; an int or an index expression is needed") from None
+
+
+def _check_divisor(a: Expr, b: Expr) -> None:
+    if b.facts.lo < 1:
+        raise IRError("division by zero", b, f"the divisor of {a} can be {b.facts.lo}; it must be at least 1")
+
+
+def is_predicate(node: Expr) -> bool:
+    """True for a comparison or an And / Or of predicates.
+
+    >>> i = Var("i", 8)
+    >>> is_predicate((i < 4) & (i > 2)), is_predicate(i & 1)
+    (True, False)
+    """
+    match node:
+        case Lt() | Le() | Eq():
+            return True
+        case And(a, b) | Or(a, b):
+            return is_predicate(a) and is_predicate(b)
+        case _:
+            return False
+
+
+def children(node: Expr) -> tuple[Expr, ...]:
+    """The operands, left to right.
+
+    >>> [str(c) for c in children(Var("i", 8) + 1)]
+    ['i', '1']
+    """
+    match node:
+        case Var() | Const():
+            return ()
+        case Shl(a) | Shr(a):
+            return (a,)
+        case Select(c, a, b):
+            return (c, a, b)
+        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Xor(a, b) | And(a, b) | Or(a, b):
+            return (a, b)
+        case Lt(a, b) | Le(a, b) | Eq(a, b):
+            return (a, b)
+        case _:
+            assert_never(node)
+
+
+def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
+    """The same operator on other operands.
+
+    >>> str(rebuild(Var("i", 8) + 1, (Const(2), Const(3))))
+    '2 + 3'
+    """
+    match node:
+        case Var() | Const():
+            return node
+        case Shl(_, amount) | Shr(_, amount):
+            return type(node)(new[0], amount)
+        case Select():
+            return Select(*new)
+        case _:
+            return type(node)(*new)
+
+
+def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """Replace variables by expressions.
+
+    >>> i = Var("i", 8)
+    >>> str(substitute(i * 2 + 1, {i: Const(3)}))
+    '3 * 2 + 1'
+    """
+    if isinstance(node, Var):
+        return values.get(node, node)
+    old = children(node)
+    new = tuple(substitute(c, values) for c in old)
+    return node if new == old else rebuild(node, new)
+
+
+def variables(node: Expr) -> frozenset[Var]:
+    """Every variable that occurs (the extents of variables are not searched).
+
+    >>> sorted(v.name for v in variables(Var("i", 8) * 4 + Var("j", 4)))
+    ['i', 'j']
+    """
+    if isinstance(node, Var):
+        return frozenset((node,))
+    return frozenset().union(*map(variables, children(node)))
+
+
+def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
+    """The value for given variables, which may be ints or NumPy arrays (int64); predicates give 0 or 1.
+
+    >>> i = Var("i", 8)
+    >>> evaluate(i % 4 * 2 + 1, {i: 7})
+    7
+    """
+    match node:
+        case Const(value):
+            return value
+        case Var():
+            return env[node]
+        case Shl(a, amount):
+            return evaluate(a, env) << amount
+        case Shr(a, amount):
+            return evaluate(a, env) >> amount
+        case Select(c, a, b):
+            test = evaluate(c, env)
+            yes, no = evaluate(a, env), evaluate(b, env)
+            return test * yes + (1 - test) * no
+        case Lt() | Le() | Eq():
+            return _EVALUATE[type(node)](evaluate(node.a, env), evaluate(node.b, env)) * 1
+        case _:
+            return _EVALUATE[type(node)](evaluate(node.a, env), evaluate(node.b, env))
+
+
+_TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
+    Add: F.add, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod, Xor: F.bitwise_xor, And: F.bitwise_and,
+    Or: F.bitwise_or, Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
+}  # fmt: skip
+
+_EVALUATE: Mapping[type, Callable[[Any, Any], Any]] = {
+    Add: operator.add, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
+    Xor: operator.xor, And: operator.and_, Or: operator.or_,
+    Lt: operator.lt, Le: operator.le, Eq: operator.eq,
+}  # fmt: skip
+
+# symbol and binding strength of each operator, C's order: higher binds tighter
+SYMBOL: Mapping[type, tuple[str, int]] = {
+    Mul: ("*", 10), FloorDiv: ("//", 10), Mod: ("%", 10), Add: ("+", 9), Shl: ("<<", 8), Shr: (">>", 8),
+    Lt: ("<", 7), Le: ("<=", 7), Eq: ("==", 6), And: ("&", 5), Xor: ("^", 4), Or: ("|", 3),
+}  # fmt: skip
+
+
+def render(node: Expr) -> str:
+    """The expression as Python text with as few parentheses as C's precedence allows.
+
+    >>> i = Var("i", 8)
+    >>> render((i + 1) * 2 ^ (i >> 1))
+    '(i + 1) * 2 ^ i >> 1'
+    """
+    return _render(node, 0)
+
+
+def _render(node: Expr, outer: int) -> str:
+    match node:
+        case Var(name):
+            return name
+        case Const(value):
+            return str(value)
+        case Select(c, a, b):
+            return f"({_render(a, 0)} if {_render(c, 0)} else {_render(b, 0)})"
+        case Shl(a, amount) | Shr(a, amount):
+            symbol, power = SYMBOL[type(node)]
+            text = f"{_render(a, power)} {symbol} {amount}"
+        case _:
+            symbol, power = SYMBOL[type(node)]
+            text = f"{_render(node.a, power)} {symbol} {_render(node.b, power + 1)}"
+    return f"({text})" if power < outer else text

@@ -1,0 +1,205 @@
+"""What is known of an integer before it is computed: an interval, a congruence and its bits.
+
+The idea.  Every index expression carries three facts at once, and each sharpens the others:
+
+    lo <= x <= hi              interval
+    x = offset (mod stride)    congruence; stride 0 means x is the constant `offset`
+    must <= x <= may, bitwise  bits that are always set, bits that can be set at all
+
+For `tid % 8 * 16` with tid < 256: 0 <= x <= 112, x = 0 (mod 16), may = 0b1110000.  From `may` follows
+that adding 3 is the same as OR-ing 3; from the congruence, that a 16-byte access at x is aligned; from
+the interval, that 32 bits are enough.  All values are >= 0, so C's / and % agree with Python's.
+
+Each function below is the transfer function of one operator.  They are sound, not complete: a test
+checks every one exhaustively on small ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """lo <= x <= hi, x = offset mod stride (stride 0: constant), must <= bits of x <= may.
+
+    >>> multiple(256, 16).may, multiple(256, 16).hi
+    (240, 240)
+    """
+
+    lo: int
+    hi: int
+    stride: int
+    offset: int
+    may: int
+    must: int
+
+    @property
+    def is_constant(self) -> bool:
+        """True when only one value is possible."""
+        return self.lo == self.hi
+
+    def divisible_by(self, n: int) -> bool:
+        """True when every possible value is a multiple of `n`."""
+        return self.stride % n == 0 and self.offset % n == 0
+
+
+def _low_mask(bits: int) -> int:
+    return (1 << bits) - 1
+
+
+def reconcile(lo: int, hi: int, stride: int, offset: int, may: int, must: int) -> Facts:
+    """Let the three facts sharpen one another once and build the record."""
+    may &= _low_mask(hi.bit_length())
+    known = (stride & -stride).bit_length() - 1 if stride else hi.bit_length()
+    may &= ~_low_mask(known) | offset
+    must |= offset & _low_mask(known)
+    lo, hi = max(lo, must), min(hi, may)
+    if lo == hi:
+        return Facts(lo, lo, 0, lo, lo, lo)
+    common = hi.bit_length() - (lo ^ hi).bit_length()  # leading bits all values share
+    if common > 0:
+        prefix = hi >> (lo ^ hi).bit_length() << (lo ^ hi).bit_length()
+        must, may = must | prefix, may & (prefix | _low_mask((lo ^ hi).bit_length()))
+    low = ~(may ^ must) & _low_mask(hi.bit_length())  # 1 where the bit is known
+    fixed = (~low & -~low).bit_length() - 1  # number of known bits from bit 0 up
+    if stride == 0 or (1 << fixed) % stride == 0:
+        stride, offset = 1 << fixed, must & _low_mask(fixed)
+    offset %= stride
+    lo += (offset - lo) % stride
+    hi -= (hi - offset) % stride
+    if lo >= hi:
+        return Facts(lo, lo, 0, lo, lo, lo)
+    return Facts(lo, hi, stride, offset, may, must)
+
+
+def constant(value: int) -> Facts:
+    """The facts of one value.
+
+    >>> constant(5).must
+    5
+    """
+    return Facts(value, value, 0, value, value, value)
+
+
+def between(lo: int, hi: int, stride: int = 1, offset: int = 0) -> Facts:
+    """lo <= x <= hi with x = offset (mod stride), nothing else known.
+
+    >>> between(1, 6).may
+    7
+    """
+    return reconcile(lo, hi, stride, offset, _low_mask(hi.bit_length()), 0)
+
+
+def multiple(extent: int, of: int = 1) -> Facts:
+    """A multiple of `of` in [0, extent).
+
+    >>> multiple(100, 32).hi
+    96
+    """
+    return between(0, extent - 1, of)
+
+
+def add(a: Facts, b: Facts) -> Facts:
+    """Facts of x + y; disjoint bits add like OR."""
+    stride = gcd(a.stride, b.stride)
+    offset = a.offset + b.offset
+    offset = offset % stride if stride else offset
+    hi = a.hi + b.hi
+    disjoint = a.may & b.may == 0
+    may = a.may | b.may if disjoint else _low_mask(hi.bit_length())
+    return reconcile(a.lo + b.lo, hi, stride, offset, may, a.must | b.must if disjoint else 0)
+
+
+def mul(a: Facts, b: Facts) -> Facts:
+    """Facts of x * y; a power of two shifts the known bits."""
+    stride = gcd(a.stride * b.stride, a.stride * b.offset, b.stride * a.offset)
+    offset = a.offset * b.offset
+    offset = offset % stride if stride else offset
+    hi = a.hi * b.hi
+    may, must = _low_mask(hi.bit_length()), 0
+    for x, y in ((a, b), (b, a)):
+        if y.is_constant and y.lo & (y.lo - 1) == 0:
+            may, must = x.may * y.lo, x.must * y.lo
+    return reconcile(a.lo * b.lo, hi, stride, offset, may, must)
+
+
+def floordiv(a: Facts, b: Facts) -> Facts:
+    """Facts of x // y for y >= 1."""
+    lo, hi = a.lo // b.hi, a.hi // b.lo
+    stride, offset, may, must = 1, 0, _low_mask(hi.bit_length()), 0
+    if b.is_constant:
+        if a.stride % b.lo == 0:
+            stride, offset = a.stride // b.lo, a.offset // b.lo
+        if b.lo & (b.lo - 1) == 0:
+            may, must = a.may // b.lo, a.must // b.lo
+    return reconcile(lo, hi, stride, offset, may, must)
+
+
+def mod(a: Facts, b: Facts) -> Facts:
+    """Facts of x % y for y >= 1."""
+    if a.hi < b.lo:
+        return a
+    hi = min(a.hi, b.hi - 1)
+    if not b.is_constant:
+        return between(0, hi)
+    stride = gcd(a.stride, b.lo)
+    may, must = _low_mask(hi.bit_length()), 0
+    if b.lo & (b.lo - 1) == 0:
+        may, must = a.may & (b.lo - 1), a.must & (b.lo - 1)
+    return reconcile(0, hi, stride, a.offset % stride, may, must)
+
+
+def bitwise_xor(a: Facts, b: Facts) -> Facts:
+    """Facts of x ^ y."""
+    unknown = (a.may ^ a.must) | (b.may ^ b.must)
+    must = (a.must ^ b.must) & ~unknown
+    return _from_bits(must | unknown, must)
+
+
+def bitwise_and(a: Facts, b: Facts) -> Facts:
+    """Facts of x & y."""
+    facts = _from_bits(a.may & b.may, a.must & b.must)
+    hi = min(facts.hi, a.hi, b.hi)
+    return reconcile(facts.lo, hi, facts.stride, facts.offset, facts.may, facts.must)
+
+
+def bitwise_or(a: Facts, b: Facts) -> Facts:
+    """Facts of x | y."""
+    facts = _from_bits(a.may | b.may, a.must | b.must)
+    lo = max(facts.lo, a.lo, b.lo)
+    return reconcile(lo, facts.hi, facts.stride, facts.offset, facts.may, facts.must)
+
+
+def join(a: Facts, b: Facts) -> Facts:
+    """Facts of a value that is either x or y."""
+    stride = gcd(a.stride, b.stride, abs(a.offset - b.offset))
+    offset = a.offset % stride if stride else a.offset
+    return reconcile(min(a.lo, b.lo), max(a.hi, b.hi), stride, offset, a.may | b.may, a.must & b.must)
+
+
+def less_than(a: Facts, b: Facts) -> Facts:
+    """Facts of x < y as 0 or 1, decided where the intervals are."""
+    return _truth(a.hi < b.lo, a.lo >= b.hi)
+
+
+def less_equal(a: Facts, b: Facts) -> Facts:
+    """Facts of x <= y as 0 or 1."""
+    return _truth(a.hi <= b.lo, a.lo > b.hi)
+
+
+def equal(a: Facts, b: Facts) -> Facts:
+    """Facts of x == y as 0 or 1; different congruences or bits decide it too."""
+    apart = a.hi < b.lo or b.hi < a.lo or bool(a.must & ~b.may or b.must & ~a.may)
+    stride = gcd(a.stride, b.stride)
+    apart = apart or bool(stride and (a.offset - b.offset) % stride)
+    return _truth(a.is_constant and b.is_constant and a.lo == b.lo, apart)
+
+
+def _truth(always: bool, never: bool) -> Facts:
+    return constant(1) if always else constant(0) if never else between(0, 1)
+
+
+def _from_bits(may: int, must: int) -> Facts:
+    return reconcile(must, may, 1, 0, may, must)

@@ -1,0 +1,132 @@
+"""Instructions every supported architecture has: loads, stores, the block barrier, byte permutes.
+
+Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
+1 and 2 bytes live zero-extended in one 32-bit word.
+
+Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.9.7 (prmt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.codegen.instr import Instr, Requires, Space, into, out, read, write
+
+WIDTHS_BYTES = (1, 2, 4, 8, 16)
+"""Bytes a lane can load or store at once."""
+
+_CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
+_FIELDS = "xyzw"
+
+
+def _registers(nbytes: int, name: str, const: str = "") -> str:
+    words = max(1, nbytes // 4)
+    return f"{const}u32& {name}" if words == 1 else f"{const}u32 (&{name})[{words}]"
+
+
+def _load(prefix: str, space: Space, nbytes: int) -> Instr:
+    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    if nbytes <= 4:
+        body = f"d = *static_cast<const {carrier}*>(p);"
+    else:
+        takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
+        body = f"const {carrier} q = *static_cast<const {carrier}*>(p); {takes}"
+    text = f"void {name}({_registers(nbytes, 'd')}, const void* p) {{ {body} }}"
+    op = f"ld.{space}.b{8 * nbytes}"
+    return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
+
+
+def _store(prefix: str, space: Space, nbytes: int) -> Instr:
+    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    if nbytes <= 4:
+        value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
+    else:
+        value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
+    parameter = _registers(nbytes, "v", "const ")
+    text = f"void {name}(void* p, {parameter}) {{ *static_cast<{carrier}*>(p) = {value}; }}"
+    op = f"st.{space}.b{8 * nbytes}"
+    return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
+
+
+def _table(make: Any, prefix: str, space: Space) -> Mapping[int, Instr]:
+    return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
+
+
+LDG = _table(_load, "ldg", "global")
+STG = _table(_store, "stg", "global")
+LDS = _table(_load, "lds", "shared")
+STS = _table(_store, "sts", "shared")
+
+
+def _arrive(machine: Any, group: Any) -> None:
+    machine.arrive_block_barrier(group)
+
+
+def _released(machine: Any, group: Any) -> bool:
+    return bool(machine.block_barrier_open(group))
+
+
+BAR = Instr(
+    "block_sync",
+    (),
+    "void block_sync() { __syncthreads(); }",
+    _arrive,
+    Requires(block_converged=True),
+    ready=_released,
+)
+"""bar.sync 0: every thread of the block arrives, then all go on."""
+
+
+def _interleave16(machine: Any, group: Any, a: Any, b: Any) -> Any:
+    low = (a & 0xFFFF) | (b & 0xFFFF) << 16
+    high = a >> 16 | b & 0xFFFF0000
+    return _stack(low, high)
+
+
+def _interleave8(machine: Any, group: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def column(i: int) -> Any:
+        x, y, z, w = ((v >> 8 * i) & 0xFF for v in (a, b, c, d))
+        return x | y << 8 | z << 16 | w << 24
+
+    return _stack(*map(column, range(4)))
+
+
+def _stack(*columns: Any) -> Any:
+    import numpy
+
+    return numpy.concatenate(columns, axis=1)
+
+
+TRANSPOSE_16 = Instr(
+    "transpose_2x2_b16",
+    (out("t", 2), into("a", 1), into("b", 1)),
+    "void transpose_2x2_b16(u32 (&t)[2], u32 a, u32 b) "
+    "{ t[0] = __byte_perm(a, b, 0x5410); t[1] = __byte_perm(a, b, 0x7632); }",
+    _interleave16,
+)
+"""Words a, b hold two halves of two rows; word i of the result holds half i of both."""
+
+TRANSPOSE_8 = Instr(
+    "transpose_4x4_b8",
+    (out("t", 4), into("a", 1), into("b", 1), into("c", 1), into("d", 1)),
+    "void transpose_4x4_b8(u32 (&t)[4], u32 a, u32 b, u32 c, u32 d) {\n"
+    "    const u32 ab_low = __byte_perm(a, b, 0x5140), ab_high = __byte_perm(a, b, 0x7362);\n"
+    "    const u32 cd_low = __byte_perm(c, d, 0x5140), cd_high = __byte_perm(c, d, 0x7362);\n"
+    "    t[0] = __byte_perm(ab_low, cd_low, 0x5410); t[1] = __byte_perm(ab_low, cd_low, 0x7632);\n"
+    "    t[2] = __byte_perm(ab_high, cd_high, 0x5410); t[3] = __byte_perm(ab_high, cd_high, 0x7632);\n"
+    "}",
+    _interleave8,
+)
+"""Words a, b, c, d hold four bytes of four rows; word i of the result holds byte i of all four."""
+
+INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
+    {
+        i.name: i
+        for i in (
+            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
+        )
+    }
+)  # fmt: skip
+"""Every instruction of this module by name."""
