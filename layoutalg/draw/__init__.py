@@ -1,0 +1,34 @@
+"""Pictures of layouts, swizzles and accesses: as text, as SVG, as graphs.
+
+`picture` and `access` decide what is shown, as data; `text` and `svg` render it; `graph` writes a layout's
+pipeline in graphviz's DOT language.
+
+>>> from layoutalg.layout import Layout
+>>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
+1 | 1 3
+"""
+
+from layoutalg.draw.graph import as_dot, render
+from layoutalg.draw.picture import (
+    Cell,
+    Panel,
+    Picture,
+    layout_picture,
+    swizzle_picture,
+    tv_picture,
+)
+from layoutalg.draw.svg import as_svg
+from layoutalg.draw.text import as_text
+
+__all__ = [
+    "Cell",
+    "Panel",
+    "Picture",
+    "as_dot",
+    "as_svg",
+    "as_text",
+    "layout_picture",
+    "render",
+    "swizzle_picture",
+    "tv_picture",
+]

@@ -1,0 +1,120 @@
+r"""A layout as a graph: which digits of the coordinate meet which strides, and what happens to their sum.
+
+The idea.  A layout is a pipeline.  Every leaf mode takes a digit of the coordinate and multiplies it by its
+stride; the products are added, the offset joins them, and swizzles or outer layouts act on the sum, from the
+inside out.  `as_dot` writes that pipeline in graphviz's DOT language; `render` has it drawn.
+
+>>> from layoutalg.swizzle import Swizzle
+>>> print(as_dot(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1)))))
+digraph layout {
+  label="Sw<1,0,1> o 0 o (2,2):(2,1)"; labelloc=t; rankdir=LR; fontname="monospace";
+  node [shape=box, fontname="monospace"]; edge [fontname="monospace"];
+  n0 [label="coordinate\n(2,2)", shape=ellipse];
+  n1 [label="i0 < 2\n× 2"];
+  n2 [label="i1 < 2\n× 1"];
+  n3 [label="+"];
+  n4 [label="Sw<1,0,1>\nx ^ ((x & 0x2) >> 1)"];
+  n5 [label="offset", shape=ellipse];
+  n0 -> n1; n0 -> n2; n1 -> n3; n2 -> n3; n3 -> n4; n4 -> n5;
+}
+"""
+
+from __future__ import annotations
+
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.int_tuple import flatten, to_text
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+MAX_NODES = 256
+"""Most nodes a graph may have."""
+
+FORMATS = ("svg", "png", "pdf")
+"""What `render` can make."""
+
+
+def as_dot(layout: AnyLayout) -> str:
+    """The pipeline of a layout in the DOT language (graphviz.org/doc/info/lang.html).
+
+    Raises ResourceError past MAX_NODES nodes.
+
+    >>> as_dot(Layout(4)).splitlines()[-2].strip()
+    'n0 -> n1; n1 -> n2; n2 -> n3;'
+    """
+    inner, stages = _stages(layout)
+    extents, strides = flatten(inner.shape), flatten(inner.stride)
+    count = len(extents) + len(stages) + 3
+    if count > MAX_NODES:
+        raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")
+    digits = [f"i{i} < {s}\n× {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
+    labels = [f"coordinate\n{to_text(inner.shape)}", *digits, "+", *stages, "offset"]
+    last, total = len(labels) - 1, len(digits) + 1
+    edges = [(0, i) for i in range(1, total)] + [(i, total) for i in range(1, total)]
+    edges += [(i, i + 1) for i in range(total, last)]
+    nodes = [
+        f'  n{i} [label="{_quote(label)}"{", shape=ellipse" if i in (0, last) else ""}];'
+        for i, label in enumerate(labels)
+    ]
+    return "\n".join(
+        [
+            "digraph layout {",
+            f'  label="{_quote(str(layout))}"; labelloc=t; rankdir=LR; fontname="monospace";',
+            '  node [shape=box, fontname="monospace"]; edge [fontname="monospace"];',
+            *nodes,
+            "  " + " ".join(f"n{a} -> n{b};" for a, b in edges),
+            "}",
+        ]
+    )
+
+
+def render(dot: str, file_format: str) -> bytes:
+    """Have graphviz draw DOT text as `svg`, `png` or `pdf`.
+
+    Raises UnknownNameError for another format and UnsupportedError, saying how to get one, where no
+    renderer is installed or it refuses the text.
+
+    >>> render("digraph { a -> b }", "gif")
+    Traceback (most recent call last):
+    layoutalg.errors.UnknownNameError: unknown graph format 'gif': accepted are svg, png, pdf
+    """
+    if file_format not in FORMATS:
+        raise UnknownNameError("graph format", file_format, FORMATS)
+    import graphviz
+
+    try:
+        drawn: bytes = graphviz.Source(dot).pipe(format=file_format)
+    except graphviz.ExecutableNotFound:
+        raise UnsupportedError(
+            f"drawing a graph as {file_format} needs graphviz's program dot, which is not on PATH: "
+            f"install it (apt-get install graphviz), or ask for the format dot and render that elsewhere"
+        ) from None
+    except graphviz.CalledProcessError as error:
+        raise UnsupportedError(
+            f"graphviz's program dot could not draw the graph as {file_format}: it ended with status "
+            f"{error.returncode}; ask for the format dot and render that elsewhere"
+        ) from error
+    return drawn
+
+
+def _stages(layout: AnyLayout) -> tuple[Layout, list[str]]:
+    """The innermost plain layout, and what is done to its value, first things first."""
+    outer: list[list[str]] = []
+    while isinstance(layout, ComposedLayout):
+        offset = [f"+ {layout.offset}"] if layout.offset else []
+        if isinstance(layout.outer, Layout):
+            functions = [str(layout.outer)]
+        else:
+            functions = [_formula(s) for s in reversed(layout.swizzles)]
+        outer.append(offset + functions)
+        layout = layout.inner
+    return layout, [stage for stages in reversed(outer) for stage in stages]
+
+
+def _formula(swizzle: Swizzle) -> str:
+    arrow = ">>" if swizzle.shift > 0 else "<<"
+    return f"{swizzle}\nx ^ ((x & {swizzle.yyy_mask:#x}) {arrow} {abs(swizzle.shift)})"
+
+
+def _quote(text: str) -> str:
+    """`text` inside a DOT string: quotes and backslashes escaped, line breaks as DOT writes them."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

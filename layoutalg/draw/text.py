@@ -1,0 +1,131 @@
+r"""Pictures as text: aligned grids for a terminal, a log or a docstring, in colour where it is wanted.
+
+The idea.  Every panel becomes a block of lines of equal width.  A panel wider than the page is folded into
+blocks of columns; panels that fit next to each other stand side by side.
+
+>>> from layoutalg.draw.picture import layout_picture
+>>> from layoutalg.layout import Layout
+>>> print(as_text(layout_picture(Layout((2, 4), (4, 1))), unicode=False))
+(2,4):(4,1)
+<BLANKLINE>
+offsets
+  | 0 1 2 3
+--+--------
+0 | 0 1 2 3
+1 | 4 5 6 7
+<BLANKLINE>
+rows run through mode 0, 2, columns through 4; the colour is the offset mod 8
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from layoutalg.draw.palette import PALETTE
+from layoutalg.draw.picture import Cell, Panel, Picture, clean
+
+GAP = "    "
+
+
+def as_text(picture: Picture, *, width: int = 100, color: bool = False, unicode: bool = True) -> str:
+    """Render a picture as lines of at most `width` columns (a single column of cells is never split).
+
+    `color` adds ANSI 24-bit backgrounds; `unicode` draws the rules with box characters.
+
+    >>> from layoutalg.draw.picture import layout_picture
+    >>> from layoutalg.layout import Layout
+    >>> as_text(layout_picture(Layout(3)), unicode=False).splitlines()[-3]
+    '0 | 0 1 2'
+    """
+    blocks = [block for panel in picture.panels for block in _blocks(panel, width, color, unicode)]
+    lines = [clean(picture.title), ""]
+    for row in _side_by_side(blocks, width):
+        lines += [*row, ""]
+    for note in picture.notes:
+        lines += textwrap.wrap(clean(note), width)
+    return "\n".join(lines)
+
+
+_Block = tuple[int, list[str]]
+"""The visible width of a block, and its lines (which may hold invisible ANSI codes)."""
+
+
+def _blocks(panel: Panel, width: int, color: bool, unicode: bool) -> list[_Block]:
+    """A panel as one block, or as several when its columns do not fit the page."""
+    label = max((len(clean(r)) for r in panel.rows), default=0)
+    texts = [clean(c.text) for row in panel.cells for c in row] + [clean(c) for c in panel.columns]
+    cell = max(map(len, texts), default=1)
+    fit = max(1, (width - label - 2) // (cell + 1))
+    starts = range(0, len(panel.columns), _evenly(len(panel.columns), fit))
+    out = []
+    for start in starts:
+        chosen = range(start, min(start + starts.step, len(panel.columns)))
+        part = f", columns {chosen[0]} to {chosen[-1]}" if len(starts) > 1 else ""
+        out.append(_block(panel, clean(panel.title) + part, chosen, label, cell, color, unicode))
+    return out
+
+
+def _evenly(columns: int, fit: int) -> int:
+    """Columns a block when at most `fit` fit: blocks of about one size, in multiples of 8 where possible."""
+    if columns <= fit:
+        return columns
+    even = -(-columns // -(-columns // fit))
+    return min(fit, -(-even // 8) * 8)
+
+
+def _block(
+    panel: Panel, title: str, chosen: range, label: int, cell: int, color: bool, unicode: bool
+) -> _Block:
+    vertical, horizontal, cross = ("│", "─", "┼") if unicode else ("|", "-", "+")
+    head = " ".join(clean(panel.columns[c]).rjust(cell) for c in chosen)
+    lines = [title, f"{'':{label}} {vertical} {head}"]
+    lines.append(horizontal * (label + 1) + cross + horizontal * (1 + len(head)))
+    for name, row in zip(panel.rows, panel.cells, strict=True):
+        body = " ".join(_paint(row[c], cell, color) for c in chosen)
+        lines.append(f"{clean(name):>{label}} {vertical} {body}")
+    return max(len(title), label + 3 + len(head)), lines
+
+
+def _paint(cell: Cell, width: int, color: bool) -> str:
+    text = clean(cell.text).rjust(width)
+    if not color or cell.hue is None:
+        return text
+    red, green, blue = PALETTE[cell.hue]
+    return f"\x1b[30;48;2;{red};{green};{blue}m{text}\x1b[0m"
+
+
+def _side_by_side(blocks: list[_Block], width: int) -> list[list[str]]:
+    """Group blocks into rows of blocks that fit the page, and join each row line by line."""
+    rows: list[list[_Block]] = []
+    for block in blocks:
+        used = sum(w + len(GAP) for w, _ in rows[-1]) if rows else width
+        if rows and used + block[0] <= width:
+            rows[-1].append(block)
+        else:
+            rows.append([block])
+    return [_join(row) for row in rows]
+
+
+def _join(row: list[_Block]) -> list[str]:
+    height = max(len(lines) for _, lines in row)
+    joined = [""] * height
+    for index, (width, lines) in enumerate(row):
+        for number in range(height):
+            line = lines[number] if number < len(lines) else ""
+            last = index == len(row) - 1
+            padding = "" if last else " " * (width - _visible(line)) + GAP
+            joined[number] += line + padding
+    return [line.rstrip() for line in joined]
+
+
+def _visible(line: str) -> int:
+    """Columns a line takes on the screen: ANSI codes take none."""
+    count, inside = 0, False
+    for character in line:
+        if character == "\x1b":
+            inside = True
+        elif not inside:
+            count += 1
+        elif character == "m":
+            inside = False
+    return count
