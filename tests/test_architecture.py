@@ -112,15 +112,16 @@ def test_a_module_opens_with_a_docstring(module: str) -> None:
 TESTED_TOGETHER = (
     (re.compile(r"layoutalg\.arch\..*"), "arch"),
     (re.compile(r"layoutalg\.codegen\.instr_sm\d+"), "instr"),
+    (re.compile(r"layoutalg\.(draw|cli)\..*"), r"\1"),
 )
-"""Modules of records only: one test module runs over all of them through their registry."""
+"""Records, tested through their registry; renderings and commands, tested through their one face."""
 
 
 @LIBRARY
 def test_a_module_has_a_test_module(module: str) -> None:
     if MODULES[module].name == "__init__.py":
         return
-    shared = [name for pattern, name in TESTED_TOGETHER if pattern.fullmatch(module)]
+    shared = [m.expand(name) for pattern, name in TESTED_TOGETHER if (m := pattern.fullmatch(module))]
     names = [module.rpartition(".")[2], *shared]
     present = [path for n in names for path in (ROOT / "tests").rglob(f"test_{n}*.py")]
     assert present, f"there is no tests/test_{names[0]}.py"
