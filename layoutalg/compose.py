@@ -1,233 +1,49 @@
-"""Composition: R = A o B, with R(c) = A(B(c)) at every coordinate of B.
+"""composition with every kind of operand: layouts, swizzles, composed layouts and tilers.
 
-The idea.  An index i of A is a number in the mixed radix of A's extents, and A(i) is the sum of digit *
-stride.  R is a layout exactly when walking through B adds up digit by digit, that is when no digit of A
-carries.  A mode s:d of B splits where it fills a digit:
+The idea.  Two plain layouts compose digit by digit (layoutalg.digits).  A swizzle S on the left only waits
+outside: S o L is a ComposedLayout.  A swizzle on the right is moved outwards through the layout on its left,
 
-    A = (6,4):(4,1)   B = 12:2      i = 2 x has low digit 2 x while x < 3, and then counts the high digit
-    R = (3,4):(8,1)
+    A o S o (k + M)  =  S' o (A(k) + A o M)
 
-    A = (6,2):(1,7)   B = (3,2):(2,3)      B(2,1) = 4 + 3 = 7 is digit 1 carry 1: A(7) = 8, but the digits
-                                           4 and 3 add up to 7.  No layout; refused with that coordinate
+which is exact when A neither carries nor mixes the bits that S reads and writes: A sends the bits of S's
+two fields to single bits, and S' XORs those.  Where A does not allow it, the result stays what it is by
+definition, the ComposedLayout with the layout A outside; that is exact too, only less simple.
 
-The pieces of all modes of B are summed digit by digit; while no sum reaches its extent, R is exact.  When
-one does, carries may still cancel, as (2,2,4):(1,3,5) o (2,2):(3,1) = (2,2):(4,1): then every coordinate
-is checked, up to SEARCH_LIMIT of them.  A beyond its domain extends its last mode: 4:3 o 8:1 = 8:3.
+>>> swizzled = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4)))
+>>> print(composition(Layout((4, 4), (4, 1)), swizzled))
+Sw<2,2,-2> o 0 o (4,4):(4,1)
 
-Comparison with CuTe.  Wherever CuTe's answer is right, this is the same function; where a carry makes
-CuTe's answer wrong (the second example) this refuses; where CuTe refuses although a layout exists
-((6,4):(4,1) o 2:9 = 2:13), this finds it.  Negative strides: welcome in A; a B that reaches a negative
-index is refused, since A has no such coordinate.
-
-Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md; J. Shah, A Note on the Algebra of CuTe Layouts.
+Comparison with CuTe.  CuTe composes two swizzles only when their shifts agree; here a chain of swizzles is
+a value.  `normal_form` undoes a layout outside a swizzle wherever that is possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TypeAlias, overload
 
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UndecidedError
-from layoutalg.int_tuple import IntTuple, flatten
-from layoutalg.layout import Layout, concat, leaves, make_layout, modes
-from layoutalg.measure import merge_open, size
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.digits import compose_layouts
+from layoutalg.errors import (
+    ArgumentTypeError,
+    DivisibilityError,
+    ShapeError,
+    UndecidedError,
+    UnsupportedError,
+)
+from layoutalg.layout import Layout, concat, make_layout, modes
+from layoutalg.measure import merge_open, span
+from layoutalg.swizzle import (
+    AnyLayout,
+    ComposedLayout,
+    Outer,
+    Swizzle,
+    from_bit_pairs,
+    reduce_swizzles,
+)
 
 Tiler: TypeAlias = "Layout | ComposedLayout | int | tuple[Tiler, ...] | None"
 """What composition and the divides take on the right: a layout; an extent n for n:1; None to keep a mode;
 or a tuple of tilers, one a mode."""
-
-SEARCH_LIMIT = 1 << 16
-"""Coordinates that are checked one by one, at most, before an UndecidedError."""
-
-Piece: TypeAlias = "tuple[list[int], list[int]]"
-
-
-class _Refused(Exception):
-    """A digit carries: the quick rule has no answer."""
-
-
-def _split(radix: list[int], weights: list[int], extent: int, step: int, used: list[int]) -> Piece:
-    """Extents and strides of x -> A(step * x), x < extent; adds what it uses of each digit to `used`."""
-    extents: list[int] = []
-    strides: list[int] = []
-    if extent == 1:
-        return [1], [0]
-    i = 0
-    for i, n in enumerate(radix):
-        if step % n == 0:
-            step //= n
-            continue
-        if n % step:
-            break
-        run = n // step
-        if extent <= run:
-            used[i] += (extent - 1) * step
-            extents.append(extent)
-            strides.append(step * weights[i])
-            return extents, strides
-        if extent % run:
-            break
-        used[i] += n - step
-        if run > 1:
-            extents.append(run)
-            strides.append(step * weights[i])
-        extent //= run
-        step = 1
-    else:
-        extents.append(extent)
-        strides.append(step * weights[-1])
-        return extents, strides
-    return _split_wide(radix, weights, i, extent, step, used, extents, strides)
-
-
-def _split_wide(
-    radix: list[int],
-    weights: list[int],
-    first: int,
-    extent: int,
-    step: int,
-    used: list[int],
-    extents: list[int],
-    strides: list[int],
-) -> Piece:
-    """`_split` from digit `first` on, for steps that move several digits at once."""
-    while extent > 1:
-        rest, total, run = step, 0, extent
-        digits = [0] * len(radix)
-        for i in range(first, len(radix)):
-            rest, digit = divmod(rest, radix[i])
-            if digit:
-                digits[i] = digit
-                total += digit * weights[i]
-                run = min(run, -(-radix[i] // digit))
-        total += rest * weights[-1]
-        if extent % run or run == 1:
-            raise _Refused
-        for i in range(first, len(radix)):
-            used[i] += (run - 1) * digits[i]
-        if extents and extents[-1] * strides[-1] == total:
-            extents[-1] *= run
-        else:
-            extents.append(run)
-            strides.append(total)
-        extent //= run
-        step *= run
-    return extents, strides
-
-
-def _compose_leaves(a: Layout, b: Layout) -> list[Piece]:
-    """The pieces of every leaf of `b`, or an error with a witness."""
-    radix, weights = merge_open(a)
-    extents, steps = flatten(b.shape), flatten(b.stride)
-    for s, d in zip(extents, steps, strict=True):
-        if d < 0 and s > 1:
-            _refuse_negative(a, b)
-    if not radix:
-        weight = weights[0]
-        return [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
-    used = [0] * len(radix)
-    try:
-        out = [_split(radix, weights, s, d, used) for s, d in zip(extents, steps, strict=True)]
-    except _Refused:
-        return _search(a, b)
-    for n, u in zip(radix, used, strict=True):
-        if u >= n:
-            return _search(a, b)
-    return out
-
-
-def _refuse_negative(a: Layout, b: Layout) -> None:
-    """Raise for a `b` with a negative stride, naming the coordinate of its least offset."""
-    worst, weight = 0, 1
-    for s, d in leaves(b):
-        if d < 0:
-            worst += weight * (s - 1)
-        weight *= s
-    raise ShapeError(
-        f"composition({a}, {b}): coordinate {worst} of the second layout has the offset {b(worst)}, "
-        f"and the first has no negative coordinates; use non-negative strides",
-        witness=worst,
-    )
-
-
-def _search(a: Layout, b: Layout) -> list[Piece]:
-    """Decide by looking: the only candidate is read off coordinate by coordinate, then checked."""
-    out: list[Piece] = []
-    base = 1
-    for mode, (s, d) in enumerate(leaves(b)):
-        extents: list[int] = []
-        strides: list[int] = []
-        step, rest = d, s
-        while rest > 1:
-            slope, run = a(step), 2
-            while run < rest and a(run * step) == run * slope:
-                run += 1
-                if run > SEARCH_LIMIT:
-                    raise _undecided(a, b)
-            if rest % run:
-                raise _refusal(a, b, mode, base * (s // rest) * run)
-            extents.append(run)
-            strides.append(slope)
-            step *= run
-            rest //= run
-        out.append((extents, strides) if extents else ([1], [0]))
-        base *= s
-    candidate = _assemble(b.shape, out)
-    total = size(b)
-    for c in _probes(b) if total > SEARCH_LIMIT else range(total):
-        if candidate(c) != a(b(c)):
-            raise _refusal(a, b, None, c)
-    if total > SEARCH_LIMIT:
-        raise _undecided(a, b)
-    return out
-
-
-def _probes(b: Layout) -> list[int]:
-    """Flat coordinates of `b` where a carry is likely: pairs of extreme and of small digits."""
-    flat: list[list[int]] = []
-    base = 1
-    for s, _ in leaves(b):
-        flat.append(sorted({x * base for x in (1, 2, 3, s // 2, s - 2, s - 1) if 0 < x < s}))
-        base *= s
-    singles = [x for group in flat for x in group]
-    pairs = [x + y for i, group in enumerate(flat) for x in group for other in flat[:i] for y in other]
-    return [*singles, *pairs, base - 1]
-
-
-def _refusal(a: Layout, b: Layout, mode: int | None, witness: int) -> DivisibilityError:
-    where = "" if mode is None else f" in mode {mode} of the second layout"
-    return DivisibilityError(
-        f"composition({a}, {b}): a digit of the first layout carries{where}, so that no layout has the "
-        f"value {a(b(witness))} at coordinate {witness} (index {b(witness)}); the second layout's extents "
-        f"and strides must divide the first's extents",
-        lhs=a,
-        rhs=b,
-        mode=mode,
-        witness=witness,
-    )
-
-
-def _undecided(a: Layout, b: Layout) -> UndecidedError:
-    return UndecidedError(
-        f"composition({a}, {b}): digits of the first layout carry, and {SEARCH_LIMIT} coordinates neither "
-        f"refute nor prove that the carries cancel",
-        budget=SEARCH_LIMIT,
-    )
-
-
-def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
-    """The tree of `shape` with every leaf replaced by its pieces."""
-    source = iter(pieces)
-
-    def build(node: IntTuple) -> tuple[IntTuple, IntTuple]:
-        if isinstance(node, tuple):
-            parts = [build(v) for v in node]
-            return tuple(p[0] for p in parts), tuple(p[1] for p in parts)
-        extents, strides = next(source)
-        return (extents[0], strides[0]) if len(extents) == 1 else (tuple(extents), tuple(strides))
-
-    return make_layout(*build(shape))
 
 
 @overload
@@ -238,31 +54,161 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> AnyLayout:
     """R with R(c) = a(b(c)) for every coordinate c of `b`; R's shape refines `b`'s.
 
     `b` may be a layout, an extent n (meaning n:1), None (all of `a`), or a tuple of these, which compose
-    mode by mode, further modes of `a` being kept.  Raises DivisibilityError with a witness
-    coordinate when no layout is this function, ShapeError when `b` does not fit or reaches a negative
-    index, UndecidedError when carries may cancel but there are too many coordinates to look at.
+    mode by mode; as in CuTe, modes of `a` past the tuple are dropped.  Raises DivisibilityError with a
+    witness coordinate when no layout is this function, ShapeError when `b` has too many modes or reaches
+    a negative index, UndecidedError when carries may cancel but there are too many coordinates to check.
 
     >>> print(composition(Layout((6, 4), (4, 1)), Layout(12, 2)))
     (3,4):(8,1)
     >>> print(composition(Layout((8, 8), (8, 1)), (4, Layout(2, 4))))
     (4,2):(8,4)
     """
-    if isinstance(a, Layout) and isinstance(b, Layout):
-        return _assemble(b.shape, _compose_leaves(a, b))
-    if b is None and not isinstance(a, Swizzle):
-        return a
-    if type(b) is int:
-        return composition(a, Layout(b))
+    if isinstance(a, Layout):
+        if isinstance(b, Layout):
+            return compose_layouts(a, b)
+        if isinstance(b, ComposedLayout):
+            return normal_form(ComposedLayout(a, 0, b))
+        if b is None:
+            return a
+        if isinstance(b, tuple):
+            return by_mode("composition", composition, a, b, keep=False)
+        return compose_layouts(a, Layout(b))
     if isinstance(a, ComposedLayout):
-        return ComposedLayout(a.outer, a.offset, composition(a.inner, b))
-    if isinstance(a, Swizzle):
-        if isinstance(b, (Layout, ComposedLayout)):
-            return ComposedLayout(a, 0, b)
-    elif isinstance(b, ComposedLayout):
-        return ComposedLayout(a, 0, b)
-    elif isinstance(b, tuple):
-        parts = [*modes(a)]
-        if len(b) > len(parts):
-            raise ShapeError(f"composition({a}, {b}): the tiler has {len(b)} modes, the layout {len(parts)}")
-        return concat(*(composition(p, t) for p, t in zip(parts, b)), *parts[len(b):])
-    raise ArgumentTypeError(f"composition of {a!r} and {b!r}")
+        return a if b is None else _outside(a.outer, a.offset, composition(a.inner, b))
+    if isinstance(a, Swizzle) and isinstance(b, (Layout, ComposedLayout, int)):
+        return _outside(a, 0, Layout(b) if isinstance(b, int) else b)
+    raise ArgumentTypeError(
+        f"composition({a}, {b}): accepted are a layout or a swizzle on the left, and a layout, an extent, "
+        f"None or a tuple of these on the right (a layout only, after a swizzle)"
+    )
+
+
+def by_mode(
+    name: str,
+    operation: Callable[[Layout, Tiler], AnyLayout],
+    a: Layout,
+    tiler: tuple[Tiler, ...],
+    *,
+    keep: bool,
+) -> Layout:
+    """`operation` on every mode of `a` with its part of `tiler`; modes past it are kept or dropped."""
+    parts = modes(a)
+    if len(tiler) > len(parts):
+        raise ShapeError(
+            f"{name}({a}, {tiler_text(tiler)}): the tiler has {len(tiler)} modes, the layout {len(parts)}"
+        )
+    out: list[Layout] = []
+    for part, t in zip(parts, tiler, strict=False):
+        one = operation(part, t)
+        if not isinstance(one, Layout):
+            raise UnsupportedError(
+                f"{name}({a}, {tiler_text(tiler)}): one mode of the result is the swizzled {one}; "
+                f"swizzle the whole layout instead"
+            )
+        out.append(one)
+    return concat(*out, *parts[len(tiler) :] if keep else ())
+
+
+def tiler_text(tiler: Tiler) -> str:
+    """CuTe notation of a tiler, `_` for a mode that is kept.
+
+    >>> tiler_text((Layout(4, 2), None, 8))
+    '(4:2,_,8)'
+    """
+    if isinstance(tiler, tuple):
+        return f"({','.join(map(tiler_text, tiler))})"
+    return "_" if tiler is None else str(tiler)
+
+
+def _outside(outer: Outer, offset: int, inner: AnyLayout) -> AnyLayout:
+    """outer o (offset + inner), with the swizzles of `inner` joined to those of `outer`."""
+    if isinstance(outer, Layout):
+        return normal_form(ComposedLayout(outer, offset, inner))
+    if offset or not isinstance(inner, ComposedLayout) or not inner.swizzles:
+        return ComposedLayout(outer, offset, inner)
+    chain = outer if isinstance(outer, tuple) else (outer,)
+    return ComposedLayout(reduce_swizzles(chain + inner.swizzles), inner.offset, inner.inner)
+
+
+def normal_form(layout: AnyLayout) -> AnyLayout:
+    """The same function as a Layout, or as swizzles over a Layout, wherever one is found; else `layout`.
+
+    >>> print(normal_form(ComposedLayout(Layout(8, 2), 1, Layout(4, 1))))
+    Sw<0,0,0> o 2 o 4:2
+    """
+    if isinstance(layout, Layout):
+        return layout
+    inner = normal_form(layout.inner)
+    if isinstance(inner, Layout):
+        swizzles: tuple[Swizzle, ...] = ()
+        offset = layout.offset
+    elif isinstance(inner.inner, Layout) and inner.swizzles:
+        swizzles = reduce_swizzles(inner.swizzles)
+        offset, inner = inner.offset, inner.inner
+        if layout.offset % max(s.period for s in swizzles):
+            return layout
+        offset += layout.offset
+    else:
+        return layout
+    if isinstance(layout.outer, Layout):
+        moved = _through(layout.outer, swizzles, offset, inner)
+        if moved is None:
+            return layout
+        swizzles, offset, inner = moved
+    else:
+        swizzles = reduce_swizzles(layout.swizzles + swizzles)
+    swizzles = tuple(s for s in swizzles if s.bits)
+    if not swizzles and not offset:
+        return inner
+    return ComposedLayout(swizzles or Swizzle(0, 0, 0), offset, inner)
+
+
+def _through(
+    a: Layout, swizzles: tuple[Swizzle, ...], offset: int, inner: Layout
+) -> tuple[tuple[Swizzle, ...], int, Layout] | None:
+    """(S', k', M') with a o S o (k + M) = S' o (k' + M'), or None."""
+    try:
+        shifted = compose_layouts(a, concat(inner, make_layout(2, offset)))
+    except (DivisibilityError, UndecidedError, ShapeError):
+        return None
+    moved, constant = shifted[0], shifted[1].stride
+    if not isinstance(constant, int) or constant < 0:
+        return None
+    if not any(s.bits for s in swizzles):
+        return (), constant, moved
+    low, high = span(inner)
+    if low < 0:
+        return None
+    bits = (offset + high).bit_length()
+    for swizzle in swizzles:
+        bits = max(bits, (swizzle.yyy_mask | swizzle.zzz_mask).bit_length())
+    columns = _bit_images(a, bits)
+    if columns is None:
+        return None
+    pairs: list[tuple[int, int]] = []
+    for swizzle in reversed(swizzles):
+        for y, z in swizzle.bit_pairs():
+            to, source = columns[z], columns[y]
+            if not to:
+                continue
+            if to & (to - 1) or source & (source - 1) or not source:
+                return None
+            pairs.append((source.bit_length() - 1, to.bit_length() - 1))
+    return from_bit_pairs(pairs), constant, moved
+
+
+def _bit_images(a: Layout, bits: int) -> tuple[int, ...] | None:
+    """A(1), A(2), A(4), ... when A only moves bits: A(x ^ y) = A(x) ^ A(y) below 2^bits; else None."""
+    radix, weights = merge_open(a)
+    out: list[int] = []
+    seen = 0
+    for n, weight in zip([*radix, 1 << bits], weights, strict=True):
+        if (n & (n - 1) and len(out) < bits) or weight < 0:
+            return None
+        for j in range(min(n.bit_length() - 1, bits - len(out))):
+            column = weight << j
+            if column & seen:
+                return None
+            seen |= column
+            out.append(column)
+    return tuple(out)

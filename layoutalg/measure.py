@@ -96,6 +96,21 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
     return out, steps
 
 
+def span(layout: Layout) -> tuple[int, int]:
+    """(least, greatest) offset.
+
+    >>> span(Layout((4, 8), (-1, 10)))
+    (-3, 70)
+    """
+    low = high = 0
+    for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+        if d < 0:
+            low += (s - 1) * d
+        else:
+            high += (s - 1) * d
+    return low, high
+
+
 def _plain(extents: list[int], strides: list[int]) -> Layout:
     """A layout of flat leaves: 1:0 for none, an integer for one."""
     if len(extents) == 1:

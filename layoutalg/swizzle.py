@@ -21,6 +21,7 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -80,6 +81,14 @@ class Swizzle:
         """True when the swizzle is its own inverse: the two fields do not overlap."""
         return self.bits == 0 or abs(self.shift) >= self.bits
 
+    def bit_pairs(self) -> tuple[tuple[int, int], ...]:
+        """(bit read, bit changed) for every bit of the fields, in an order in which they may be applied
+        one after another: a bit is read before it is changed."""
+        moves = [
+            (self.base + max(0, self.shift) + i, self.base - min(0, self.shift) + i) for i in range(self.bits)
+        ]
+        return tuple(moves if self.shift > 0 else reversed(moves))
+
     def __call__(self, offset: Any) -> Any:
         """The swizzled offset of an int, a NumPy array or an index expression (not a sympy symbol)."""
         if type(offset).__module__.startswith("sympy"):
@@ -91,6 +100,74 @@ class Swizzle:
 
     def __str__(self) -> str:
         return f"Sw<{self.bits},{self.base},{self.shift}>"
+
+
+def from_bit_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[Swizzle, ...]:
+    """The chain that XORs bit y into bit z for each pair (y, z), the first pair first.
+
+    Pairs that step together become one swizzle; the leftmost of the result is applied last.
+
+    >>> print(*from_bit_pairs([(3, 0), (4, 1), (2, 9)]))
+    Sw<1,2,-7> Sw<2,0,3>
+    """
+    out: list[Swizzle] = []
+    for y, z in pairs:
+        low, shift = min(y, z), y - z
+        if out and out[0].shift == shift:
+            bits, base = out[0].bits, out[0].base
+            above, below = low == base + bits, low == base - 1
+            if bits < abs(shift) and (above or below) or (above if shift > 0 else below):
+                out[0] = Swizzle(bits + 1, min(base, low), shift)
+                continue
+        out.insert(0, Swizzle(1, low, shift))
+    return tuple(out)
+
+
+def reduce_swizzles(chain: tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
+    """A chain with the same effect and no needless part; of one Sw<0,0,0> when the effect is none.
+
+    When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise only
+    neighbours that undo each other do.
+
+    >>> print(*reduce_swizzles((Swizzle(1, 4, 3), Swizzle(3, 4, 3))))
+    Sw<2,5,3>
+    """
+    if len(chain) == 1:
+        return chain
+    pairs = [pair for swizzle in reversed(chain) for pair in swizzle.bit_pairs()]
+    if {y for y, _ in pairs}.isdisjoint(z for _, z in pairs):
+        odd = {pair for pair in pairs if pairs.count(pair) % 2}
+        up = sorted((p for p in odd if p[0] > p[1]), key=lambda p: (p[0] - p[1], p))
+        down = sorted((p for p in odd if p[0] < p[1]), key=lambda p: (p[1] - p[0], p), reverse=True)
+        return from_bit_pairs(up + down) or (Swizzle(0, 0, 0),)
+    out: list[Swizzle] = []
+    for swizzle in chain:
+        if out and out[-1] == swizzle and swizzle.is_involution:
+            out.pop()
+        elif swizzle.bits:
+            out.append(swizzle)
+    return tuple(out) or (Swizzle(0, 0, 0),)
+
+
+def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
+    """The chain that undoes `chain`.
+
+    A swizzle is I + N over F2 with N nilpotent, so its inverse is (I + N)(I + N^2)(I + N^4)..., and N^k of
+    Sw<B,M,S> is that of Sw<B-(k-1)|S|,M,kS>: one factor unless the fields overlap.
+
+    >>> print(*swizzle_inverse(Swizzle(3, 0, 1)))
+    Sw<3,0,1> Sw<2,0,2>
+    """
+    out: list[Swizzle] = []
+    for swizzle in chain if isinstance(chain, tuple) else (chain,):
+        factors = []
+        bits, shift = swizzle.bits, swizzle.shift
+        while bits > 0:
+            factors.append(Swizzle(bits, swizzle.base, shift))
+            bits -= abs(shift)
+            shift *= 2
+        out[:0] = factors
+    return tuple(out) or (Swizzle(0, 0, 0),)
 
 
 Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
