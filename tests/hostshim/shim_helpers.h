@@ -1,0 +1,64 @@
+// What a kernel calls: CUDA's built-in functions, and the device helpers that are inline PTX on a GPU.
+//
+// A helper here has the name and signature of the generated one and means what PTX says it means, at the
+// latest moment PTX allows: an asynchronous copy lands when its group is waited for, not when it is started.
+#pragma once
+#include "shim.h"
+
+inline void __syncthreads() { shim::wait(shim::State::at_block_barrier); }
+
+template <class T>
+T __ldg(const T* p) { return *p; }
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane) {
+    T all[32];
+    shim::exchange(mask, value, all);
+    return all[lane & 31];
+}
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
+    return __shfl_sync(mask, value, static_cast<int>(shim::current->lane) ^ lane_mask);
+}
+
+inline void __syncwarp(unsigned mask = 0xFFFFFFFF) { __shfl_sync(mask, 0, 0); }
+
+// Byte i of the result is byte (s >> 4i) & 7 of the eight bytes of y:x; bit 3 would replicate the sign.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+    const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
+    unsigned out = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned selector = s >> 4 * i & 0xF;
+        unsigned byte = bytes >> 8 * (selector & 7) & 0xFF;
+        if (selector & 8) byte = byte & 0x80 ? 0xFF : 0;
+        out |= byte << 8 * i;
+    }
+    return out;
+}
+
+namespace shim {
+
+template <unsigned bytes>
+void start_copy(void* to, const void* from) {
+    if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % bytes)
+        fail("a cp.async that is not aligned to its width");
+    current->copies.back().push_back({to, from, bytes});
+}
+
+}  // namespace shim
+
+inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
+inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
+inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
+
+inline void cp_async_commit() { shim::current->copies.emplace_back(); }
+
+template <int newest>
+void cp_async_wait() {
+    auto& groups = shim::current->copies;  // the last one is still open
+    while (groups.size() > newest + 1u) {
+        for (const shim::PendingCopy& c : groups.front()) std::memcpy(c.to, c.from, c.bytes);
+        groups.erase(groups.begin());
+    }
+}

@@ -1,0 +1,216 @@
+"""The fibre shim: it runs CUDA text as a GPU would, and it can tell a wrong kernel from a right one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.errors import CompileError
+from tests.hostshim import KernelFault, host_text, run_cuda_text
+
+HELPERS = """\
+typedef unsigned int u32;
+// -- device helpers
+__device__ __forceinline__ void ldg128(u32 (&d)[4], const void* p) {
+    const uint4 q = *static_cast<const uint4*>(p); d[0] = q.x; d[1] = q.y; d[2] = q.z; d[3] = q.w;
+}
+__device__ __forceinline__ void sts32(void* p, const u32& v) { *static_cast<u32*>(p) = v; }
+__device__ __forceinline__ void cp_async_16(void* s, const void* p) {
+    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(p) : "memory");
+}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int newest>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory");
+}
+// -- end of device helpers
+"""
+
+TRANSPOSE = (
+    HELPERS
+    + """
+extern "C" __global__ void __launch_bounds__(256) transpose(
+    const float* __restrict__ x, float* __restrict__ y, int m, int n) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    float* const tile = reinterpret_cast<float*>(smem);
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    if (row < m && column < n)
+        sts32(&tile[threadIdx.y * 16 + (threadIdx.x ^ threadIdx.y)], __float_as_uint(x[row * n + column]));
+    __syncthreads();
+    const int i = blockIdx.x * 16 + threadIdx.y, j = blockIdx.y * 16 + threadIdx.x;
+    if (i < n && j < m) y[i * m + j] = tile[threadIdx.x * 16 + (threadIdx.x ^ threadIdx.y)];
+}
+"""
+).replace("__float_as_uint(x[row * n + column])", "*reinterpret_cast<const u32*>(&x[row * n + column])")
+
+
+def transpose(text: str, m: int, n: int, **options: Any) -> bool:
+    x = np.arange(m * n, dtype=np.float32).reshape(m, n)
+    y = np.full((n, m), -1, dtype=np.float32)
+    grid = (-(-n // 16), -(-m // 16))
+    run_cuda_text(text, "transpose", grid, (16, 16), (x, y, m, n), 1024, **options)
+    return bool((y == x.T).all())
+
+
+@pytest.mark.parametrize(("m", "n"), [(16, 16), (1, 1), (33, 50), (100, 7)])
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+def test_a_kernel_runs_to_its_result(m: int, n: int, order: str) -> None:
+    assert transpose(TRANSPOSE, m, n, order=order)
+
+
+def test_a_missing_barrier_gives_another_result() -> None:
+    text = TRANSPOSE.replace("__syncthreads();", "")
+    assert not all(transpose(text, 33, 50, order=order) for order in ("forward", "reverse"))
+
+
+def test_a_wrong_swizzle_gives_another_result() -> None:
+    wrong = TRANSPOSE.replace("(threadIdx.x ^ threadIdx.y)]", "(threadIdx.x ^ 2 * threadIdx.y & 15)]", 1)
+    assert wrong != TRANSPOSE
+    assert not transpose(wrong, 16, 16)
+
+
+def test_a_dropped_predicate_is_a_fault() -> None:
+    for predicate in ("row < m && column < n", "i < n && j < m"):
+        with pytest.raises(KernelFault, match=r"out of bounds.* in block \(\d,\d,0\) thread"):
+            transpose(TRANSPOSE.replace(predicate, "true"), 33, 50)
+
+
+COPY = (
+    HELPERS
+    + """
+extern "C" __global__ void copy(const u32* x, u32* y) {
+    extern __shared__ u32 stage[];
+    const int t = threadIdx.x;
+    cp_async_16(&stage[4 * t], &x[4 * t]); cp_async_commit();
+    cp_async_16(&stage[4 * t + 128], &x[4 * t + 128]); cp_async_commit();
+    cp_async_wait<WAIT>();
+    __syncthreads();
+    for (int i = 0; i < 4; ++i) y[32 * i + t] = stage[32 * i + t];
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int i = 4; i < 8; ++i) y[32 * i + t] = stage[32 * i + t];
+}
+"""
+)
+
+
+@pytest.mark.parametrize(("newest", "right"), [(0, True), (1, True), (2, False)])
+def test_an_asynchronous_copy_lands_at_its_wait(newest: int, right: bool) -> None:
+    x, y = np.arange(256, dtype=np.uint32), np.zeros(256, dtype=np.uint32)
+    run_cuda_text(COPY.replace("WAIT", str(newest)), "copy", (1,), (32,), (x, y), 1024)
+    assert (x == y).all() == right
+
+
+def run_small(body: str, *args: Any, parameters: str, threads: int = 32, shared_bytes: int = 0) -> None:
+    text = f'extern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
+    run_cuda_text(text, "k", (1,), (threads,), args, shared_bytes)
+
+
+def test_plain_helpers_are_the_texts_own_and_ptx_is_the_shims() -> None:
+    text = host_text(HELPERS, "none")
+    assert "ldg128" in text and "sts32" in text
+    assert "asm" not in text and "cp_async" not in text and "template" not in text
+
+
+def test_a_ptx_helper_the_shim_lacks_does_not_compile() -> None:
+    helper = '__device__ void bar_arrive(int id) { asm volatile("bar.arrive %0, 64;" :: "r"(id)); }\n'
+    text = f"// -- device helpers\n{helper}// -- end of device helpers\n"
+    with pytest.raises(CompileError, match="bar_arrive"):
+        run_cuda_text(text + "__global__ void k() { bar_arrive(1); }", "k", (1,), (1,), ())
+
+
+FAULTS = {
+    "p[threadIdx.x + 1] = 0;": "an access out of bounds",
+    "p[threadIdx.x] = p[1 << 20];": "an access out of bounds",
+    "*reinterpret_cast<uint2*>(p + 1) = make_uint2(0, 0);": "undefined behaviour",
+    "p[0] = (1 << 30) * (2 + static_cast<int>(p[1]));": "undefined behaviour",
+    "if (threadIdx.x < 7) __syncwarp();": "deadlock: a warp operation",
+    "__syncwarp(1);": "leaves out the caller",
+    "smem[64] = 1;": "a write past the end of shared memory",
+    "p[0] = smem[threadIdx.x + 256];": "an access out of bounds",
+    "cp_async_16(smem + 1, p);": "a cp.async that is not aligned",
+}
+FAULTY = "".join(f"case {n}: {body} break;\n" for n, body in enumerate(FAULTS))
+
+
+@pytest.mark.parametrize("body", FAULTS)
+def test_a_fault_names_the_thread_and_spares_the_process(body: str) -> None:
+    p, which = np.zeros(32, dtype=np.uint32), list(FAULTS).index(body)
+    text = f"extern __shared__ unsigned smem[]; switch (which) {{\n{FAULTY}}}"
+    with pytest.raises(KernelFault, match=rf"^k: .*{FAULTS[body]}.* in block \(0,0,0\) thread \(\d+,0,0\)"):
+        run_small(text, p, which, parameters="unsigned* p, int which", shared_bytes=256)
+
+
+def test_a_write_before_an_array_is_a_fault() -> None:
+    with pytest.raises(KernelFault, match="a write outside the array of argument 0"):
+        run_small("p[-1] = 0;", np.zeros(32, dtype=np.uint32), parameters="unsigned* p")
+
+
+def test_a_barrier_releases_those_who_wait_when_the_others_have_left() -> None:
+    p = np.zeros(64, dtype=np.uint32)
+    run_small("if (threadIdx.x < 7) return; __syncthreads(); p[threadIdx.x] = 1;", p,
+              parameters="unsigned* p", threads=64)  # fmt: skip
+    assert p.sum() == 57
+
+
+def test_a_warp_exchanges_values() -> None:
+    p = np.zeros(64, dtype=np.uint32)
+    run_small(
+        "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);\n"
+        "p[threadIdx.x] = v + __shfl_sync(~0u, threadIdx.x, 3);",
+        p,
+        parameters="unsigned* p",
+        threads=64,
+    )
+    assert (p[:32] == sum(range(32)) + 3).all()
+    assert (p[32:] == sum(range(32, 64)) + 35).all()
+
+
+def test_bytes_are_permuted_as_ptx_says() -> None:
+    p = np.zeros(3, dtype=np.uint32)
+    run_small(
+        "const unsigned a = 0x33221100, b = 0x77665544;"
+        "p[0] = __byte_perm(a, b, 0x5410); p[1] = __byte_perm(a, b, 0x7362);"
+        "p[2] = __byte_perm(0x00008000, 0, 0x9999);",
+        p,
+        parameters="unsigned* p",
+        threads=1,
+    )
+    assert [f"{v:08x}" for v in p] == ["55441100", "77336622", "ffffffff"]
+
+
+def test_blocks_see_their_place_and_fresh_shared_memory() -> None:
+    p = np.zeros((3, 2, 4), dtype=np.uint32)
+    text = """extern "C" __global__ void k(unsigned* p, long long n, float scale) {
+        extern __shared__ unsigned s[];
+        if (s[0] != 0xA5A5A5A5u) p[0] = 1000;
+        s[0] = 7;
+        const unsigned i = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+        p[i] += n * scale + i + blockDim.x;
+    }"""
+    run_cuda_text(text, "k", (4, 2, 3), (1,), (p, 1 << 33, 2.0**-33), 4)
+    assert (p.ravel() == np.arange(24) + 2).all()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((1,), "another number of parameters"),
+        ((1, 2), "another kind"),
+        ((np.zeros(1, np.float32), 1 << 31), "does not fit"),
+        ((np.zeros(1, np.float32), 0.5), "another kind"),
+    ],
+)
+def test_arguments_must_be_the_kernels(args: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(KernelFault, match=message):
+        run_small("p[0] = n;", *args, parameters="float* p, int n")
+
+
+def test_strided_arrays_and_empty_grids_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be contiguous"):
+        run_small("p[0] = 0;", np.zeros((4, 4), np.float32).T, parameters="float* p")
+    with pytest.raises(ValueError, match="positive extents"):
+        run_cuda_text("__global__ void k() {}", "k", (0,), (1,), ())
