@@ -195,6 +195,23 @@ def test_blocks_see_their_place_and_fresh_shared_memory() -> None:
     assert (p.ravel() == np.arange(24) + 2).all()
 
 
+def test_static_shared_variables_are_shared_poisoned_and_bounded() -> None:
+    declare = """__shared__ __align__(128) unsigned char bytes[24]; __shared__ unsigned tile[4][8];
+        __shared__ int total; extern __shared__ float rest[];"""
+    p = np.zeros(8, dtype=np.uint32)
+    body = """ if (threadIdx.x == 0) {
+            p[0] = total == static_cast<int>(0xA5A5A5A5u); p[1] = sizeof(tile); p[2] = bytes[23];
+            total = 5; tile[3][7] = 6; rest[1] = 7;
+            p[7] = reinterpret_cast<unsigned long long>(bytes) % 128;
+        }
+        __syncthreads();
+        if (threadIdx.x == 1) { p[3] = total; p[4] = tile[3][7]; p[5] = rest[1]; p[6] = bytes[23]; }"""
+    run_small(declare + body, p, parameters="unsigned* p", shared_bytes=8)
+    assert p.tolist() == [1, 128, 0xA5, 5, 6, 7, 0xA5, 0]
+    with pytest.raises(KernelFault, match="undefined behaviour"):
+        run_small(f"{declare} tile[threadIdx.x / 8][threadIdx.x % 9] = 0;", parameters="", threads=32)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

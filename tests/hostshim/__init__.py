@@ -21,7 +21,10 @@ from layoutalg.hostcc import compile_shared
 HERE = Path(__file__).parent
 HELPERS = re.compile(r"^// -- device helpers\n(.*?)^// -- end of device helpers\n", re.M | re.S)
 NEXT_HELPER = re.compile(r"^(?=template\b)|^(?<!>\n)(?=__device__)", re.M)
-DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:(?:__align__|alignas)\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];")
+SHARED = re.compile(
+    r"(?P<extern>extern\s+)?__shared__\s+(?:(?:__align__|alignas)\(\d+\)\s+)?(?P<type>[\w ]+?)\s+"
+    r"(?P<name>\w+)(?P<extents>(?:\[\w*\])*);"
+)
 FLAGS = (
     f"-I{HERE}",
     "-Wno-attributes",
@@ -43,15 +46,32 @@ class _Argument(ctypes.Structure):
 def host_text(source: str, kernel_name: str) -> str:
     """The C++ program of a CUDA text: PTX helpers come from the shim, shared arrays are its memory."""
     source = HELPERS.sub(_own_helpers, source)
-    source = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(shim::shared_base);", source)
-    source = source.replace("__shared__", "static")
+    source, static_bytes = _place_shared(source)
     return (
         f'#include "shim_helpers.h"\n#line 1 "{kernel_name}.cu"\n{source}\n'
         'extern "C" const char* shim_launch(const unsigned* grid, const unsigned* block, '
         "const shim::Argument* args, unsigned count, unsigned bytes, int reverse) {\n"
         "    return shim::launch<" + kernel_name + ">({grid[0], grid[1], grid[2]}, "
-        "{block[0], block[1], block[2]}, args, count, bytes, reverse);\n}\n"
+        "{block[0], block[1], block[2]}, args, count, " + static_bytes + " + bytes, reverse);\n}\n"
     )
+
+
+def _place_shared(source: str) -> tuple[str, str]:
+    """Static shared variables become references into the shim's memory, the dynamic array follows them."""
+    static = [m for m in SHARED.finditer(source) if not m["extern"]]
+    ends = ["0"]
+    for m in static:
+        ends.append(f"(({ends[-1]} + 1023) / 1024 * 1024 + sizeof({m['type']}{m['extents']}))")
+    starts = iter(ends[:-1])
+
+    def place(m: re.Match[str]) -> str:
+        if m["extern"]:
+            at = f"shim::shared_base + ({ends[-1]} + 15) / 16 * 16"
+            return f"{m['type']}* const {m['name']} = reinterpret_cast<{m['type']}*>({at});"
+        at = f"shim::shared_base + ({next(starts)} + 1023) / 1024 * 1024"
+        return f"auto& {m['name']} = *reinterpret_cast<{m['type']} (*){m['extents']}>({at});"
+
+    return SHARED.sub(place, source), f"({ends[-1]} + 15) / 16 * 16" if static else "0"
 
 
 def _own_helpers(block: re.Match[str]) -> str:
