@@ -1,0 +1,201 @@
+"""Shared-memory wavefronts of one warp instruction: the definition, and the same for many at once.
+
+The idea.  Shared memory has 32 banks of 4 bytes; bank = (byte address / 4) mod 32.  A wavefront reads at
+most one word from each bank.  The lanes of a phase group are served together, so a group takes as many
+wavefronts as its busiest bank has distinct words (equal words are one: a broadcast), and the instruction
+takes the sum over its groups.
+
+    32 lanes, 4 bytes, stride 4        each bank has one word                    1
+    32 lanes, 4 bytes, stride 128      bank 0 has 32 words                      32
+    32 lanes, 4 bytes, stride 132      banks 0, 1, 2, ..., 31                    1     (a padded row)
+    32 lanes, 16 bytes, stride 16      4 groups of 8 lanes, one wavefront each   4
+
+The ideal of an instruction is one wavefront a group that has an active lane; where equal words are not
+broadcast, as many as its words need when spread evenly over the banks.
+
+Notes.  Which lanes form a group, what is broadcast and which loads merge groups is data, counted on an
+H200 (layoutalg.arch.instructions).  Groups without an active lane cost nothing.  Where the hardware counter
+carries a constant (3 for cp.async of 4 and 8 bytes), the wavefronts and the ideal both include it.
+The closed forms of the same count are in bank_forms.
+
+Comparison with CuTe.  CuTe has no cost model; the rule of thumb "lanes on one bank = conflict" misses the
+phases (a perfect 16-byte access has 4 lanes on every bank) and the broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
+from layoutalg.arch import Arch, Instruction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Lanes: TypeAlias = "tuple[tuple[int, int], ...]"
+"""(lane, byte offset) of active lanes."""
+
+
+class Clash(NamedTuple):
+    """The busiest bank of an instruction: `ways` wavefronts for the words that `lanes` ask of `bank`."""
+
+    ways: int
+    bank: int
+    lanes: tuple[int, ...]
+
+
+def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
+    """Wavefronts that one warp-wide shared-memory instruction takes.
+
+    `offsets` are byte addresses in shared memory, one a lane, None where a lane is inactive.  Raises
+    ShapeError when their number is not the architecture's lane count, AlignmentError for a lane that is
+    not a multiple of the width, UnknownNameError, and UnsupportedError for a global instruction.
+
+    Source: counted on an H200 with Nsight Compute 2025.3; see layoutalg.arch.instructions.
+
+    >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
+    32
+    >>> wavefronts("ldmatrix.x4", [144 * (lane % 16) + 16 * (lane // 16) for lane in range(32)])
+    4
+    """
+    rule, machine = warp_rule(instruction, "shared", arch)
+    active = active_lanes(rule, machine, offsets)
+    groups = phase_groups(rule, active)
+    return sum(clash(rule, machine, g).ways for g in groups) + (rule.counter_bias if active else 0)
+
+
+def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
+    """The fewest wavefronts these lanes could take if their words were spread over the banks at will.
+
+    One a phase group that has an active lane, after merging; where equal words are not broadcast,
+    ceil(active words / banks) a group.  Raises as `wavefronts` does.
+
+    >>> ideal_wavefronts("ld.shared.b64", [128 * lane for lane in range(32)])
+    2
+    >>> ideal_wavefronts("ld.shared.b64", [0] * 32)
+    1
+    """
+    rule, machine = warp_rule(instruction, "shared", arch)
+    active = active_lanes(rule, machine, offsets)
+    words = 1 if rule.broadcast else max(1, rule.width_bytes // machine.bank_bytes)
+    total = 0
+    for group in phase_groups(rule, active):
+        total += 1 if rule.broadcast else -(-len(group) * words // machine.banks)
+    return total + (rule.counter_bias if active else 0)
+
+
+def phase_groups(rule: Instruction, active: Lanes) -> list[Lanes]:
+    """The active lanes of each phase group that has any, merged where the rule merges.
+
+    >>> rule, _ = warp_rule("ld.shared.b64", "shared", "sm_90")
+    >>> [len(g) for g in phase_groups(rule, tuple((lane, 8 * lane) for lane in range(32)))]
+    [16, 16]
+    """
+    address = dict(active)
+    span = rule.group_lanes
+    if any(all(address.get(lane ^ x, a) == a for lane, a in active) for x in rule.merge_xor):
+        span *= 2
+    groups = (tuple((n, a) for n, a in active if n // span == g) for g in range(-(-rule.lanes // span)))
+    return [g for g in groups if g]
+
+
+def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
+    """The busiest bank of one phase group (the lowest numbered among equals).
+
+    >>> rule, machine = warp_rule("ld.shared.b32", "shared", "sm_90")
+    >>> clash(rule, machine, ((0, 0), (1, 128), (2, 4), (3, 128)))
+    Clash(ways=2, bank=0, lanes=(0, 1, 3))
+    """
+    words: dict[int, list[int]] = {}
+    users: dict[int, list[int]] = {}
+    for lane, address in group:
+        first = address // machine.bank_bytes
+        for word in range(first, first + max(1, rule.width_bytes // machine.bank_bytes)):
+            bank = word % machine.banks
+            words.setdefault(bank, []).append(word)
+            users.setdefault(bank, []).append(lane)
+    load = {bank: len(set(w)) if rule.broadcast else len(w) for bank, w in words.items()}
+    bank = min(load, key=lambda b: (-load[b], b))
+    return Clash(load[bank], bank, tuple(users[bank]))
+
+
+def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> Clash:
+    """The busiest bank of the busiest phase group; its `ways` is what people call an n-way conflict.
+
+    An instruction without active lanes has none: 0 ways.  Raises as `wavefronts` does.
+
+    >>> worst_clash("ld.shared.b128", [64 * lane for lane in range(32)])
+    Clash(ways=4, bank=0, lanes=(0, 2, 4, 6))
+    """
+    rule, machine = warp_rule(instruction, "shared", arch)
+    groups = phase_groups(rule, active_lanes(rule, machine, offsets))
+    return max((clash(rule, machine, g) for g in groups), key=lambda c: c.ways, default=Clash(0, 0, ()))
+
+
+def wavefronts_batch(
+    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = "sm_90"
+) -> NDArray[Any]:
+    """`wavefronts` of many instructions at once: int64 of shape (count,).
+
+    `offsets` is an integer array of shape (count, lanes), `active` a bool array of that shape or None.
+    Raises as `wavefronts` does.
+
+    >>> import numpy
+    >>> lane = numpy.arange(32)
+    >>> wavefronts_batch("ld.shared.b32", numpy.stack([4 * lane, 128 * lane, 132 * lane])).tolist()
+    [1, 32, 1]
+    """
+    rule, machine = warp_rule(instruction, "shared", arch)
+    return served_batch(rule, machine, *batch_lanes(rule, machine, offsets, active))[0]
+
+
+def served_batch(
+    rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(wavefronts, ideal) of instructions whose lanes `batch_lanes` has checked.
+
+    >>> import numpy
+    >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
+    >>> checked = batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])
+    >>> [int(n[0]) for n in served_batch(rule, machine, *checked)]
+    [16, 4]
+    """
+    import numpy as np
+
+    merged = np.zeros(len(offsets), dtype=bool)
+    for x in rule.merge_xor:
+        partner = np.arange(rule.lanes) ^ x
+        merged |= ((offsets == offsets[:, partner]) | ~mask | ~mask[:, partner]).all(axis=1)
+    taken = np.zeros(len(offsets), dtype=np.int64)
+    ideal = np.zeros(len(offsets), dtype=np.int64)
+    for chosen, span in ((~merged, rule.group_lanes), (merged, 2 * rule.group_lanes)):
+        if chosen.any():
+            span = min(span, rule.lanes)
+            loads, floors = _group_batch(rule, machine, offsets[chosen], mask[chosen], span)
+            taken[chosen], ideal[chosen] = loads, floors
+    bias = rule.counter_bias * mask.any(axis=1)
+    return taken + bias, ideal + bias
+
+
+def _group_batch(
+    rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], span: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Sums over groups of `span` lanes: the busiest bank's load, and the floor."""
+    import numpy as np
+
+    count, groups = len(offsets), rule.lanes // span
+    each = max(1, rule.width_bytes // machine.bank_bytes)
+    words = (offsets // machine.bank_bytes)[:, :, None] + np.arange(each)
+    words = words.reshape(count * groups, span * each)
+    used = np.repeat(mask, each, axis=1).reshape(count * groups, span * each)
+    keep = used
+    if rule.broadcast:
+        words, keep = distinct(words, used)
+    rows = np.nonzero(keep)[0]
+    flat = rows * machine.banks + words[keep] % machine.banks
+    load = np.bincount(flat, minlength=count * groups * machine.banks)
+    busiest = load.reshape(count, groups, machine.banks).max(axis=2)
+    asked = used.reshape(count, groups, -1).sum(axis=2)
+    floors = asked > 0 if rule.broadcast else -(-asked // machine.banks)
+    return busiest.sum(axis=1), floors.sum(axis=1)
