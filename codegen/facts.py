@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from layoutalg.errors import IRError
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -50,28 +52,41 @@ def _low_mask(bits: int) -> int:
 
 
 def reconcile(lo: int, hi: int, stride: int, offset: int, may: int, must: int) -> Facts:
-    """Let the three facts sharpen one another once and build the record."""
-    may &= _low_mask(hi.bit_length())
-    known = (stride & -stride).bit_length() - 1 if stride else hi.bit_length()
-    may &= ~_low_mask(known) | offset
-    must |= offset & _low_mask(known)
-    lo, hi = max(lo, must), min(hi, may)
-    if lo == hi:
-        return Facts(lo, lo, 0, lo, lo, lo)
-    common = hi.bit_length() - (lo ^ hi).bit_length()  # leading bits all values share
-    if common > 0:
-        prefix = hi >> (lo ^ hi).bit_length() << (lo ^ hi).bit_length()
-        must, may = must | prefix, may & (prefix | _low_mask((lo ^ hi).bit_length()))
-    low = ~(may ^ must) & _low_mask(hi.bit_length())  # 1 where the bit is known
-    fixed = (~low & -~low).bit_length() - 1  # number of known bits from bit 0 up
-    if stride == 0 or (1 << fixed) % stride == 0:
-        stride, offset = 1 << fixed, must & _low_mask(fixed)
-    offset %= stride
-    lo += (offset - lo) % stride
-    hi -= (hi - offset) % stride
-    if lo >= hi:
-        return Facts(lo, lo, 0, lo, lo, lo)
-    return Facts(lo, hi, stride, offset, may, must)
+    """Let the three facts sharpen one another until none changes, and build the record.
+
+    Raises IRError where no value satisfies all three.
+
+    >>> reconcile(5, 40, 16, 0, 255, 0)
+    Facts(lo=16, hi=32, stride=16, offset=0, may=48, must=0)
+    """
+    before, now = None, (lo, hi, stride, offset, may, must)
+    while now != before and stride and lo < hi:
+        free = _low_mask((lo ^ hi).bit_length())  # above these, lo and hi agree
+        fixed = (stride & -stride) - 1  # these the congruence knows
+        must |= hi & ~free | offset & fixed
+        may &= (hi | free) & (offset | ~fixed)
+        unknown = may & ~must
+        stride, offset = _meet(stride, offset, unknown & -unknown, must)
+        lo, hi = max(lo, must), min(hi, may)
+        if stride:
+            lo, hi = lo + (offset - lo) % stride, hi - (hi - offset) % stride
+        before, now = now, (lo, hi, stride, offset, may, must)
+    if stride == 0:
+        lo, hi = max(lo, offset), min(hi, offset)
+    if lo > hi or must & ~may:
+        raise IRError("facts", (lo, hi), "no value satisfies what is claimed of it")
+    return constant(lo) if lo == hi else Facts(lo, hi, stride, offset, may, must)
+
+
+def _meet(stride: int, offset: int, power: int, value: int) -> tuple[int, int]:
+    """x = offset (mod stride) and x = value (mod power), a power of two or 0, as one congruence."""
+    if power == 0:
+        return 0, value
+    if stride % power == 0:
+        return stride, offset % stride
+    low = stride & -stride
+    odd, rest = stride // low, power // low
+    return stride * rest, offset + (value - offset) // low * pow(odd, -1, rest) % rest * stride
 
 
 def constant(value: int) -> Facts:
@@ -102,14 +117,15 @@ def multiple(extent: int, of: int = 1) -> Facts:
 
 
 def add(a: Facts, b: Facts) -> Facts:
-    """Facts of x + y; disjoint bits add like OR."""
+    """Facts of x + y; a bit is known where both bits and the carry into it are.
+
+    The carries of the least and of the greatest sum bound every carry (LLVM's KnownBits::add).
+    """
     stride = gcd(a.stride, b.stride)
     offset = a.offset + b.offset
-    offset = offset % stride if stride else offset
-    hi = a.hi + b.hi
-    disjoint = a.may & b.may == 0
-    may = a.may | b.may if disjoint else _low_mask(hi.bit_length())
-    return reconcile(a.lo + b.lo, hi, stride, offset, may, a.must | b.must if disjoint else 0)
+    most, least = a.may + b.may, a.must + b.must
+    unknown = (a.may ^ a.must) | (b.may ^ b.must) | (most ^ a.may ^ b.may) & ~(least ^ a.must ^ b.must)
+    return reconcile(a.lo + b.lo, a.hi + b.hi, stride, offset, least | unknown, least & ~unknown)
 
 
 def mul(a: Facts, b: Facts) -> Facts:
@@ -138,17 +154,15 @@ def floordiv(a: Facts, b: Facts) -> Facts:
 
 
 def mod(a: Facts, b: Facts) -> Facts:
-    """Facts of x % y for y >= 1."""
+    """Facts of x % y for y >= 1; where x // y is one value, the interval moves as a whole."""
     if a.hi < b.lo:
         return a
-    hi = min(a.hi, b.hi - 1)
     if not b.is_constant:
-        return between(0, hi)
-    stride = gcd(a.stride, b.lo)
-    may, must = _low_mask(hi.bit_length()), 0
-    if b.lo & (b.lo - 1) == 0:
-        may, must = a.may & (b.lo - 1), a.must & (b.lo - 1)
-    return reconcile(0, hi, stride, a.offset % stride, may, must)
+        return between(0, min(a.hi, b.hi - 1))
+    c = b.lo
+    lo, hi = (a.lo % c, a.hi % c) if a.lo // c == a.hi // c else (0, min(a.hi, c - 1))
+    may, must = (a.may & (c - 1), a.must & (c - 1)) if c & (c - 1) == 0 else (_low_mask(hi.bit_length()), 0)
+    return reconcile(lo, hi, gcd(a.stride, c), a.offset, may, must)
 
 
 def bitwise_xor(a: Facts, b: Facts) -> Facts:
