@@ -397,9 +397,9 @@ def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
             yes, no = evaluate(a, env), evaluate(b, env)
             return test * yes + (1 - test) * no
         case Lt() | Le() | Eq():
-            return _EVALUATE[type(node)](evaluate(node.a, env), evaluate(node.b, env)) * 1
+            return OPERATION[type(node)](evaluate(node.a, env), evaluate(node.b, env)) * 1
         case _:
-            return _EVALUATE[type(node)](evaluate(node.a, env), evaluate(node.b, env))
+            return OPERATION[type(node)](evaluate(node.a, env), evaluate(node.b, env))
 
 
 _TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
@@ -407,11 +407,12 @@ _TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
     Or: F.bitwise_or, Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
 }  # fmt: skip
 
-_EVALUATE: Mapping[type, Callable[[Any, Any], Any]] = {
+OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
     Add: operator.add, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
     Xor: operator.xor, And: operator.and_, Or: operator.or_,
     Lt: operator.lt, Le: operator.le, Eq: operator.eq,
 }  # fmt: skip
+"""What each operator of two operands computes, on ints and on NumPy arrays."""
 
 # symbol and binding strength of each operator, C's order: higher binds tighter
 SYMBOL: Mapping[type, tuple[str, int]] = {

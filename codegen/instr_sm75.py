@@ -1,7 +1,8 @@
 """Instructions every supported architecture has: loads, stores, the block barrier, byte permutes.
 
 Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
-1 and 2 bytes live zero-extended in one 32-bit word.
+1 and 2 bytes live zero-extended in one 32-bit word.  The STREAM forms carry the cache hint "likely used
+once" (ld.global.cs, st.global.cs).
 
 Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.9.7 (prmt).
 """
@@ -23,41 +24,44 @@ _FIELDS = "xyzw"
 
 def _registers(nbytes: int, name: str, const: str = "") -> str:
     words = max(1, nbytes // 4)
-    return f"{const}u32& {name}" if words == 1 else f"{const}u32 (&{name})[{words}]"
+    return f"{const}u32& {name}" if words == 1 else f"{const}u32* {name}"
 
 
-def _load(prefix: str, space: Space, nbytes: int) -> Instr:
+def _load(prefix: str, space: Space, nbytes: int, source: str) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    value = source.format(f"static_cast<const {carrier}*>(p)")
     if nbytes <= 4:
-        body = f"d = *static_cast<const {carrier}*>(p);"
+        body = f"d = {value};"
     else:
         takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
-        body = f"const {carrier} q = *static_cast<const {carrier}*>(p); {takes}"
+        body = f"const {carrier} q = {value}; {takes}"
     text = f"void {name}({_registers(nbytes, 'd')}, const void* p) {{ {body} }}"
     op = f"ld.{space}.b{8 * nbytes}"
     return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
 
 
-def _store(prefix: str, space: Space, nbytes: int) -> Instr:
+def _store(prefix: str, space: Space, nbytes: int, target: str) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
     if nbytes <= 4:
         value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
     else:
         value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-    parameter = _registers(nbytes, "v", "const ")
-    text = f"void {name}(void* p, {parameter}) {{ *static_cast<{carrier}*>(p) = {value}; }}"
+    statement = target.format(f"static_cast<{carrier}*>(p)", value)
+    text = f"void {name}(void* p, {_registers(nbytes, 'v', 'const ')}) {{ {statement}; }}"
     op = f"st.{space}.b{8 * nbytes}"
     return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
 
 
-def _table(make: Any, prefix: str, space: Space) -> Mapping[int, Instr]:
-    return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
+def _table(make: Any, prefix: str, space: Space, form: str) -> Mapping[int, Instr]:
+    return MappingProxyType({n: make(prefix, space, n, form) for n in WIDTHS_BYTES})
 
 
-LDG = _table(_load, "ldg", "global")
-STG = _table(_store, "stg", "global")
-LDS = _table(_load, "lds", "shared")
-STS = _table(_store, "sts", "shared")
+LDG = _table(_load, "ldg", "global", "*{}")
+STG = _table(_store, "stg", "global", "*{} = {}")
+LDS = _table(_load, "lds", "shared", "*{}")
+STS = _table(_store, "sts", "shared", "*{} = {}")
+LDG_STREAM = _table(_load, "ldg_stream", "global", "__ldcs({})")
+STG_STREAM = _table(_store, "stg_stream", "global", "__stcs({}, {})")
 
 
 def _arrive(machine: Any, group: Any) -> None:
@@ -102,7 +106,7 @@ def _stack(*columns: Any) -> Any:
 TRANSPOSE_16 = Instr(
     "transpose_2x2_b16",
     (out("t", 2), into("a", 1), into("b", 1)),
-    "void transpose_2x2_b16(u32 (&t)[2], u32 a, u32 b) "
+    "void transpose_2x2_b16(u32* t, u32 a, u32 b) "
     "{ t[0] = __byte_perm(a, b, 0x5410); t[1] = __byte_perm(a, b, 0x7632); }",
     _interleave16,
 )
@@ -111,7 +115,7 @@ TRANSPOSE_16 = Instr(
 TRANSPOSE_8 = Instr(
     "transpose_4x4_b8",
     (out("t", 4), into("a", 1), into("b", 1), into("c", 1), into("d", 1)),
-    "void transpose_4x4_b8(u32 (&t)[4], u32 a, u32 b, u32 c, u32 d) {\n"
+    "void transpose_4x4_b8(u32* t, u32 a, u32 b, u32 c, u32 d) {\n"
     "    const u32 ab_low = __byte_perm(a, b, 0x5140), ab_high = __byte_perm(a, b, 0x7362);\n"
     "    const u32 cd_low = __byte_perm(c, d, 0x5140), cd_high = __byte_perm(c, d, 0x7362);\n"
     "    t[0] = __byte_perm(ab_low, cd_low, 0x5410); t[1] = __byte_perm(ab_low, cd_low, 0x7632);\n"
@@ -125,7 +129,8 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
+            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(),
+            *LDG_STREAM.values(), *STG_STREAM.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip

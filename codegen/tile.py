@@ -22,6 +22,7 @@ Source of the design: Exo's instruction records and tinygrad's checked IR, reduc
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,12 +50,16 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """A pointer parameter: elements of `element_bytes`; a coordinate is turned into an index by `strides`."""
+    """A pointer parameter: elements of `element_bytes`; a coordinate is turned into an index by `strides`.
+
+    The pointer is a multiple of `align_bytes`, which a launch checks.
+    """
 
     name: str
     element_bytes: int
     strides: tuple[Expr, ...]
     writable: bool
+    align_bytes: int = 16
 
     def index(self, crd: tuple[Operand, ...]) -> Expr:
         """Element index of a coordinate, one entry per stride.  Raises ShapeError for another number."""
@@ -96,26 +101,42 @@ class Reg:
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
             raise ShapeError(f"{self.name} has {len(self.shape)} modes; the index has {len(parts)}")
-        return RegRef(self, tuple(as_expr(p) for p in parts))
+        return RegRef(self, tuple(simplify(as_expr(p)) for p in parts))
+
+    def slice(self, *index: Operand, count: int) -> RegRef:
+        """`count` words of the last mode, starting at a full index."""
+        if len(index) != len(self.shape):
+            raise ShapeError(f"{self.name} has {len(self.shape)} modes; a slice needs an index for each")
+        return RegRef(self, tuple(simplify(as_expr(p)) for p in index), count)
 
 
 @dataclass(frozen=True, slots=True)
 class RegRef:
-    """The words of `reg` under a partial index: `v[i]` of v[4][2] is two words."""
+    """Consecutive words of `reg` from an index on: `v[i]` of v[4][2] is two words.
+
+    A partial index covers its trailing modes; a full index covers `count` words of the last mode.
+    """
 
     reg: Reg
     index: tuple[Expr, ...]
+    count: int = 1
 
     @property
     def words(self) -> int:
         """Number of 32-bit words it covers."""
-        n = 1
-        for s in self.reg.shape[len(self.index) :]:
-            n *= s
-        return n
+        return self.count * math.prod(self.reg.shape[len(self.index) :])
+
+    @property
+    def offset(self) -> Expr:
+        """Index of its first word in the register array, row-major."""
+        total: Expr = Const(0)
+        for mode, e in enumerate(self.index):
+            total = total + e * math.prod(self.reg.shape[mode + 1 :])
+        return simplify(total)
 
     def __str__(self) -> str:
-        return self.reg.name + "".join(f"[{i}]" for i in self.index)
+        last = f"..+{self.count}" if self.count > 1 else ""
+        return self.reg.name + "".join(f"[{i}]" for i in self.index) + last
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,17 +330,28 @@ class KernelBuilder:
         self._grid[axis] = as_expr(extent)
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
-    def param(self, name: str, most: int, least: int = 1) -> Var:
-        """An integer parameter in [least, most]; the range proves the width of the index code."""
-        var = Var(self._declare(name), most + 1, "param", least)
+    def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
+        """An integer parameter in [least, most], a multiple of `multiple`.
+
+        The range proves the width of the index code, the multiple the alignment of vector accesses; a
+        launch with another value is refused.
+        """
+        var = Var(self._declare(name), most + 1, "param", least, multiple)
         self._params.append(var)
         return var
 
     def pointer(
-        self, name: str, element_bytes: int, strides: tuple[Operand, ...] = (1,), *, writable: bool = False
+        self,
+        name: str,
+        element_bytes: int,
+        strides: tuple[Operand, ...] = (1,),
+        *,
+        writable: bool = False,
+        align_bytes: int = 16,
     ) -> Global:
         """A pointer parameter to elements of `element_bytes`, addressed with `strides` in elements."""
-        buffer = Global(self._declare(name), element_bytes, tuple(as_expr(d) for d in strides), writable)
+        steps = tuple(as_expr(d) for d in strides)
+        buffer = Global(self._declare(name), element_bytes, steps, writable, align_bytes)
         self._params.append(buffer)
         return buffer
 

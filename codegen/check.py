@@ -1,0 +1,176 @@
+"""The grammar of a tile program: what must hold before it is printed or run.
+
+One function per rule, each raising IRError (or the resource, alignment or support error that fits) with
+the statement.  What depends on data, such as bounds and races, is the simulator's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Expr, Var, is_predicate, variables
+from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.tile import Arg, Do, For, Global, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll
+from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
+
+_UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
+
+
+def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
+    """Check every rule on `kernel` for an architecture.  Raises the first violation found.
+
+    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> check(KernelBuilder("empty", threads=32).build())
+    """
+    chip = find_arch(arch)
+    _launch(kernel, chip)
+    scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
+    _body(kernel.body, kernel, chip, frozenset(scope), frozenset(), True)
+
+
+def _launch(kernel: Kernel, chip: Arch) -> None:
+    if kernel.threads % chip.lanes or not 0 < kernel.threads <= chip.max_threads_per_block:
+        raise ResourceError(
+            f"threads a block of {kernel.name}", kernel.threads, chip.max_threads_per_block,
+            hint=f"a multiple of {chip.lanes} is needed",
+        )  # fmt: skip
+    if kernel.shared_bytes > chip.max_shared_bytes_per_block:
+        raise ResourceError(
+            f"shared memory bytes of {kernel.name} on {chip.name}",
+            kernel.shared_bytes,
+            chip.max_shared_bytes_per_block,
+        )
+    for extent in kernel.grid:
+        if any(v.kind != "param" for v in variables(extent)):
+            raise IRError("grid", extent, f"grid extent {extent} may use parameters only")
+
+
+def _body(
+    body: tuple[Stmt, ...], kernel: Kernel, chip: Arch, scope: frozenset[Var], uniform_lets: frozenset[Var],
+    converged: bool,
+) -> None:  # fmt: skip
+    for s in body:
+        for e in _expressions(s):
+            _scoped(e, s, scope)
+        match s:
+            case Do():
+                _do(s, kernel, chip, converged)
+            case Let(var, value):
+                _fresh(var, scope, s)
+                scope |= {var}
+                if _is_uniform(value, uniform_lets):
+                    uniform_lets |= {var}
+            case For(var, count, inner):
+                _fresh(var, scope, s)
+                together = converged and _is_uniform(count, uniform_lets)
+                _body(inner, kernel, chip, scope | {var}, uniform_lets, together)
+            case Unroll(var, _, inner):
+                _fresh(var, scope, s)
+                _body(inner, kernel, chip, scope | {var}, uniform_lets, converged)
+            case If(condition, inner, orelse):
+                if not is_predicate(condition):
+                    raise IRError("predicate", s, f"the condition {condition} is not a comparison")
+                together = converged and _is_uniform(condition, uniform_lets)
+                _body(inner, kernel, chip, scope, uniform_lets, together)
+                _body(orelse, kernel, chip, scope, uniform_lets, together)
+
+
+def _is_uniform(e: Expr, uniform_lets: frozenset[Var]) -> bool:
+    return all(v.kind in _UNIFORM or v in uniform_lets for v in variables(e))
+
+
+def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
+    if any(v.name == var.name for v in scope):
+        raise IRError("shadowing", s, f"{var.name} is already in scope at '{s}'")
+
+
+def _expressions(s: Stmt) -> Iterator[Expr]:
+    match s:
+        case Do(_, args):
+            for arg in args:
+                match arg:
+                    case RegRef(_, index):
+                        yield from index
+                    case MemRef(buffer, e):
+                        yield e
+                        if isinstance(buffer, Global):
+                            yield from buffer.strides
+        case Let(_, e) | For(_, e) | If(e):
+            yield e
+
+
+def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:
+    for v in variables(e):
+        if v not in scope:
+            raise IRError("scope", s, f"{v.name} is not in scope at '{s}'")
+
+
+def _do(s: Do, kernel: Kernel, chip: Arch, converged: bool) -> None:
+    major, minor = chip.compute_capability
+    if 10 * major + minor < s.instr.requires.sm:
+        raise UnsupportedError(f"{s.instr} needs sm_{s.instr.requires.sm}; {chip.name} does not have it")
+    if s.instr.requires.block_converged and not converged:
+        raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
+    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+        _operand(operand, arg, s, kernel)
+
+
+def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
+    match operand.role, arg:
+        case ("imm", int()) if not isinstance(arg, bool):
+            return
+        case ("in" | "out" | "inout", RegRef()):
+            _register(operand, arg, s, kernel)
+        case ("read" | "write", MemRef()):
+            _memory(operand, arg, s, kernel)
+        case _:
+            raise IRError("operand", s, f"operand {operand.name} of {s.instr} is {operand.role}, got {arg}")
+
+
+def _register(operand: Operand, ref: RegRef, s: Do, kernel: Kernel) -> None:
+    if ref.reg not in kernel.regs:
+        raise IRError("register", s, f"{ref.reg.name} is not a register of {kernel.name}")
+    if ref.words != operand.words:
+        raise IRError(
+            "register words", s, f"operand {operand.name} of {s.instr} takes {operand.words} words, "
+            f"{ref} has {ref.words}",
+        )  # fmt: skip
+    for mode, (e, extent) in enumerate(zip(ref.index, ref.reg.shape, strict=False)):
+        if any(v.kind != "unroll" for v in variables(e)):
+            raise IRError("register index", s, f"{ref}: only unroll variables and ints may index registers")
+        reach = e.facts.hi + (ref.count if mode == len(ref.reg.shape) - 1 else 1)
+        if reach > extent:
+            raise IRError("register index", s, f"{ref}: index {reach - 1} of a mode of {extent}")
+
+
+def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
+    buffer = ref.buffer
+    match buffer:
+        case Global():
+            declared, space, scale, place = buffer in kernel.params, "global", buffer.element_bytes, 0
+        case Shared():
+            declared, space, scale, place = buffer in kernel.shared, "shared", 1, buffer.offset_bytes
+    if not declared:
+        raise IRError("buffer", s, f"{buffer.name} is not a buffer of {kernel.name}")
+    if space != operand.space:
+        raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
+    if operand.role == "write" and isinstance(buffer, Global) and not buffer.writable:
+        raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
+    if isinstance(buffer, Global) and buffer.align_bytes % operand.bytes:
+        raise AlignmentError(
+            f"'{s}' moves {operand.bytes} bytes a lane, but {buffer.name} is only aligned to "
+            f"{buffer.align_bytes}",
+            offset=buffer.align_bytes,
+            required_bytes=operand.bytes,
+        )
+    facts = (ref.index * scale + place).facts
+    if not facts.divisible_by(operand.bytes):
+        raise AlignmentError(
+            f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "
+            f"{facts.offset} mod {facts.stride}",
+            offset=facts.offset,
+            required_bytes=operand.bytes,
+        )
+    if isinstance(buffer, Shared) and ref.index.facts.lo + operand.bytes > buffer.size_bytes:
+        raise IRError("bounds", s, f"'{s}' starts past the {buffer.size_bytes} bytes of {buffer.name}")

@@ -1,0 +1,193 @@
+"""Lowering: a tile program to an equal one whose shared-memory addresses cost one XOR, or nothing.
+
+The idea.  The address of an unrolled access is a function f(t, u) of the thread and the unroll indices.
+For swizzled layouts it splits as
+
+    f(t, u) = (A(t) ^ Cx(u)) + Ca(u)        Cx = c & OR(A),  Ca = c & ~OR(A),  c(u) = f(0, u)
+
+A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
+after unrolling: the first is one LOP3, the second is the immediate of the load.  The split is decided on
+the whole table of values, so it is exact by construction; an address it does not fit stays as it is.
+
+Notes.  The pass also writes out unrolls of one step and branches whose condition is decided.  It maps
+programs to programs: the printer and the simulator both run the lowered one.
+
+Source: S(a + b) = S(a) ^ S(b) for a & b = 0 (linearity of a swizzle over F2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.codegen.expr import Add, And, Const, Expr, Var, Xor, evaluate, substitute, variables
+from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.tile import Arg, Do, For, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll
+
+if TYPE_CHECKING:
+    import numpy
+
+_TABLE_LIMIT = 1 << 20
+
+
+def lower(kernel: Kernel) -> Kernel:
+    """An equal kernel with trivial unrolls and branches written out and shared addresses split.
+
+    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> lower(KernelBuilder("empty", threads=32).build()).body
+    ()
+    """
+    body = _flatten(kernel.body, {})
+    bases = _Bases(kernel)
+    body = _split_body(body, bases, {})
+    return replace(kernel, body=(*bases.lets(), *body))
+
+
+def _flatten(body: tuple[Stmt, ...], values: dict[Var, Expr]) -> tuple[Stmt, ...]:
+    """Write out one-step unrolls and decided branches, substituting `values`."""
+
+    def expr(e: Expr) -> Expr:
+        return simplify(substitute(e, values)) if values else e
+
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
+            case Let(var, value):
+                out.append(Let(var, expr(value)))
+            case For(var, count, inner, hint):
+                out.append(For(var, expr(count), _flatten(inner, values), hint))
+            case Unroll(var, 1, inner):
+                out += _flatten(inner, {**values, var: Const(0)})
+            case Unroll(var, count, inner):
+                out.append(Unroll(var, count, _flatten(inner, values)))
+            case If(condition, inner, orelse):
+                condition = expr(condition)
+                taken, other = _flatten(inner, values), _flatten(orelse, values)
+                if condition.facts.is_constant:
+                    out += taken if condition.facts.lo else other
+                else:
+                    out.append(If(condition, taken, other))
+    return tuple(out)
+
+
+def map_arg(arg: Arg, change: Any) -> Arg:
+    """An argument with `change` applied to its index expressions.
+
+    >>> map_arg(3, None)
+    3
+    """
+    match arg:
+        case RegRef(reg, index, count):
+            return RegRef(reg, tuple(map(change, index)), count)
+        case MemRef(buffer, index):
+            return MemRef(buffer, change(index))
+        case _:
+            return arg
+
+
+class _Bases:
+    """The per-thread base addresses hoisted so far, one per distinct table of values."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.tid = kernel.tid
+        self.taken = {s.var.name for s in kernel.body if isinstance(s, Let)} | {p.name for p in kernel.params}
+        self.found: dict[bytes, tuple[Var, Expr]] = {}
+
+    def base(self, table: numpy.ndarray[Any, Any], value: Expr) -> Expr:
+        if not variables(value):
+            return value
+        key = table.tobytes()
+        if key not in self.found:
+            name = f"lane{len(self.found)}"
+            while name in self.taken:
+                name += "_"
+            f = value.facts
+            step = f.stride if f.stride and f.offset == 0 else 1
+            self.found[key] = (Var(name, f.hi + 1, "let", f.lo, step), value)
+        return self.found[key][0]
+
+    def lets(self) -> tuple[Let, ...]:
+        return tuple(Let(var, value) for var, value in self.found.values())
+
+
+def _split_body(body: tuple[Stmt, ...], bases: _Bases, lets: dict[Var, Expr]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    lets = dict(lets)
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(_split_arg(a, bases, lets) for a in args)))
+            case Let(var, value):
+                value_in_tid = simplify(substitute(value, lets))
+                if variables(value_in_tid) <= {bases.tid}:
+                    lets[var] = value_in_tid
+                out.append(s)
+            case For() | Unroll():
+                out.append(replace(s, body=_split_body(s.body, bases, lets)))
+            case If(condition, inner, orelse):
+                inner, orelse = _split_body(inner, bases, lets), _split_body(orelse, bases, lets)
+                out.append(If(condition, inner, orelse))
+    return tuple(out)
+
+
+def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr]) -> Arg:
+    match arg:
+        case MemRef(Shared() as buffer, index):
+            split = split_address(simplify(substitute(index, lets)), bases.tid)
+            if split is not None:
+                table, base, xor, immediate = split
+                index = total_address(bases.base(table, base), xor, immediate)
+            return MemRef(buffer, index)
+        case _:
+            return arg
+
+
+def total_address(base: Expr, xor: Expr, immediate: Expr) -> Expr:
+    """(base ^ xor) + immediate, simplified.
+
+    >>> str(total_address(Var("a", 64), Const(0), Const(8)))
+    'a + 8'
+    """
+    swizzled = base if xor.facts.hi == 0 else Xor(base, xor)
+    return swizzled if immediate.facts.hi == 0 else Add(swizzled, immediate)
+
+
+def split_address(
+    index: Expr, tid: Var
+) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:
+    """Split f(t, u) into (A(t) ^ Cx(u)) + Ca(u); None where it does not split or has other variables.
+
+    Returns the table of A over all threads, and A, Cx, Ca as expressions.
+
+    >>> t, u = Var("tid", 8), Var("u", 4, "unroll")
+    >>> _, base, xor, immediate = split_address((t * 4 ^ u * 4) + u * 64, t)
+    >>> str(base), str(xor), str(immediate)
+    ('tid * 4', 'u * 4', 'u * 64')
+    """
+    import numpy
+
+    unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
+    extents = [v.facts.hi + 1 for v in unrolled]
+    threads = tid.facts.hi + 1
+    if not unrolled or any(v.kind != "unroll" for v in unrolled):
+        return None
+    if math.prod(extents) * threads > _TABLE_LIMIT:
+        return None
+    grids = numpy.indices([*extents, threads], dtype=numpy.int64)
+    env = dict(zip([*unrolled, tid], grids, strict=True))
+    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, threads)
+    c = f[:, :1]
+    at_zero = {v: Const(0) for v in unrolled}
+
+    a = f[0] ^ c[0]
+    mask = int(numpy.bitwise_or.reduce(a))
+    if numpy.array_equal((a ^ c & mask) + (c & ~mask), f):
+        base = simplify(Xor(substitute(index, at_zero), Const(int(c[0, 0]))))
+        of_unroll = simplify(substitute(index, {tid: Const(0)}))
+        keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
+        xor = simplify(And(of_unroll, Const(mask & keep)))
+        return a, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
+    return None

@@ -1,0 +1,131 @@
+"""Compile CUDA text to a CUBIN through NVRTC: no GPU, no driver, no CUDA toolkit needed.
+
+The library comes with the wheel `nvidia-cuda-nvrtc` (`pip install 'layoutalg[nvrtc]'`) or from a system
+toolkit, and is called through ctypes.  The CUBIN is machine code for one architecture, so that the version
+of the driver that later loads it does not have to match the version of the compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
+
+TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a")
+"""Architectures a kernel can be compiled for."""
+
+_USED = re.compile(r"Used (\d+) registers")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_SMEM = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code of one kernel and what the assembler says of it.
+
+    `registers` a thread; `spill_bytes` are stores and loads together; `shared_bytes` is static shared
+    memory; `log` is the compiler's whole output.
+    """
+
+    name: str
+    arch: str
+    image: bytes
+    registers: int
+    stack_bytes: int
+    spill_bytes: int
+    shared_bytes: int
+    log: str
+
+
+def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
+    """Compile the kernel `name` of a CUDA source for `arch`, one of TARGETS.
+
+    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile: the
+    source and the log are kept, and the message names both files.
+    """
+    if arch not in TARGETS:
+        raise UnknownNameError("compile target", arch, TARGETS)
+    lib = _library()
+    program = ctypes.c_void_p()
+    file_name = f"{name}.cu".encode()
+    _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
+    try:
+        options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--ptxas-options=-v"]
+        status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        log = _text(lib, program, "ProgramLog")
+        if status != 0:
+            raise _failure(source, name, arch, log)
+        image = _bytes(lib, program, "CUBIN")
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
+    used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
+    if used is None or spills is None:
+        raise CompileError(f"NVRTC did not report the registers of {name}", log=log)
+    stack, stores, loads = map(int, spills.groups())
+    shared = int(smem.group(1)) if smem else 0
+    return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
+
+
+def version() -> tuple[int, int]:
+    """Version of the NVRTC library.  Raises UnsupportedError when there is none."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    lib = _library()
+    _check(lib, lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+def _candidates() -> Iterator[Path]:
+    spec = find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        yield from sorted(Path(folder).glob("*/lib/libnvrtc.so*"), reverse=True)
+    for folder in ("/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"):
+        yield from sorted(Path(folder).glob("libnvrtc.so*"), reverse=True)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    for path in _candidates():
+        for builtins in path.parent.glob("libnvrtc-builtins.so*"):
+            ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL(str(path))
+    raise UnsupportedError(
+        "compiling CUDA needs NVRTC, which is not installed: pip install 'layoutalg[nvrtc]' brings it"
+    )
+
+
+def _check(lib: ctypes.CDLL, status: int) -> None:
+    if status != 0:
+        lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise CompileError(f"NVRTC: {lib.nvrtcGetErrorString(status).decode()}")
+
+
+def _bytes(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _check(lib, getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(lib, getattr(lib, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw
+
+
+def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+    return _bytes(lib, program, what).rstrip(b"\0").decode(errors="replace")
+
+
+def _failure(source: str, name: str, arch: str, log: str) -> CompileError:
+    folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
+    kept, log_file = folder / "kernel.cu", folder / "kernel.log"
+    kept.write_text(source, encoding="utf-8")
+    log_file.write_text(log, encoding="utf-8")
+    first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
+    return CompileError(
+        f"{name} does not compile for {arch}: {first} (source in {kept}, log in {log_file})",
+        log=log,
+        source=str(kept),
+    )

@@ -1,0 +1,205 @@
+"""Load, launch and time a compiled kernel on a GPU; the only module that imports cupy.
+
+`gpu_status` looks for a driver before anything calls one, and says in a sentence what is missing.  A
+`Loaded` kernel takes its arguments by name, checks each against the kernel's declaration (range and
+multiple of integers, alignment of pointers) and launches on CuPy's current stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from layoutalg.codegen.cuda import is_dynamic, to_cuda
+from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStatus:
+    """Whether kernels can run here: `name` and `arch` of the GPU, or the `reason` why not."""
+
+    available: bool
+    name: str = ""
+    arch: str = ""
+    reason: str = ""
+
+
+def gpu_status() -> GpuStatus:
+    """Look for a driver, CuPy and a GPU, in this order; never raises.
+
+    >>> status = gpu_status()
+    >>> status.available or len(status.reason) > 0
+    True
+    """
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return GpuStatus(False, reason="no CUDA driver on this machine (libcuda.so.1 is missing)")
+    if find_spec("cupy") is None:
+        return GpuStatus(False, reason="CuPy is not installed: pip install 'layoutalg[cuda13]' brings it")
+    import cupy
+
+    try:
+        device = cupy.cuda.Device()
+        major, minor = device.compute_capability[:-1], device.compute_capability[-1]
+        name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return GpuStatus(False, reason=f"the CUDA driver reports no usable GPU: {error}")
+    return GpuStatus(True, name=name, arch=f"sm_{major}{minor}" + ("a" if int(major) >= 9 else ""))
+
+
+def require_gpu() -> GpuStatus:
+    """The GPU's status.  Raises UnsupportedError with the reason when there is none."""
+    status = gpu_status()
+    if not status.available:
+        raise UnsupportedError(f"running a kernel needs a GPU: {status.reason}")
+    return status
+
+
+def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
+    """Print, compile for this machine's GPU and load a kernel.
+
+    `source` replaces the printed text.  Raises UnsupportedError without a GPU, CompileError, and what
+    `to_cuda` raises.
+    """
+    status = require_gpu()
+    import cupy
+
+    text = to_cuda(kernel, status.arch) if source is None else source
+    cubin = compile_cubin(text, kernel.name, status.arch)
+    with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin.image)
+        function = cupy.RawModule(path=str(path)).get_function(kernel.name)
+        if is_dynamic(kernel):
+            function.max_dynamic_shared_size_bytes = kernel.shared_bytes
+        function.compile()
+    return Loaded(kernel, cubin, text, function)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel on the GPU; call it with its arguments by name."""
+
+    kernel: Kernel
+    cubin: Cubin
+    source: str
+    function: Any
+
+    def __call__(self, **args: Any) -> None:
+        """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
+
+        Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
+        the kernel was not built for.
+        """
+        self.launcher(**args)()
+
+    def launcher(self, **args: Any) -> Callable[[], None]:
+        """Check the arguments once; the function returned launches and does nothing else."""
+        values = self._values(args)
+        grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
+        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
+        block = (self.kernel.threads, 1, 1)
+        return lambda: self.function(grid, block, values, shared_mem=shared)
+
+    def _values(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
+        import numpy
+
+        expected = [p.name for p in self.kernel.params]
+        if set(args) != set(expected):
+            raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
+        values: list[Any] = []
+        for p in self.kernel.params:
+            value = args[p.name]
+            if isinstance(p, Var):
+                check_argument(p, value)
+                values.append(numpy.uint64(value) if p.facts.hi >= 1 << 32 else numpy.uint32(value))
+            else:
+                values.append(_pointer(p, value))
+        return tuple(values)
+
+
+def check_argument(var: Var, value: object) -> None:
+    """Raise unless an integer argument is in the range, and a multiple, its parameter declares.
+
+    >>> check_argument(Var("m", 10, "param", 1), 9)
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentTypeError(f"{var.name} = {value!r}: an int is needed")
+    f = var.facts
+    if not f.lo <= value <= f.hi or value % var.multiple:
+        raise ShapeError(
+            f"{var.name} = {value}: this kernel was built for {f.lo} <= {var.name} <= {f.hi}"
+            + (f", multiples of {var.multiple}" if var.multiple > 1 else "")
+        )
+
+
+def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
+    """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
+
+    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
+    (1, 1, 1)
+    """
+    env = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
+    x, y, z = (int(evaluate(extent, env)) for extent in kernel.grid)
+    for axis, n, limit in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535), strict=True):
+        if n > limit:
+            raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
+    return x, y, z
+
+
+def _pointer(p: Global, value: Any) -> Any:
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        raise ArgumentTypeError(f"{p.name} is a {type(value).__name__}; an array on the GPU is needed")
+    import numpy
+
+    address = interface["data"][0]
+    itemsize = numpy.dtype(interface["typestr"]).itemsize
+    if itemsize != p.element_bytes:
+        raise ArgumentTypeError(
+            f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
+        )
+    if address % p.align_bytes:
+        raise AlignmentError(
+            f"{p.name} starts at {address:#x}: this kernel was built for {p.align_bytes}-byte alignment",
+            offset=address,
+            required_bytes=p.align_bytes,
+        )
+    return numpy.uint64(address)
+
+
+def median_times_ms(
+    launches: Sequence[Callable[[], object]], *, rounds: int = 15, inner: int = 4, warmup: int = 3
+) -> list[float]:
+    """Median milliseconds of each launch, all interleaved round by round on one stream.
+
+    A sample is `inner` launches between two events.  Raises UnsupportedError without a GPU.
+    """
+    require_gpu()
+    import cupy
+
+    for launch in launches:
+        for _ in range(warmup):
+            launch()
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    samples: list[list[float]] = [[] for _ in launches]
+    for _ in range(rounds):
+        for launch, own in zip(launches, samples, strict=True):
+            start.record()
+            for _ in range(inner):
+                launch()
+            stop.record()
+            stop.synchronize()
+            own.append(cupy.cuda.get_elapsed_time(start, stop) / inner)
+    return [statistics.median(own) for own in samples]

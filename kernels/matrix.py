@@ -1,0 +1,92 @@
+"""MatrixProblem: two matrices of equal element width in global memory, each with a leading dimension.
+
+Copy and transpose share it.  The source is m x n, row-major with leading dimension `lds`; the destination
+is row-major too, with leading dimension `ldd`, of the shape its family says.  Elements are bits: only
+their width matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from layoutalg.dtype import DType
+from layoutalg.errors import ShapeError, UnsupportedError
+
+VECTOR_BYTES = 16
+"""The widest access of a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProblem:
+    """Move an m x n matrix; `lds`, `ldd` are the leading dimensions in elements.
+
+    >>> from layoutalg.dtype import dtype
+    >>> MatrixProblem(4, 6, dtype("f32"), lds=6, ldd=4).source_elems
+    24
+    """
+
+    m: int
+    n: int
+    dtype: DType
+    lds: int
+    ldd: int
+
+    @property
+    def element_bytes(self) -> int:
+        """Width of an element."""
+        return self.dtype.nbytes
+
+    @property
+    def source_elems(self) -> int:
+        """Elements of the source buffer, gaps between rows included."""
+        return (self.m - 1) * self.lds + self.n
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read plus bytes written, each element once."""
+        return 2 * self.m * self.n * self.element_bytes
+
+    def __str__(self) -> str:
+        return f"{self.m} x {self.n} {self.dtype}, ld {self.lds} -> {self.ldd}"
+
+
+def matrix_problem(m: int, n: int, dtype: DType, lds: int, ldd: int, dst_columns: int) -> MatrixProblem:
+    """A checked problem; `dst_columns` is the row length of the destination.
+
+    Raises ShapeError for extents and leading dimensions that make no matrix, UnsupportedError for elements
+    that are not 1, 2, 4, 8 or 16 bytes.
+    """
+    if dtype.nbytes not in (1, 2, 4, 8, 16):
+        raise UnsupportedError(f"elements of {dtype.bits} bits ({dtype}): 8, 16, 32, 64 and 128 are accepted")
+    for name, value in (("m", m), ("n", n), ("lds", lds), ("ldd", ldd)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ShapeError(f"{name} = {value!r}: a positive integer is needed")
+    if lds < n:
+        raise ShapeError(f"lds = {lds} is less than the row length {n} of the source")
+    if ldd < dst_columns:
+        raise ShapeError(f"ldd = {ldd} is less than the row length {dst_columns} of the destination")
+    return MatrixProblem(m, n, dtype, lds, ldd)
+
+
+def vector_elems(leading: int, element_bytes: int) -> int:
+    """Elements a lane can move at once when every row starts at a multiple of `leading` elements.
+
+    >>> vector_elems(1000, 2), vector_elems(1001, 2)
+    (8, 1)
+    """
+    return gcd(leading, VECTOR_BYTES // element_bytes)
+
+
+def strided(buffer: Any, rows: int, columns: int, leading: int) -> Any:
+    """The rows x columns matrix inside a flat buffer with a leading dimension, as a NumPy view.
+
+    >>> import numpy
+    >>> strided(numpy.arange(6), 2, 2, 4).tolist()
+    [[0, 1], [4, 5]]
+    """
+    import numpy
+
+    step = buffer.itemsize
+    return numpy.lib.stride_tricks.as_strided(buffer, (rows, columns), (leading * step, step))
