@@ -7,9 +7,13 @@ import shutil
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layoutalg.analysis.banks import wavefronts
+from layoutalg.analysis.coalescing import traffic
+from layoutalg.arch import ARCHS, Arch, instruction_table
+from layoutalg.draw.access import access_picture, schedule, tile_panel
 from layoutalg.draw.graph import FORMATS, as_dot, render
 from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import (
@@ -143,6 +147,100 @@ def test_the_bank_of_an_element(name: str) -> None:
         assert bank_of(offset, element) == (offset * element.bits // 8 // 4) % 32
 
 
+# --- accesses ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def warps(draw: st.DrawFn, space: str) -> tuple[str, list[int | None]]:
+    rules = [rule for rule in ARCHS["sm_90"].instructions.values() if rule.space == space]
+    rule = draw(st.sampled_from(rules))
+    slots = draw(st.integers(1, 300))
+    slot = st.none() | st.integers(0, slots).map(lambda n: n * rule.width_bytes)
+    return rule.name, draw(st.lists(slot, min_size=32, max_size=32))
+
+
+@given(warps("shared"))
+@example(("ld.shared.b64", [8 * (lane // 2) for lane in range(32)]))
+@example(("red.shared.u32", [0] * 32))
+@example(("cp.async.8", [None] * 32))
+def test_the_schedule_is_one_the_hardware_could_run(warp: tuple[str, list[int | None]]) -> None:
+    instruction, offsets = warp
+    rule = ARCHS["sm_90"].instructions[instruction]
+    services = schedule(instruction, offsets)
+    wanted = {
+        (lane, word)
+        for lane, offset in enumerate(offsets[: rule.lanes])
+        if offset is not None
+        for word in {byte // 4 for byte in range(offset, offset + rule.width_bytes)}
+    }
+    assert {(s.lane, s.word) for s in services} == wanted and len(services) == len(wanted)
+    delivered: dict[tuple[int, int, int], set[object]] = {}
+    for s in services:
+        assert s.bank == s.word % 32
+        what = s.word if rule.broadcast else (s.word, s.lane)
+        delivered.setdefault((s.group, s.wavefront, s.bank), set()).add(what)
+    assert all(len(words) == 1 for words in delivered.values()), "a bank delivers one word a wavefront"
+    rows = {(s.group, s.wavefront) for s in services}
+    bias = rule.counter_bias if services else 0
+    assert len(rows) + bias == wavefronts(instruction, offsets)
+    (panel,) = access_picture(instruction, offsets).panels
+    assert len(panel.rows) == len(panel.cells) == len(rows) == len(set(panel.rows))
+    shown = {int(cell.text) for row in panel.cells for cell in row if cell.text}
+    assert shown <= {lane for lane, _ in wanted}
+
+
+@given(warps("global"))
+def test_a_global_access_shows_its_sectors_and_lines(warp: tuple[str, list[int | None]]) -> None:
+    (panel,) = access_picture(*warp).panels
+    moved = traffic(*warp)
+    assert len(panel.rows) == moved.lines
+    coloured = sum(cell.hue is not None for row in panel.cells for cell in row)
+    assert coloured == moved.sectors * 8
+    assert {bool(cell.text) for row in panel.cells for cell in row if cell.hue is not None} <= {True}
+
+
+def test_an_eight_way_conflict_is_eight_rows_high() -> None:
+    picture = access_picture("ldmatrix.x4", [128 * (lane % 16) + 16 * (lane // 16) for lane in range(32)])
+    (panel,) = picture.panels
+    assert panel.rows[:9] == ("a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "b0") and len(panel.rows) == 32
+    assert [cell.text for cell in panel.cells[8]] == ["8"] * 4 + [""] * 28
+    assert picture.notes[0].startswith("32 wavefronts;")
+    assert max(map(len, as_text(picture).splitlines())) == 100
+
+
+def test_notes_say_what_the_cells_cannot() -> None:
+    notes = access_picture("cp.async.4", [0] * 32).notes
+    assert "the hardware counter adds 3 to this instruction" in notes
+    assert "1 lane shares its word with a lower lane, which is shown" in access_picture(
+        "ld.shared.b32", [0, 0] + [None] * 30
+    ).notes  # fmt: skip
+    assert access_picture("ld.shared.b32", [None] * 32).panels[0].rows == ()
+
+
+def test_phase_groups_of_any_number_have_names() -> None:
+    toy = Arch(
+        name="toy",
+        compute_capability=(0, 0),
+        lanes=64,
+        banks=4,
+        max_shared_bytes_per_block=1024,
+        shared_bytes_per_sm=1024,
+        max_warps_per_sm=1,
+        max_blocks_per_sm=1,
+        instructions=instruction_table(lanes=64, banks=4),
+    )
+    (panel,) = access_picture("ld.shared.b128", [16 * lane for lane in range(64)], toy).panels
+    assert len(set(panel.rows)) == 64 and panel.rows[26] == "aa0" and len(panel.columns) == 4
+
+
+def test_the_touched_part_of_a_tile() -> None:
+    panel = tile_panel("tile", {(3, 5): (0, 1), (4, 7): (9, 33)})
+    assert (panel.rows, panel.columns) == (("3", "4"), ("5", "6", "7"))
+    assert panel.cells == ((Cell("0", 1), EMPTY, EMPTY), (EMPTY, EMPTY, Cell("9", 1)))
+    with pytest.raises(ResourceError, match="cells of the picture"):
+        tile_panel("tile", {(0, 0): (0, 0), (1000, 1000): (1, 0)})
+
+
 # --- renderings ----------------------------------------------------------------------------------------
 
 
@@ -188,6 +286,8 @@ def test_colour_is_optional_and_takes_no_room() -> None:
         layout_picture(NESTED),
         swizzle_picture(SWIZZLED, element=dtype("f16")),
         tv_picture(Layout((2, 2), (0, 2)), (2, 2)),
+        access_picture("ld.global.b32", [4 * lane + 28 for lane in range(32)]),
+        access_picture("ld.shared.b32", [None] * 32),
         Picture("empty", ()),
     ],
 )

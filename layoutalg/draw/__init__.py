@@ -8,6 +8,7 @@ pipeline in graphviz's DOT language.
 1 | 1 3
 """
 
+from layoutalg.draw.access import Service, access_picture, schedule, tile_panel
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.picture import (
     Cell,
@@ -24,11 +25,15 @@ __all__ = [
     "Cell",
     "Panel",
     "Picture",
+    "Service",
+    "access_picture",
     "as_dot",
     "as_svg",
     "as_text",
     "layout_picture",
     "render",
+    "schedule",
     "swizzle_picture",
+    "tile_panel",
     "tv_picture",
 ]

@@ -117,8 +117,8 @@ def tv_picture(tv: AnyLayout, tile: IntTuple) -> Picture:
     if not isinstance(tv.shape, tuple) or len(tv.shape) != 2:
         raise ShapeError(f"{tv} does not have two modes; a TV layout has (thread, value), as in (32,2):(2,1)")
     threads, values = product(tv.shape[0]), product(tv.shape[1])
-    _limit(rows * columns)
-    _limit(threads * values)
+    check_cells(rows * columns)
+    check_cells(threads * values)
     holders: list[list[tuple[int, int]]] = [[] for _ in range(rows * columns)]
     for thread in range(threads):
         for value in range(values):
@@ -158,10 +158,21 @@ def bank_of(offset: int, element: DType) -> int:
     return offset * element.bits // 32 % HUES
 
 
+def check_cells(cells: int) -> None:
+    """Refuse a picture of more than MAX_CELLS cells with a ResourceError.
+
+    >>> check_cells(1 << 20)
+    Traceback (most recent call last):
+    layoutalg.errors.ResourceError: cells of the picture: 1048576 asked, the limit is 16384; draw a tile of it
+    """
+    if cells > MAX_CELLS:
+        raise ResourceError("cells of the picture", cells, MAX_CELLS, hint="draw a tile of it")
+
+
 def _grid(layout: AnyLayout, title: str, element: DType | None) -> Panel:
     """The offsets of a layout, rows by mode 0."""
     rows, columns = _extents(layout.shape)
-    _limit(rows * columns)
+    check_cells(rows * columns)
 
     def cell(index: int) -> Cell:
         offset = layout(index)
@@ -200,11 +211,6 @@ def _extents(shape: IntTuple) -> tuple[int, int]:
     if not isinstance(shape, tuple) or len(shape) < 2:
         return 1, product(shape)
     return product(shape[0]), product(shape[1:])
-
-
-def _limit(cells: int) -> None:
-    if cells > MAX_CELLS:
-        raise ResourceError("cells of the picture", cells, MAX_CELLS, hint="draw a tile of it")
 
 
 def _numbers(count: int) -> tuple[str, ...]:
