@@ -97,8 +97,40 @@ class _Operators:
         raise IRError("no truth value", self, f"'{self}' is decided when the kernel runs, not by Python")
 
 
-@dataclass(frozen=True, slots=True)
-class Var(_Operators):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node(_Operators):
+    """What all nodes share: facts and a hash, computed once from the operands'; equality is structural."""
+
+    facts: Facts = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def _seal(self, facts: Facts) -> None:
+        object.__setattr__(self, "facts", facts)
+        object.__setattr__(self, "_hash", hash((type(self).__name__, self._key())))
+
+    def _key(self) -> tuple[object, ...]:
+        names: tuple[str, ...] = self.__match_args__
+        return tuple([getattr(self, name) for name in names])
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        return self._key() == other._key()
+
+    def __reduce__(self) -> tuple[type[_Node], tuple[object, ...]]:
+        return type(self), self._key()
+
+    def __str__(self) -> str:
+        return render(_as_expr(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var(_Node):
     """A named value in [lo, extent), a multiple of `multiple`; `extent` may itself be an expression.
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let or base (a uniform base
@@ -113,20 +145,18 @@ class Var(_Operators):
     kind: VarKind = "thread"
     lo: int = 0
     multiple: int = 1
-    facts: Facts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
-        if top <= self.lo or self.lo < 0 or self.multiple < 1:
-            raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has no value >= 0")
-        object.__setattr__(self, "facts", F.between(self.lo, top - 1, self.multiple))
+        first = -(-self.lo // self.multiple) * self.multiple if self.multiple > 0 else top
+        if self.lo < 0 or first >= top:
+            what = f"no multiple of {self.multiple}" if self.multiple != 1 else "no value"
+            raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has {what} >= 0")
+        self._seal(F.between(first, top - 1, self.multiple))
 
-    def __str__(self) -> str:
-        return self.name
 
-
-@dataclass(frozen=True, slots=True)
-class Const(_Operators):
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(_Node):
     """A non-negative integer.
 
     >>> str(Const(3) + 4)
@@ -134,43 +164,35 @@ class Const(_Operators):
     """
 
     value: int
-    facts: Facts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.value < 0:
             raise IRError("non-negative", self.value, f"constant {self.value}: index values are >= 0")
-        object.__setattr__(self, "facts", F.constant(self.value))
-
-    def __str__(self) -> str:
-        return str(self.value)
+        self._seal(F.constant(self.value))
 
 
-@dataclass(frozen=True, slots=True)
-class _Binary(_Operators):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Binary(_Node):
     """Two operands; the table _TRANSFER gives each operator its facts."""
 
     a: Expr
     b: Expr
-    facts: Facts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", _TRANSFER[type(self)](self.a.facts, self.b.facts))
-
-    def __str__(self) -> str:
-        return render(_as_expr(self))
+        self._seal(_TRANSFER[type(self)](self.a.facts, self.b.facts))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Add(_Binary):
     """a + b"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mul(_Binary):
     """a * b"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FloorDiv(_Binary):
     """a // b with b >= 1; v // b < q where v runs over a range of q * b values."""
 
@@ -178,12 +200,14 @@ class FloorDiv(_Binary):
         _check_divisor(self.a, self.b)
         facts = F.floordiv(self.a.facts, self.b.facts)
         match self.a:
-            case Var(extent=Mul(q, d)) if d == self.b:
-                facts = F.between(facts.lo, min(facts.hi, q.facts.hi - 1))
-        object.__setattr__(self, "facts", facts)
+            case Var(extent=Mul(q, d)) if self.b in (q, d):
+                quotient = q if self.b == d else d
+                hi = min(facts.hi, quotient.facts.hi - 1)
+                facts = F.reconcile(facts.lo, hi, facts.stride, facts.offset, facts.may, facts.must)
+        self._seal(facts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mod(_Binary):
     """a % b with b >= 1"""
 
@@ -192,77 +216,69 @@ class Mod(_Binary):
         _Binary.__post_init__(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Xor(_Binary):
     """a ^ b"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class And(_Binary):
     """a & b; of two predicates, their conjunction"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Or(_Binary):
     """a | b; of two predicates, their disjunction"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lt(_Binary):
     """1 if a < b else 0"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Le(_Binary):
     """1 if a <= b else 0"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Eq(_Binary):
     """1 if a == b else 0"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shift(_Operators):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shift(_Node):
     """A shift by a constant amount."""
 
     a: Expr
     amount: int
-    facts: Facts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.amount, int) or self.amount < 0:
             raise IRError("shift amount", self.amount, f"shift by {self.amount!r}: a constant >= 0 is needed")
-        object.__setattr__(self, "facts", _TRANSFER[type(self)](self.a.facts, F.constant(1 << self.amount)))
-
-    def __str__(self) -> str:
-        return render(_as_expr(self))
+        self._seal(_TRANSFER[type(self)](self.a.facts, F.constant(1 << self.amount)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shl(_Shift):
     """a << amount"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shr(_Shift):
     """a >> amount"""
 
 
-@dataclass(frozen=True, slots=True)
-class Select(_Operators):
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(_Node):
     """a if condition else b"""
 
     condition: Expr
     a: Expr
     b: Expr
-    facts: Facts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", F.join(self.a.facts, self.b.facts))
-
-    def __str__(self) -> str:
-        return render(self)
+        self._seal(F.join(self.a.facts, self.b.facts))
 
 
 Expr: TypeAlias = (
@@ -298,14 +314,14 @@ def _check_divisor(a: Expr, b: Expr) -> None:
 
 
 def is_predicate(node: Expr) -> bool:
-    """True for a comparison or an And / Or of predicates.
+    """True for a comparison, an And / Or of predicates, and 0 or 1: what a decided one simplifies to.
 
     >>> i = Var("i", 8)
     >>> is_predicate((i < 4) & (i > 2)), is_predicate(i & 1)
     (True, False)
     """
     match node:
-        case Lt() | Le() | Eq():
+        case Lt() | Le() | Eq() | Const(0 | 1):
             return True
         case And(a, b) | Or(a, b):
             return is_predicate(a) and is_predicate(b)
