@@ -1,0 +1,310 @@
+"""Property checks to point at your own layouts, access patterns and index code; failures come out small.
+
+The idea.  A check states a property of a layout, looks at its WHOLE domain and raises MismatchError where
+the property fails.  Hand-written index code is compared with the layout it is meant to be:
+
+>>> from layoutalg.notation import parse
+>>> tile = parse("Sw<3,0,3> o 0 o (8,8):(8,1)")
+>>> check_index_function("__device__ int f(int row, int col) { return 8 * row + (col ^ row); }", tile)
+
+A failure is shrunk.  For one layout: modes are dropped and extents cut as long as the property still fails,
+and what is left is printed in CuTe notation.
+
+>>> check_bijective(Layout((8, 4, 16), (4, 1, 16)))
+Traceback (most recent call last):
+...
+layoutalg.errors.MismatchError: (8,4,16):(4,1,16) is not injective: 4 = (4,0,0) and 32 = (0,0,1) share the
+offset 16; the smallest part that fails is (5,2):(4,16)
+
+For a family of layouts, `check_family` draws members from a hypothesis strategy and reports the smallest
+one that fails; the strategies `layouts`, `swizzles`, `composed_layouts` and `accesses` are here too:
+
+>>> from layoutalg.testing import layouts
+>>> check_family(layouts(compact=True), check_bijective)
+
+In a test of your own use them with `hypothesis.given`, which shrinks in the same way.  The strategies need
+hypothesis (`pip install 'layoutalg[testing]'`), the checks do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.int_tuple import flatten, idx2crd, to_text
+from layoutalg.layout import Layout, leaves
+from layoutalg.measure import plain, size
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from layoutalg.strategies import composed_layouts, layouts, swizzles
+
+STRATEGIES = ("layouts", "swizzles", "composed_layouts")
+CHUNK_ELEMS = 1 << 20
+"""Offsets compared at a time, so that memory stays bounded on large domains."""
+
+T = TypeVar("T")
+
+__all__ = [
+    "check_bijective",
+    "check_family",
+    "check_index_function",
+    "check_same_function",
+    "composed_layouts",
+    "layouts",
+    "shrink",
+    "swizzles",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in STRATEGIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from layoutalg import strategies
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"layoutalg.testing.{name} needs hypothesis: pip install 'layoutalg[testing]'"
+        ) from error
+    return getattr(strategies, name)
+
+
+def shrink(layout: AnyLayout, fails: Callable[[AnyLayout], bool]) -> AnyLayout:
+    """The smallest layout reached from `layout` on which `fails` still holds.
+
+    Modes are dropped and extents cut, a swizzle loses bits or goes, an offset becomes 0: whatever is left
+    is needed for the failure.  Shapes come out flat.
+
+    >>> def takes_51(part): return any(part(i) == 51 for i in range(size(part)))
+    >>> print(shrink(Layout(((4, 4), 64), ((1, 4), 17)), takes_51))
+    4:17
+    """
+    while True:
+        for smaller in _smaller(layout):
+            if fails(smaller):
+                layout = smaller
+                break
+        else:
+            return layout
+
+
+def _smaller(layout: AnyLayout) -> Iterator[AnyLayout]:
+    """Simpler layouts, the boldest steps first; each is smaller in a measure that cannot go on falling."""
+    if isinstance(layout, ComposedLayout):
+        yield layout.inner
+        chain = layout.swizzles
+        for i, f in enumerate(chain):
+            if len(chain) > 1:
+                yield ComposedLayout((*chain[:i], *chain[i + 1 :]), layout.offset, layout.inner)
+            if f.bits:
+                fewer = Swizzle(f.bits - 1, f.base, f.shift)
+                yield ComposedLayout((*chain[:i], fewer, *chain[i + 1 :]), layout.offset, layout.inner)
+        if layout.offset:
+            yield ComposedLayout(layout.outer, 0, layout.inner)
+        for inner in _smaller(layout.inner):
+            yield ComposedLayout(layout.outer, layout.offset, inner)
+        return
+    modes = [(s, d) for s, d in leaves(layout) if s > 1]
+    if len(modes) < len(flatten(layout.shape)):
+        yield _flat(modes)
+    outermost_first = sorted(range(len(modes)), key=lambda i: -abs(modes[i][1]))
+    for i in outermost_first:
+        yield _flat([*modes[:i], *modes[i + 1 :]])
+    for i in outermost_first:
+        s, d = modes[i]
+        step = s // 2
+        while step and s - step > 1:
+            yield _flat([*modes[:i], (s - step, d), *modes[i + 1 :]])
+            step //= 2
+
+
+def _flat(modes: list[tuple[int, int]]) -> Layout:
+    return plain([s for s, _ in modes], [d for _, d in modes])
+
+
+def check_bijective(layout: AnyLayout) -> None:
+    """The layout takes every offset in [0, size) exactly once.
+
+    Raises MismatchError; its `index` is the pair of coordinates that collide, or the offset that is missed.
+
+    >>> check_bijective(Layout((4, 8), (8, 1)))
+    """
+    pair = _collision(layout)
+    if pair is not None:
+        a, b = pair
+        part = shrink(layout, lambda smaller: _collision(smaller) is not None)
+        raise MismatchError(
+            f"{layout} is not injective: {_place(layout, a)} and {_place(layout, b)} share the offset "
+            f"{layout(a)}; the smallest part that fails is {part}",
+            index=pair,
+        )
+    missed = _missed(layout)
+    if missed is not None:
+        part = shrink(layout, lambda smaller: _collision(smaller) is None and _missed(smaller) == missed)
+        raise MismatchError(
+            f"{layout} does not fill [0,{size(layout)}): it never takes the offset {missed}; "
+            f"the smallest part that fails is {part}",
+            index=missed,
+        )
+
+
+def _collision(layout: AnyLayout) -> tuple[int, int] | None:
+    """The first index whose offset an earlier index has, with that one before it; None when injective."""
+    import numpy
+
+    offsets = _offsets(layout, 0, size(layout))
+    _, first, inverse = numpy.unique(offsets, return_index=True, return_inverse=True)
+    again = numpy.flatnonzero(first[inverse] != numpy.arange(len(offsets)))
+    return (int(first[inverse[again[0]]]), int(again[0])) if len(again) else None
+
+
+def _missed(layout: AnyLayout) -> int | None:
+    """The least offset of [0, size) that is not taken."""
+    import numpy
+
+    n = size(layout)
+    offsets = _offsets(layout, 0, n)
+    taken = numpy.zeros(n, dtype=bool)
+    taken[offsets[(offsets >= 0) & (offsets < n)]] = True
+    return None if taken.all() else int(taken.argmin())
+
+
+def check_same_function(a: AnyLayout, b: AnyLayout) -> None:
+    """Both layouts give every flat index of their common domain the same offset.
+
+    Shapes may differ, sizes may not.  Raises MismatchError; its `index` is the flat index shown.
+
+    >>> check_same_function(Layout((4, 8)), Layout(32))
+    """
+    if size(a) != size(b):
+        raise MismatchError(f"{a} and {b} have different domains: {size(a)} and {size(b)} coordinates")
+    worst = _worst(a, lambda first, count: _offsets(a, first, count) != _offsets(b, first, count))
+    if worst is not None:
+        alike = flatten(a.shape) == flatten(b.shape)
+        parts = f"; the smallest parts that differ are {_part(a, worst)} and {_part(b, worst)}"
+        raise MismatchError(
+            f"{a} and {b} differ at {_place(a, worst)}: {a(worst)} and {b(worst)}{parts if alike else ''}",
+            index=worst,
+        )
+
+
+def check_index_function(c_source: str, layout: AnyLayout, function: str = "f") -> None:
+    """Hand-written C or CUDA index code computes the layout, on the whole domain.
+
+    `function` takes the flat index, one integer per mode, or one per leaf of the shape, and returns an
+    integer of any width.  CUDA's qualifiers are defined away; the text is built with the host's C++
+    compiler and runs in this process.  Raises MismatchError, whose `index` is the flat index shown;
+    CompileError; ShapeError for another number of parameters; ParseError for a name that is not one.
+
+    >>> check_index_function("int f(int i) { return i % 4 * 8 + i / 4; }", Layout((4, 8), (8, 1)))
+    """
+    from layoutalg.indexcode import IndexCode
+
+    code = IndexCode(c_source, function, layout.shape)
+
+    def differ(first: int, count: int) -> Any:
+        return code.table(first, count) != _offsets(layout, first, count)
+
+    worst = _worst(layout, differ)
+    if worst is not None:
+        value = int(code.table(worst, 1)[0])
+        raise MismatchError(
+            f"{function} is not {layout}: at {_place(layout, worst)} it returns {value} instead of "
+            f"{layout(worst)}; the smallest part that fails is {_part(layout, worst)}",
+            index=worst,
+        )
+
+
+def check_family(
+    strategy: SearchStrategy[T], check: Callable[[T], object], *, max_examples: int = 200
+) -> None:
+    """`check` passes for every member drawn from `strategy`; a failure is reported at the smallest.
+
+    The draw is the same in every run.  Raises MismatchError, whose `index` is the member; any other error
+    of `check` is passed on, also at the smallest member.
+
+    >>> from layoutalg.testing import layouts
+    >>> def flat(layout): return Layout(size(layout), 1)
+    >>> def check(layout): check_same_function(flat(layout), layout)
+    >>> check_family(layouts(max_size=64), check)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.MismatchError: fails for ...: 2:1 and ... differ at ...
+    """
+    from hypothesis import HealthCheck, Phase, given, settings
+
+    last: list[T] = []
+
+    @settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def run(member: T) -> None:
+        last[:] = [member]
+        check(member)
+
+    try:
+        run()
+    except MismatchError as error:
+        raise MismatchError(f"fails for {last[0]}: {error.message}", index=last[0]) from None
+
+
+def _worst(layout: AnyLayout, differ: Callable[[int, int], Any]) -> int | None:
+    """Of the indices at which `differ(first, count)` holds, the one that spans the smallest part."""
+    import numpy
+
+    best: tuple[int, int] | None = None
+    for first in range(0, size(layout), CHUNK_ELEMS):
+        bad = numpy.flatnonzero(differ(first, min(CHUNK_ELEMS, size(layout) - first))) + first
+        if len(bad):
+            digits = flatten(idx2crd(bad, layout.shape))
+            volume = numpy.ones(len(bad))
+            for d in digits:
+                volume *= d + 1
+            at = int(volume.argmin())
+            best = min(best or (sys.maxsize, 0), (int(volume[at]), int(bad[at])))
+    return best[1] if best else None
+
+
+def _part(layout: AnyLayout, index: int) -> AnyLayout:
+    """The part of `layout` that ends at `index`: its last coordinate is the one that fails."""
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, _part(layout.inner, index))
+    digits = flatten(idx2crd(index, layout.shape))
+    return _flat([(x + 1, d) for x, (_, d) in zip(digits, leaves(layout), strict=True) if x])
+
+
+def _place(layout: AnyLayout, index: int) -> str:
+    """A flat index, and the coordinate it is where that says more."""
+    crd = idx2crd(index, layout.shape)
+    return f"{index} = {to_text(crd)}" if isinstance(crd, tuple) else str(index)
+
+
+def _offsets(layout: AnyLayout, first: int, count: int) -> Any:
+    """The offsets of `count` flat indices from `first` on, as 64-bit integers."""
+    import numpy
+
+    if _reach(layout) > sys.maxsize:
+        raise UnsupportedError(f"{layout} has offsets past 63 bits; the checks compare 64-bit integers")
+    indices = numpy.arange(first, first + count, dtype=numpy.int64)
+    return layout(indices) + numpy.zeros(count, dtype=numpy.int64)
+
+
+def _reach(layout: AnyLayout) -> int:
+    """A bound on the absolute value of every offset and of what is added up on the way."""
+    if isinstance(layout, Layout):
+        return sum(abs(d) * (s - 1) for s, d in leaves(layout))
+    inner = layout.offset + _reach(layout.inner)
+    if isinstance(layout.outer, Layout):
+        return max(inner, inner * sum(abs(d) for _, d in leaves(layout.outer)))
+    return 1 << max(inner, *(f.yyy_mask | f.zzz_mask for f in layout.swizzles)).bit_length()
