@@ -1,7 +1,87 @@
-"""The layout algebra (first form)."""
+"""The layout algebra, gathered: CuTe's operations on layouts, each exact or refused.
 
-from layoutalg.compose import composition as composition
-from layoutalg.measure import coalesce as coalesce
-from layoutalg.measure import depth as depth
-from layoutalg.measure import rank as rank
-from layoutalg.measure import size as size
+The idea.  A layout is a function from coordinates to offsets, and a kernel is a handful of such functions
+put together: composed, cut into tiles, repeated, inverted.  Each module below holds one idea,
+
+    measure     size cosize* rank depth coalesce filter
+    digits      composition of two layouts, digit by digit
+    compose     composition with swizzles, composed layouts and tilers
+    injective   two coordinates that share an offset, or the proof that there are none
+    inverse     complement right_inverse left_inverse, max_common_vector ...
+    divide      logical_divide zipped_divide tiled_divide flat_divide
+    products    logical_product ... blocked_product raked_product tile_to_shape
+    ordered     make_ordered_layout make_layout_like
+    image       cosize of anything, same_function, is_injective, is_surjective, is_bijective, image_size
+
+and this one offers them all.  The contract of every operation: the result satisfies the operation's
+defining equation at every coordinate, or an error says at which coordinate it cannot.
+
+>>> tile = composition(Layout((8, 8), (8, 1)), Layout((2, 4), (1, 8)))
+>>> print(tile, "|", complement(Layout((2, 4), (1, 8)), 64), "|", right_inverse(Layout((8, 8), (8, 1))))
+(2,4):(8,1) | (4,2):(2,32) | (8,8):(8,1)
+"""
+
+from __future__ import annotations
+
+from layoutalg.compose import Tiler, composition, normal_form
+from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from layoutalg.image import (
+    cosize,
+    find_difference,
+    image_size,
+    is_bijective,
+    is_injective,
+    is_surjective,
+    same_function,
+)
+from layoutalg.injective import find_collision
+from layoutalg.inverse import complement, left_inverse, right_inverse
+from layoutalg.layout import Layout
+from layoutalg.measure import coalesce, depth, filter, filter_zeros, rank, size
+from layoutalg.ordered import make_layout_like, make_ordered_layout
+from layoutalg.products import (
+    blocked_product,
+    flat_product,
+    logical_product,
+    raked_product,
+    tile_to_shape,
+    tiled_product,
+    zipped_product,
+)
+
+__all__ = [
+    "Layout",
+    "Tiler",
+    "blocked_product",
+    "coalesce",
+    "complement",
+    "composition",
+    "cosize",
+    "depth",
+    "filter",
+    "filter_zeros",
+    "find_collision",
+    "find_difference",
+    "flat_divide",
+    "flat_product",
+    "image_size",
+    "is_bijective",
+    "is_injective",
+    "is_surjective",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_layout_like",
+    "make_ordered_layout",
+    "normal_form",
+    "raked_product",
+    "rank",
+    "right_inverse",
+    "same_function",
+    "size",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "zipped_divide",
+    "zipped_product",
+]

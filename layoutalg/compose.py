@@ -11,7 +11,7 @@ definition, the ComposedLayout with the layout A outside; that is exact too, onl
 
 >>> swizzled = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4)))
 >>> print(composition(Layout((4, 4), (4, 1)), swizzled))
-Sw<2,2,-2> o 0 o (4,4):(4,1)
+Sw<2,0,-2> o 0 o (4,4):(4,1)
 
 Comparison with CuTe.  CuTe composes two swizzles only when their shifts agree; here a chain of swizzles is
 a value.  `normal_form` undoes a layout outside a swizzle wherever that is possible.
@@ -92,11 +92,7 @@ def by_mode(
     keep: bool,
 ) -> Layout:
     """`operation` on every mode of `a` with its part of `tiler`; modes past it are kept or dropped."""
-    parts = modes(a)
-    if len(tiler) > len(parts):
-        raise ShapeError(
-            f"{name}({a}, {tiler_text(tiler)}): the tiler has {len(tiler)} modes, the layout {len(parts)}"
-        )
+    parts = fitting_modes(name, a, tiler)
     out: list[Layout] = []
     for part, t in zip(parts, tiler, strict=False):
         one = operation(part, t)
@@ -107,6 +103,16 @@ def by_mode(
             )
         out.append(one)
     return concat(*out, *parts[len(tiler) :] if keep else ())
+
+
+def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layout, ...]:
+    """The modes of `a`, of which there must be at least as many as in `tiler`."""
+    parts = modes(a)
+    if len(tiler) > len(parts):
+        raise ShapeError(
+            f"{name}({a}, {tiler_text(tiler)}): the tiler has {len(tiler)} modes, the layout {len(parts)}"
+        )
+    return parts
 
 
 def tiler_text(tiler: Tiler) -> str:

@@ -13,10 +13,11 @@ layouts too, where CuTe measures the inner layout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import overload
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth
+from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
@@ -51,7 +52,16 @@ def depth(layout: AnyLayout) -> int:
     return tree_depth(layout.shape)
 
 
-def merge(extents: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int]]:
+def leaf_lists(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Flat extents and flat strides.
+
+    >>> leaf_lists(Layout(((2, 4), 8), ((1, 16), 2)))
+    ((2, 4, 8), (1, 16, 2))
+    """
+    return flatten(layout.shape), flatten(layout.stride)
+
+
+def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
     """Flat extents and strides, merged: same function on [0, size), no extent 1, unique.
 
     >>> merge((2, 1, 6), (1, 7, 2))
@@ -111,7 +121,7 @@ def span(layout: Layout) -> tuple[int, int]:
     return low, high
 
 
-def _plain(extents: list[int], strides: list[int]) -> Layout:
+def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
     """A layout of flat leaves: 1:0 for none, an integer for one."""
     if len(extents) == 1:
         return make_layout(extents[0], strides[0])
@@ -141,7 +151,7 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     if not isinstance(profile, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple):
             return layout if shape != 1 or stride == 0 else make_layout(1, 0)
-        return _plain(*merge(flatten(shape), flatten(stride)))
+        return plain(*merge(flatten(shape), flatten(stride)))
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
@@ -152,3 +162,24 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
         (*(p.shape for p in parts), *shape[rest]),
         (*(p.stride for p in parts), *stride[rest]),
     )
+
+
+def filter_zeros(layout: Layout) -> Layout:
+    """Every mode of stride 0 becomes one of extent 1.
+
+    >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
+    (4,(1,8)):(1,(0,4))
+    """
+    flat = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True)]
+    return make_layout(unflatten(tuple(flat), layout.shape), layout.stride)
+
+
+def filter(layout: Layout) -> Layout:
+    """Modes of stride 0 and of extent 1 taken out, and the rest coalesced: the same offsets.
+
+    >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
+    32:1
+    """
+    pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
+    moving = [(s, d) for s, d in pairs if d]
+    return plain(*merge([s for s, _ in moving], [d for _, d in moving]))

@@ -116,7 +116,7 @@ def from_bit_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[Swizzle, ...]:
         if out and out[0].shift == shift:
             bits, base = out[0].bits, out[0].base
             above, below = low == base + bits, low == base - 1
-            if bits < abs(shift) and (above or below) or (above if shift > 0 else below):
+            if (bits < abs(shift) and (above or below)) or (above if shift > 0 else below):
                 out[0] = Swizzle(bits + 1, min(base, low), shift)
                 continue
         out.insert(0, Swizzle(1, low, shift))

@@ -1,0 +1,329 @@
+"""What a layout reaches, and whether two layouts are one function: decided, not enumerated.
+
+The idea.
+
+    same_function   coalesced leaves are unique, so plain layouts are compared leaf by leaf; swizzled ones
+                    by the residues of their inner offsets modulo the swizzle period
+    is_injective    modes sorted by stride, else an exact search (layoutalg.injective); a swizzle is a
+                    bijection and changes nothing
+    cosize          the largest offset; under swizzles the largest in a window of one swizzle period, found
+                    bit by bit from the set of inner offsets there, which is kept as the bits of one integer
+
+None of these depends on the number of elements: only on the number of modes and on the swizzle's period.
+An F2-linear layout needs one elimination instead.
+
+>>> big = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 20, 1 << 20), (1 << 20, 1)))
+>>> cosize(big) == 1 << 40, is_bijective(big)
+(True, True)
+
+Notes.  Where no closed form applies, up to ENUMERATION_LIMIT coordinates or offsets are looked at one by
+one, and past that an UndecidedError is raised.  Comparison with CuTe: its cosize of a swizzled layout is
+that of the inner layout; the other questions it does not answer.
+"""
+
+from __future__ import annotations
+
+from layoutalg.compose import normal_form
+from layoutalg.errors import NotLinearError, ShapeError, UndecidedError, UnsupportedError
+from layoutalg.f2 import affine_f2, basis, contains, swizzle_columns, transpose
+from layoutalg.injective import find_collision
+from layoutalg.layout import Layout, leaves
+from layoutalg.measure import filter, leaf_lists, merge, size, span
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+
+WINDOW_BITS = 22
+"""Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
+
+ENUMERATION_LIMIT = 1 << 16
+"""Coordinates that are looked at one by one, at most, where no closed form applies."""
+
+
+def _parts(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout] | None:
+    """(swizzles, offset, inner) with layout = swizzles o (offset + inner); None where none is found."""
+    normal = normal_form(layout)
+    if isinstance(normal, Layout):
+        return (), 0, normal
+    if isinstance(normal.inner, Layout) and normal.swizzles:
+        return normal.swizzles, normal.offset, normal.inner
+    return None
+
+
+def _table(question: str, layout: AnyLayout) -> list[int]:
+    """Every offset, one by one, for small layouts that have no closed form."""
+    total = size(layout)
+    if total > ENUMERATION_LIMIT:
+        raise UndecidedError(
+            f"{question} of {layout}: there is no closed form for this layout, and its {total} coordinates "
+            f"are more than the {ENUMERATION_LIMIT} that are looked at one by one",
+            budget=ENUMERATION_LIMIT,
+        )
+    return [layout(i) for i in range(total)]
+
+
+def _reached(layout: Layout, length: int) -> int:
+    """The set of sums of k * |stride|, k < extent, that are below `length`, as the bits of an integer."""
+    mask = (1 << length) - 1
+    found = 1
+    for s, d in leaves(layout):
+        d = abs(d)
+        if s == 1 or d == 0 or d >= length:
+            continue
+        count, have = min(s, (length - 1) // d + 1), 1
+        while have < count:
+            more = min(have, count - have)
+            found |= found << (more * d) & mask
+            have += more
+    return found
+
+
+def cosize(layout: AnyLayout) -> int:
+    """The length of the shortest interval that holds 0 and every offset: 1 + the largest offset, for
+    layouts that reach no negative one.
+
+    Exact for swizzled layouts.  Raises UnsupportedError when a negative offset is swizzled, UndecidedError
+    where there is neither a closed form nor a small domain.
+
+    >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
+    (39, 6)
+    """
+    if isinstance(layout, Layout):
+        low, high = span(layout)
+        return high - low + 1
+    parts = _parts(layout)
+    if parts is None:
+        table = _table("cosize", layout)
+        return max(0, *table) - min(0, *table) + 1
+    swizzles, offset, inner = parts
+    low, high = span(inner)
+    low, high = low + offset, high + offset
+    if not any(s.bits for s in swizzles):
+        return max(0, high) - min(0, low) + 1
+    if low < 0:
+        raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
+    return _largest(ComposedLayout(swizzles, offset, inner), swizzles, high, inner) + 1
+
+
+def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
+    """The largest offset of `layout`, where `top` is the largest before the swizzles."""
+    try:
+        best, columns = affine_f2(layout)
+    except NotLinearError:
+        pass
+    else:
+        for vector in reversed(basis(columns)):
+            best = max(best, best ^ vector)
+        return best
+    bits = max(s.period for s in swizzles).bit_length() - 1
+    if bits > WINDOW_BITS:
+        return max(_table("cosize", layout))
+    first, last = top >> bits << bits, top & ((1 << bits) - 1)
+    below = _reached(inner, last + 1)
+    window = int(f"{below:0{last + 1}b}"[::-1], 2)
+    best = 0
+    for i, mask in reversed(list(enumerate(transpose(swizzle_columns(swizzles, bits), bits)))):
+        kept = window & _odd_parity(mask, bits)
+        if kept:
+            window, best = kept, best | 1 << i
+    return first + best
+
+
+def _odd_parity(mask: int, bits: int) -> int:
+    """The set of x < 2^bits with an odd number of bits in common with `mask`, as the bits of an integer."""
+    found = 0
+    for j in range(bits):
+        block = 1 << j
+        found |= (found ^ ((1 << block) - 1 if mask >> j & 1 else 0)) << block
+    return found
+
+
+def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
+    """A flat coordinate at which `a` and `b` differ, or None when they are the same function.
+
+    Raises ShapeError when their sizes differ, UndecidedError where there is neither a closed form nor a
+    small domain.
+
+    >>> find_difference(Layout((4, 8), (8, 1)), Layout((4, 8), (8, 2)))
+    4
+    """
+    if size(a) != size(b):
+        raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
+    left, right = _parts(a), _parts(b)
+    if left is None or right is None:
+        pairs = zip(_table("same_function", a), _table("same_function", b), strict=True)
+        return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+    if left[:2] == right[:2]:
+        return _plain_difference(left[2], right[2])
+    return _swizzled_difference(a, b, left, right)
+
+
+def _plain_difference(a: Layout, b: Layout) -> int | None:
+    base = 1
+    for (s, d), (t, e) in zip(
+        zip(*merge(*leaf_lists(a)), strict=True), zip(*merge(*leaf_lists(b)), strict=True), strict=False
+    ):
+        if d != e:
+            return base
+        if s != t:
+            return base * min(s, t)
+        base *= s
+    return None
+
+
+def _swizzled_difference(
+    a: AnyLayout,
+    b: AnyLayout,
+    left: tuple[tuple[Swizzle, ...], int, Layout],
+    right: tuple[tuple[Swizzle, ...], int, Layout],
+) -> int | None:
+    """S(o + A) against T(p + B): with R = T^-1 S, R(x) = x + g(x mod period) must be p + B, mode by mode."""
+    relative = (*swizzle_inverse(right[0]), *left[0])
+    period = max(s.period for s in relative)
+    modes = _refine(leaf_lists(left[2]), leaf_lists(right[2]))
+    if modes is None or period > 1 << WINDOW_BITS:
+        pairs = zip(_table("same_function", a), _table("same_function", b), strict=True)
+        return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+
+    def moved(x: int) -> int:
+        y = x
+        for swizzle in reversed(relative):
+            y = swizzle(y)
+        return y - x
+
+    x, gap = left[1] % period, right[1] - left[1]
+    if moved(x) != gap:
+        return 0
+    seen = {x: 0}
+    gaps = {x: gap}
+    base = 1
+    for s, d, e in modes:
+        new = list(seen)
+        for _ in range(s - 1):
+            fresh: list[int] = []
+            for x in new:
+                y = (x + d) % period
+                gap = gaps[y] if y in gaps else moved(y)
+                if gap != gaps[x] + e - d:
+                    return seen[x] + base
+                if y not in seen:
+                    seen[y], gaps[y] = seen[x] + base, gap
+                    fresh.append(y)
+            new = fresh
+            if not new:
+                break
+        base *= s
+    return None
+
+
+def _refine(
+    a: tuple[tuple[int, ...], tuple[int, ...]], b: tuple[tuple[int, ...], tuple[int, ...]]
+) -> list[tuple[int, int, int]] | None:
+    """(extent, stride in a, stride in b) of the common refinement, or None when the extents cross."""
+    left, right = list(zip(*merge(*a), strict=True))[::-1], list(zip(*merge(*b), strict=True))[::-1]
+    out: list[tuple[int, int, int]] = []
+    while left and right:
+        (s, d), (t, e) = left.pop(), right.pop()
+        common = min(s, t)
+        if s % common or t % common:
+            return None
+        out.append((common, d, e))
+        if s > common:
+            left.append((s // common, d * common))
+        if t > common:
+            right.append((t // common, e * common))
+    return out
+
+
+def same_function(a: AnyLayout, b: AnyLayout) -> bool:
+    """True when `a` and `b` have one size and one offset at every flat coordinate.
+
+    Raises UndecidedError as `find_difference` does.
+
+    >>> same_function(Layout((2, 4)), Layout(8)), same_function(Layout(8), Layout(9))
+    (True, False)
+    """
+    return size(a) == size(b) and find_difference(a, b) is None
+
+
+def is_injective(layout: AnyLayout) -> bool:
+    """True when no two coordinates share an offset.
+
+    Raises UndecidedError when the exact search runs out of its budget.
+
+    >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
+    (True, False)
+    """
+    parts = _parts(layout)
+    if parts is None:
+        table = _table("is_injective", layout)
+        return len(set(table)) == len(table)
+    return find_collision(parts[2]) is None
+
+
+def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
+    """True when every offset in [0, codomain) is reached; `codomain` is the cosize when omitted.
+
+    Raises UndecidedError where there is neither a closed form nor a small codomain.
+
+    >>> is_surjective(Layout((4, 8), (1, 3))), is_surjective(Layout((4, 8), (1, 5)))
+    (True, False)
+    """
+    target = cosize(layout) if codomain is None else codomain
+    if size(layout) < target:
+        return False
+    parts = _parts(layout)
+    if parts is not None and span(parts[2])[0] >= 0:
+        swizzles, offset, inner = parts
+        if not swizzles:
+            return _contiguous(inner) >= target
+        try:
+            constant, columns = affine_f2(ComposedLayout(swizzles, offset, inner))
+        except NotLinearError:
+            pass
+        else:
+            units = [1 << j for j in range((target - 1).bit_length())]
+            return contains(columns, constant) and all(contains(columns, u) for u in units)
+        period = max(s.period for s in swizzles)
+        if not offset and _contiguous(inner) >= -(-target // period) * period:
+            return True
+    return set(_table("is_surjective", layout)) >= set(range(target))
+
+
+def _contiguous(layout: Layout) -> int:
+    """The least offset >= 0 that a layout of non-negative strides does not reach."""
+    reach = 1
+    for d, s in sorted((d, s) for s, d in leaves(layout)):
+        if d > reach:
+            break
+        reach += d * (s - 1)
+    return reach
+
+
+def is_bijective(layout: AnyLayout) -> bool:
+    """True when the layout is one-to-one onto [0, size).
+
+    >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
+    (True, False)
+    """
+    return cosize(layout) == size(layout) and is_injective(layout)
+
+
+def image_size(layout: AnyLayout) -> int:
+    """Number of distinct offsets.
+
+    Raises UndecidedError where there is neither a closed form nor a small image.
+
+    >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
+    (18, 8)
+    """
+    parts = _parts(layout)
+    if parts is None:
+        return len(set(_table("image_size", layout)))
+    inner = filter(parts[2])
+    low, high = span(inner)
+    if low == 0 and _contiguous(inner) > high:
+        return high + 1
+    if high - low < 1 << WINDOW_BITS:
+        return _reached(inner, high - low + 1).bit_count()
+    if find_collision(inner) is None:
+        return size(inner)
+    return len(set(_table("image_size", inner)))

@@ -1,0 +1,261 @@
+"""complement, right_inverse, left_inverse and what follows from them.
+
+The idea.  Sort the modes of a layout by stride.  If every stride is a multiple of extent * stride of the
+one below, the modes are some of the digits of a mixed radix, and then
+
+    complement       is the layout of the digits that are missing, up to a target size,
+    right_inverse    reads the digits from 0 upwards, as far as none is missing: A(R(i)) = i,
+    left_inverse     turns an offset back into the coordinate it came from:      L(A(i)) = i.
+
+        A = (4,2):(1,8)      digits: 4 at 1, (2 at 4 is missing), 2 at 8
+        complement(A, 32) = (2,2):(4,16)      right_inverse(A) = 4:1      left_inverse(A) = (8,2):(1,4)
+
+Notes.  Each function says what holds for its result and refuses what has none.  Swizzled layouts are
+inverted through the inverse of their swizzles.
+
+Comparison with CuTe.  The same results wherever CuTe's satisfy their own post-conditions.  A layout that is
+not injective has no complement and no left inverse: refused, with two coordinates that share an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from layoutalg.compose import composition, normal_form
+from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.injective import find_collision
+from layoutalg.int_tuple import IntTuple, flatten, product, to_text
+from layoutalg.layout import Layout, leaves, make_layout
+from layoutalg.measure import merge, plain, span
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+
+
+def _moving(layout: Layout) -> list[tuple[int, int, int]]:
+    """(stride, extent, weight of the mode in the flat index) of all modes that move, sorted by stride."""
+    out: list[tuple[int, int, int]] = []
+    base = 1
+    for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+        if s > 1 and d:
+            out.append((d, s, base))
+        base *= s
+    out.sort()
+    return out
+
+
+def _refuse_collision(name: str, layout: AnyLayout, inner: Layout) -> None:
+    """Raise for a layout two of whose coordinates share an offset."""
+    pair = find_collision(inner)
+    if pair is not None:
+        raise NotInjectiveError(
+            f"{name} of {layout}: coordinates {pair[0]} and {pair[1]} share the offset {layout(pair[0])}; "
+            f"an injective layout is needed",
+            layout=layout,
+            a=pair[0],
+            b=pair[1],
+        )
+
+
+def _refuse_negative(name: str, layout: AnyLayout, inner: Layout) -> None:
+    for s, d in leaves(inner):
+        if d < 0 and s > 1:
+            raise UnsupportedError(f"{name} of {layout}: stride {d} is negative; strides >= 0 are accepted")
+
+
+def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
+    """The layout R of the offsets that `layout` leaves out: every offset below `cotarget` is
+    layout(c) + R(r) for exactly one offset layout(c) and one r.
+
+    R's strides ascend; its last mode is rounded up, so that layout and R together reach the first whole
+    multiple at or past `cotarget` (3:2 up to 10 covers 12).  Modes of stride 0 are ignored, as in CuTe.
+    `cotarget` is a number of elements or a shape; the default is the cosize of `layout`.  Raises
+    NotInjectiveError with two coordinates, DivisibilityError when the gaps are no layout (`witness` is
+    the offset that cannot be completed), UnsupportedError for swizzled layouts and negative strides.
+
+    Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Complement.
+
+    >>> print(complement(Layout((4, 2), (1, 8)), 32))
+    (2,2):(4,16)
+    """
+    plain_layout = layout if isinstance(layout, Layout) else normal_form(layout)
+    if not isinstance(plain_layout, Layout):
+        raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
+    layout = plain_layout
+    modes = _moving(layout)
+    if modes and modes[0][0] < 0:
+        _refuse_negative("complement", layout, layout)
+    if cotarget is None:
+        target = span(layout)[1] + 1
+    else:
+        target = product(cotarget)
+        if target <= 0:
+            raise ShapeError(f"complement of {layout} up to {to_text(cotarget)}: the target must be positive")
+    extents: list[int] = []
+    strides: list[int] = []
+    current = 1
+    for d, s, _ in modes:
+        gap, rest = divmod(d, current)
+        if rest or not gap:
+            _refuse_collision("complement", layout, _filtered(layout))
+            raise DivisibilityError(
+                f"complement of {layout}: offset {current} must be completed by a stride {current}, and the "
+                f"stride {d} is no multiple of it",
+                lhs=layout,
+                rhs=target,
+                witness=current,
+            )
+        if gap > 1:
+            extents.append(gap)
+            strides.append(current)
+        current = s * d
+    gap = -(-target // current)
+    if gap > 1:
+        extents.append(gap)
+        strides.append(current)
+    return plain(*merge(extents, strides))
+
+
+def _filtered(layout: Layout) -> Layout:
+    """The modes that move, in their places; the others become 1:0."""
+    pairs = [(s, d) if d else (1, 0) for s, d in leaves(layout)]
+    return make_layout(tuple(s for s, _ in pairs), tuple(d for _, d in pairs))
+
+
+def right_inverse(layout: AnyLayout) -> AnyLayout:
+    """R with layout(R(i)) = i for every i < size(R), on as many whole modes as continue each other.
+
+    R is 1:0 when no mode has stride 1.  For a swizzled layout R is as long as the swizzle maps the indices
+    below that length onto themselves.  Raises DivisibilityError when no coordinate has the offset 0
+    (a composed layout with an offset), UnsupportedError when the outer function is a layout that cannot be
+    moved inwards.
+
+    Source: CUTLASS, include/cute/layout.hpp, right_inverse.
+
+    >>> print(right_inverse(Layout((4, 8), (8, 1))))
+    (8,4):(4,1)
+    >>> print(right_inverse(Layout((3, 5), (2, 7))))
+    1:0
+    """
+    if isinstance(layout, Layout):
+        return _right_inverse(layout)
+    swizzles, offset, inner = _parts("right_inverse", layout)
+    if offset:
+        raise DivisibilityError(
+            f"right_inverse of {layout}: no coordinate has the offset 0, since {offset} is added",
+            lhs=layout,
+            witness=0,
+        )
+    result = _right_inverse(inner)
+    undo = swizzle_inverse(swizzles)
+    full = product(result.shape)
+    if _fixes(undo, full):
+        return result
+    length = _closed_length(undo, full)
+    indices: AnyLayout = make_layout(length, 1 if length > 1 else 0)
+    if not _fixes(undo, length):
+        indices = ComposedLayout(undo, 0, indices)
+    return normal_form(ComposedLayout(result, 0, indices))
+
+
+def _fixes(chain: tuple[Swizzle, ...], length: int) -> bool:
+    """True when the chain leaves every index below `length` where it is."""
+    return all(_apply(chain, 1 << j) == 1 << j for j in range((length - 1).bit_length()))
+
+
+def _right_inverse(layout: Layout) -> Layout:
+    """The longest chain of modes in which each stride is the product of the extents before it."""
+    modes = [m for m in _moving(layout) if m[0] > 0]
+    best: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+    for d, s, weight in reversed(modes):
+        length, chain = best.get(s * d, (1, []))
+        if d not in best or best[d][0] < s * length:
+            best[d] = (s * length, [(s, weight), *chain])
+    chain = best.get(1, (1, []))[1]
+    return plain(*merge([s for s, _ in chain], [w for _, w in chain]))
+
+
+def _parts(name: str, layout: ComposedLayout) -> tuple[tuple[Swizzle, ...], int, Layout]:
+    """(swizzles, offset, inner) of a composed layout, brought to that form."""
+    normal = normal_form(layout)
+    if isinstance(normal, Layout):
+        return (Swizzle(0, 0, 0),), 0, normal
+    if isinstance(normal.inner, Layout) and normal.swizzles:
+        return normal.swizzles, normal.offset, normal.inner
+    raise UnsupportedError(f"{name} of {layout}: swizzles over one layout are accepted")
+
+
+def _apply(chain: Iterable[Swizzle], x: int) -> int:
+    for swizzle in reversed(tuple(chain)):
+        x = swizzle(x)
+    return x
+
+
+def _closed_length(chain: tuple[Swizzle, ...], limit: int) -> int:
+    """The largest n <= limit of which the chain permutes [0, n): a multiple of 2^t that holds all changed
+    bits, or a power of two."""
+    changed = 0
+    for swizzle in chain:
+        changed |= swizzle.zzz_mask
+    n = limit >> changed.bit_length() << changed.bit_length()
+    if n:
+        return n
+    n = 1 << limit.bit_length() - 1
+    while any(_apply(chain, 1 << j) >= n for j in range(n.bit_length() - 1)):
+        n >>= 1
+    return n
+
+
+def left_inverse(layout: AnyLayout) -> AnyLayout:
+    """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
+
+    Raises NotInjectiveError with two coordinates that share an offset, DivisibilityError when no layout
+    undoes it, UnsupportedError for negative strides.
+
+    Source: CUTLASS, include/cute/layout.hpp, left_inverse.
+
+    >>> print(left_inverse(Layout((4, 8), (1, 5))))
+    (5,8):(1,4)
+    """
+    if isinstance(layout, Layout):
+        return _left_inverse(layout, layout, 0)
+    swizzles, offset, inner = _parts("left_inverse", layout)
+    result = _left_inverse(layout, inner, offset)
+    undo = swizzle_inverse(swizzles)
+    domain = product(result.shape)
+    top = 0
+    for swizzle in undo:
+        top |= swizzle.yyy_mask | swizzle.zzz_mask
+    if not top:
+        return result
+    unit = 1 << top.bit_length()
+    domain = -(-domain // unit) * unit
+    return composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
+
+
+def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
+    """L with L(offset + layout(i)) = i."""
+    _refuse_negative("left_inverse", whole, layout)
+    modes = _moving(layout)
+    if any(s > 1 and d == 0 for s, d in leaves(layout)):
+        _refuse_collision("left_inverse", whole, layout)
+    if offset:
+        modes = sorted([*modes, (offset, 2, 0)])
+    extents: list[int] = []
+    strides: list[int] = []
+    current, below, weight = 1, 1, 0
+    for d, s, w in modes:
+        gap, rest = divmod(d, current)
+        if rest or gap < below:
+            _refuse_collision("left_inverse", whole, layout)
+            raise DivisibilityError(
+                f"left_inverse of {whole}: the stride {d} is no multiple, or too small a one, of the stride "
+                f"{current} below it; no layout undoes it",
+                lhs=whole,
+            )
+        if gap > 1:
+            extents.append(gap)
+            strides.append(weight)
+        current, below, weight = d, s, w
+    if modes:
+        extents.append(below)
+        strides.append(weight)
+    return plain(*merge(extents, strides))

@@ -1,0 +1,195 @@
+"""Products: a layout repeated.
+
+The idea.  logical_product(A, B) = (A, complement(A, size(A) * cosize(B)) o B): mode 0 is the tile A, mode 1
+lays copies of it out in the order of B, in the room that A leaves.  With a tuple of layouts each mode is
+repeated for itself.  The other products only regroup the result:
+
+    A of modes (m, n), B of modes (M, N)
+    logical_product, by mode     ((m, M), (n, N))
+    zipped_product, by mode      ((m, n), (M, N))
+    tiled_product, by mode       ((m, n), M, N)
+    flat_product, by mode        (m, n, M, N)
+    blocked_product              ((m, M), (n, N)) of the product of the whole layouts: copies side by side
+    raked_product                ((M, m), (N, n)): copies interleaved
+
+>>> print(blocked_product(Layout((2, 2)), Layout((3, 4))))
+((2,3),(2,4)):((1,4),(2,12))
+
+Notes.  Swizzled layouts are multiplied inside: S o k o product(inner, B), as in CuTe.
+
+Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Product.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+from layoutalg.compose import Tiler, by_mode, fitting_modes
+from layoutalg.digits import compose_layouts
+from layoutalg.divide import as_tile
+from layoutalg.errors import ShapeError
+from layoutalg.int_tuple import IntTuple, product, to_text
+from layoutalg.inverse import complement
+from layoutalg.layout import Layout, concat, make_layout, modes
+from layoutalg.measure import span
+from layoutalg.ordered import make_ordered_layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout
+
+
+@overload
+def logical_product(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def logical_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+def logical_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """(layout, complement(layout, size(layout) * cosize(tiler)) o tiler): the tile, and where its copies go.
+
+    Raises what `complement` and `composition` raise.
+
+    >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
+    ((2,2),(2,3)):((4,1),(2,8))
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, logical_product(layout.inner, tiler))
+    return _multiply(layout, tiler)
+
+
+def _multiply(layout: Layout, tiler: Tiler) -> Layout:
+    if isinstance(tiler, tuple):
+        return by_mode("logical_product", _multiply, layout, tiler, keep=True)
+    if tiler is None:
+        return layout
+    copies = as_tile("logical_product", layout, tiler)
+    room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
+    repeat = compose_layouts(room, copies)
+    return make_layout((layout.shape, repeat.shape), (layout.stride, repeat.stride))
+
+
+def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+    """(tiles, copies): the modes of a logical product, regrouped along the tree of `tiler`."""
+    if tiler is None:
+        return layout, make_layout(1, 0)
+    if not isinstance(tiler, tuple):
+        multiplied = _multiply(layout, tiler)
+        return multiplied[0], multiplied[1]
+    parts = fitting_modes("zipped_product", layout, tiler)
+    pairs = [_zip(part, t) for part, t in zip(parts, tiler, strict=False)]
+    return concat(*(t for t, _ in pairs), *parts[len(tiler) :]), concat(*(c for _, c in pairs))
+
+
+@overload
+def zipped_product(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def zipped_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """logical_product with all tiles in mode 0 and all copies in mode 1.
+
+    >>> print(zipped_product(Layout((2, 4)), Layout((3, 5))))
+    ((2,4),(3,5)):((1,2),(8,24))
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, zipped_product(layout.inner, tiler))
+    return concat(*_zip(layout, tiler))
+
+
+@overload
+def tiled_product(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def tiled_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """zipped_product with the copies as modes of their own.
+
+    >>> print(tiled_product(Layout(5), Layout((4, 8), (8, 1))))
+    (5,4,8):(1,40,5)
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, tiled_product(layout.inner, tiler))
+    tiles, copies = _zip(layout, tiler)
+    return concat(tiles, *modes(copies))
+
+
+@overload
+def flat_product(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def flat_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """zipped_product with tiles and copies as modes of their own.
+
+    >>> print(flat_product(Layout((8, 4), (4, 1)), Layout(8, 4)))
+    (8,4,8):(4,1,128)
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, flat_product(layout.inner, tiler))
+    tiles, copies = _zip(layout, tiler)
+    return concat(*modes(tiles), *modes(copies))
+
+
+def _rank_by_rank(tile: Layout, copies: Layout) -> list[tuple[Layout, Layout]]:
+    """Modes of the tile and of its copies, paired; the shorter side is filled up with 1:0."""
+    tile_modes, copy_modes = modes(tile), modes(copies)
+    count = max(len(tile_modes), len(copy_modes))
+    one = (make_layout(1, 0),)
+    left = tile_modes + one * (count - len(tile_modes))
+    right = copy_modes + one * (count - len(copy_modes))
+    wide = concat(*right)
+    multiplied = _multiply(concat(*left), wide)
+    return list(zip(modes(multiplied[0]), modes(multiplied[1]), strict=True))
+
+
+@overload
+def blocked_product(layout: Layout, tiler: Layout) -> Layout: ...
+@overload
+def blocked_product(layout: ComposedLayout, tiler: Layout) -> ComposedLayout: ...
+def blocked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
+    """Copies of `layout` side by side: mode i is (mode i of the tile, mode i of `tiler`).
+
+    >>> print(blocked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
+    ((2,3),(5,4)):((5,10),(1,30))
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, blocked_product(layout.inner, tiler))
+    return concat(*(concat(t, c) for t, c in _rank_by_rank(layout, tiler)))
+
+
+@overload
+def raked_product(layout: Layout, tiler: Layout) -> Layout: ...
+@overload
+def raked_product(layout: ComposedLayout, tiler: Layout) -> ComposedLayout: ...
+def raked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
+    """Copies of `layout` interleaved: mode i is (mode i of `tiler`, mode i of the tile).
+
+    >>> print(raked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
+    ((3,2),(4,5)):((10,5),(30,1))
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, raked_product(layout.inner, tiler))
+    return concat(*(concat(c, t) for t, c in _rank_by_rank(layout, tiler)))
+
+
+@overload
+def tile_to_shape(layout: Layout, shape: IntTuple, order: IntTuple | None = None) -> Layout: ...
+@overload
+def tile_to_shape(
+    layout: ComposedLayout, shape: IntTuple, order: IntTuple | None = None
+) -> ComposedLayout: ...
+def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = None) -> AnyLayout:
+    """Copies of `layout` side by side until they cover `shape`; modes with a lower `order` vary first.
+
+    Raises ShapeError when the layout has more modes than the shape.
+
+    Source: CUTLASS, include/cute/layout.hpp, tile_to_shape.
+
+    >>> print(tile_to_shape(Layout((4, 3)), (8, 9), (1, 0)))
+    ((4,2),(3,3)):((1,36),(4,12))
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
+    target = tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
+    tile = modes(layout)
+    if len(tile) > len(target):
+        raise ShapeError(
+            f"tile_to_shape({layout}, {to_text(shape)}): the layout has more modes than the shape"
+        )
+    tile += (make_layout(1, 0),) * (len(target) - len(tile))
+    counts = tuple(-(-t // product(m.shape)) for t, m in zip(target, tile, strict=True))
+    ranks = tuple(range(len(counts))) if order is None else order
+    return blocked_product(concat(*tile), make_ordered_layout(counts, ranks))
