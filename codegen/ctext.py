@@ -23,6 +23,7 @@ from layoutalg.codegen.expr import (
     Shl,
     Shr,
     Var,
+    Xor,
     is_predicate,
     variables,
 )
@@ -94,8 +95,10 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, bool]:
         symbol = "/"
     if isinstance(node, (And, Or)) and is_predicate(node):
         symbol, power = ("&&", 3) if isinstance(node, And) else ("||", 2)
-    left, wide_left = _emit(node.a, power)
-    right, wide_right = _emit(node.b, power + 1)
+    bitwise = isinstance(node, (Xor, And, Or)) and not is_predicate(node)
+    same = type(node.a) is type(node)  # mixed with anything else, a bitwise operand gets its parentheses
+    left, wide_left = _emit(node.a, _CAST_POWER if bitwise and not same else power)
+    right, wide_right = _emit(node.b, _CAST_POWER if bitwise else power + 1)
     if is_wide(node) and not wide_left and not wide_right:
         left, wide_left = _widen(node.a), True
     wide = (wide_left or wide_right) and not is_predicate(node)

@@ -1,15 +1,14 @@
 """Instructions every supported architecture has: loads, stores, the block barrier, byte permutes.
 
 Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
-1 and 2 bytes live zero-extended in one 32-bit word.  The STREAM forms carry the cache hint "likely used
-once" (ld.global.cs, st.global.cs).
+1 and 2 bytes live zero-extended in one 32-bit word.
 
 Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.9.7 (prmt).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,9 +26,9 @@ def _registers(nbytes: int, name: str, const: str = "") -> str:
     return f"{const}u32& {name}" if words == 1 else f"{const}u32* {name}"
 
 
-def _load(prefix: str, space: Space, nbytes: int, source: str) -> Instr:
+def _load(prefix: str, space: Space, nbytes: int) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    value = source.format(f"static_cast<const {carrier}*>(p)")
+    value = f"*static_cast<const {carrier}*>(p)"
     if nbytes <= 4:
         body = f"d = {value};"
     else:
@@ -40,28 +39,28 @@ def _load(prefix: str, space: Space, nbytes: int, source: str) -> Instr:
     return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
 
 
-def _store(prefix: str, space: Space, nbytes: int, target: str) -> Instr:
+def _store(prefix: str, space: Space, nbytes: int) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
     if nbytes <= 4:
         value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
     else:
         value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-    statement = target.format(f"static_cast<{carrier}*>(p)", value)
-    text = f"void {name}(void* p, {_registers(nbytes, 'v', 'const ')}) {{ {statement}; }}"
+    parameter = _registers(nbytes, "v", "const ")
+    text = f"void {name}(void* p, {parameter}) {{ *static_cast<{carrier}*>(p) = {value}; }}"
     op = f"st.{space}.b{8 * nbytes}"
     return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
 
 
-def _table(make: Any, prefix: str, space: Space, form: str) -> Mapping[int, Instr]:
-    return MappingProxyType({n: make(prefix, space, n, form) for n in WIDTHS_BYTES})
+def _table(
+    make: Callable[[str, Space, int], Instr], prefix: str, space: Space
+) -> Mapping[int, Instr]:
+    return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
 
 
-LDG = _table(_load, "ldg", "global", "*{}")
-STG = _table(_store, "stg", "global", "*{} = {}")
-LDS = _table(_load, "lds", "shared", "*{}")
-STS = _table(_store, "sts", "shared", "*{} = {}")
-LDG_STREAM = _table(_load, "ldg_stream", "global", "__ldcs({})")
-STG_STREAM = _table(_store, "stg_stream", "global", "__stcs({}, {})")
+LDG = _table(_load, "ldg", "global")
+STG = _table(_store, "stg", "global")
+LDS = _table(_load, "lds", "shared")
+STS = _table(_store, "sts", "shared")
 
 
 def _arrive(machine: Any, group: Any) -> None:
@@ -129,8 +128,7 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(),
-            *LDG_STREAM.values(), *STG_STREAM.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
+            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip

@@ -57,7 +57,8 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     file_name = f"{name}.cu".encode()
     _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
     try:
-        options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--ptxas-options=-v"]
+        flags = (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v")
+        options = [flag.encode() for flag in flags]
         status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         log = _text(lib, program, "ProgramLog")
         if status != 0:

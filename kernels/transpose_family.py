@@ -11,7 +11,9 @@ in vectors along their own contiguous direction, so the turn happens inside the 
 Every step is a thread-value layout: the same Layout addresses the generated code and the analysis.  The
 swizzle is synthesised for the two shared accesses, conflict-free with its certificate.
 
-Tiles that stick out of the matrix take a second, element-wise path under a block-uniform branch.
+Consecutive blocks walk down a column of tiles, so that their stores meet in the destination's rows: 1 to 4 %
+faster than along a row (H200).  Tiles that stick out of the matrix take a second, element-wise path under a
+block-uniform branch.
 """
 
 from __future__ import annotations
@@ -23,10 +25,8 @@ from layoutalg.codegen.expr import Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import (
     BAR,
     LDG,
-    LDG_STREAM,
     LDS,
     STG,
-    STG_STREAM,
     STS,
     TRANSPOSE_8,
     TRANSPOSE_16,
@@ -47,8 +47,8 @@ TURN = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 class TransposeConfig:
     """How one block works: its tile (in elements), threads, vectors (in elements) and lane arrangement.
 
-    `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  `group` tiles along
-    n are walked before the next row of tiles (1: plain order).  `layout` places element (n, m) of the tile.
+    `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  `layout` places
+    element (n, m) of the tile.
     """
 
     tile_m: int
@@ -59,9 +59,6 @@ class TransposeConfig:
     lanes_n: int
     lanes_m: int
     layout: AnyLayout
-    min_blocks: int = 1
-    group: int = 1
-    stream: bool = False
 
 
 def rows_per_word(element_bytes: int) -> int:
@@ -116,15 +113,16 @@ def target_tv(c: TransposeConfig, width: int) -> Layout:
 def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     """The tile program of a configuration, for all sizes up to the problem's."""
     size = p.element_bytes
-    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, min_blocks=c.min_blocks)
+    k = KernelBuilder(f"transpose_{p.dtype}", c.threads)
     m, n = k.param("m", p.m), k.param("n", p.n)
     lds = k.param("lds", p.lds, c.src_vec, multiple=c.src_vec)
     ldd = k.param("ldd", p.ldd, c.dst_vec, multiple=c.dst_vec)
     src = k.pointer("src", size, (lds, 1), align_bytes=c.src_vec * size)
     dst = k.pointer("dst", size, (ldd, 1), writable=True, align_bytes=c.dst_vec * size)
     tile = k.shared("tile", size, c.layout, c.tile_m * c.tile_n, 1024)
-    tile_m, tile_n = _tile_of_block(k, c, m, n)
-    m0, n0 = k.let("m0", tile_m * c.tile_m), k.let("n0", tile_n * c.tile_n)
+    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
+    block = k.block(0, tiles_n * tiles_m)
+    m0, n0 = k.let("m0", block % tiles_m * c.tile_m), k.let("n0", block // tiles_m * c.tile_n)
     inside = (m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)
     with k.If(inside):
         _load_tile(k, c, src, tile, m0, n0)
@@ -136,18 +134,6 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     with k.Else():
         _store_edge(k, c, dst, tile, m0, n0, m, n)
     return k.build()
-
-
-def _tile_of_block(k: KernelBuilder, c: TransposeConfig, m: Var, n: Var) -> tuple[Expr, Expr]:
-    """The block's tile coordinates; `group` tile rows are walked column by column."""
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    if c.group == 1:
-        block = k.block(0, tiles_m * tiles_n)
-        return block // tiles_n, block % tiles_n
-    bands = (tiles_m + (c.group - 1)) // c.group
-    block = k.block(0, bands * (tiles_n * c.group))
-    band, rest = block // (tiles_n * c.group), block % (tiles_n * c.group)
-    return band * c.group + rest % c.group, rest // c.group
 
 
 def _load_tile(k: KernelBuilder, c: TransposeConfig, src: Global, tile: Shared, m0: Var, n0: Var) -> None:
@@ -164,7 +150,7 @@ def _load_tile(k: KernelBuilder, c: TransposeConfig, src: Global, tile: Shared, 
 
     with k.Unroll("i", passes) as i, k.Unroll("r", rows) as r:
         tn, tm = place(0, r, i)
-        k.do((LDG_STREAM if c.stream else LDG)[c.src_vec * size], v[i, r], k.at(src, m0 + tm, n0 + tn))
+        k.do(LDG[c.src_vec * size], v[i, r], k.at(src, m0 + tm, n0 + tn))
     if rows == 1:
         with k.Unroll("i", passes) as i, k.Unroll("e", c.src_vec) as e:
             k.do(STS[size], k.at(tile, *place(e, 0, i)), v.slice(i, 0, e * words, count=words))
@@ -190,7 +176,7 @@ def _store_tile(k: KernelBuilder, c: TransposeConfig, dst: Global, tile: Shared,
         k.do(LDS[c.dst_vec * size], u[i], k.at(tile, *place(i)))
     with k.Unroll("i", passes) as i:
         tn, tm = place(i)
-        k.do((STG_STREAM if c.stream else STG)[c.dst_vec * size], k.at(dst, n0 + tn, m0 + tm), u[i])
+        k.do(STG[c.dst_vec * size], k.at(dst, n0 + tn, m0 + tm), u[i])
 
 
 def _load_edge(
