@@ -10,8 +10,8 @@ digraph layout {
   label="Sw<1,0,1> o 0 o (2,2):(2,1)"; labelloc=t; rankdir=LR; fontname="monospace";
   node [shape=box, fontname="monospace"]; edge [fontname="monospace"];
   n0 [label="coordinate\n(2,2)", shape=ellipse];
-  n1 [label="i0 < 2\n× 2"];
-  n2 [label="i1 < 2\n× 1"];
+  n1 [label="i0 < 2\n* 2"];
+  n2 [label="i1 < 2\n* 1"];
   n3 [label="+"];
   n4 [label="Sw<1,0,1>\nx ^ ((x & 0x2) >> 1)"];
   n5 [label="offset", shape=ellipse];
@@ -46,7 +46,7 @@ def as_dot(layout: AnyLayout) -> str:
     count = len(extents) + len(stages) + 3
     if count > MAX_NODES:
         raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")
-    digits = [f"i{i} < {s}\n× {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
+    digits = [f"i{i} < {s}\n* {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
     labels = [f"coordinate\n{to_text(inner.shape)}", *digits, "+", *stages, "offset"]
     last, total = len(labels) - 1, len(digits) + 1
     edges = [(0, i) for i in range(1, total)] + [(i, total) for i in range(1, total)]

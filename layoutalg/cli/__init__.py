@@ -1,0 +1,10 @@
+"""The `layoutalg` command: analyze, synthesize, generate, verify, bench, draw, demo.
+
+Every command answers with tables, or with `--json` as one JSON object that follows
+layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property
+fails, 2 on bad input.
+"""
+
+from layoutalg.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,116 @@
+"""`layoutalg draw`: a layout, a swizzle, a thread-value layout, an access or a composition as a picture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
+from layoutalg.cli.output import PAGE, header, say_json, write_whole
+from layoutalg.draw.graph import as_dot, render
+from layoutalg.draw.picture import Picture, layout_picture, swizzle_picture, tv_picture
+from layoutalg.draw.svg import as_svg
+from layoutalg.draw.text import as_text
+from layoutalg.dtype import dtype as element_type
+from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.notation import parse, parse_int_tuple
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+FORMATS = ("text", "svg", "dot", "png")
+_BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".png": "png", ".txt": "text"}
+
+
+def draw_command(
+    layout: LayoutArgument,
+    access: Annotated[
+        str | None,
+        typer.Option(help="Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col."),
+    ] = None,
+    tile: Annotated[
+        str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="text, svg, dot (the composition as a graph) or png (that graph drawn).",
+        ),
+    ] = None,
+    output: OutputOption = None,
+    dtype: DtypeOption = "f32",
+    arch: ArchOption = "sm_90",
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
+    color: Annotated[bool | None, typer.Option(help="Colour text. Default: on a terminal.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a layout as text or SVG, or its composition as a graph.
+
+    A swizzled layout is drawn before and after its swizzle. The colour of a cell is its bank.
+    """
+    form = _format(format_, output)
+    drawn = read_layout(layout)
+    if form in ("dot", "png"):
+        kind, content = "graph", as_dot(drawn).encode() + b"\n"
+        if form == "png":
+            if output is None:
+                raise UnsupportedError("a png does not go to the terminal: name a file with -o FILE.png")
+            content = render(content.decode(), "png")
+    else:
+        kind, picture = _picture(drawn, access, tile, dtype, arch)
+        if form == "svg":
+            content = as_svg(picture).encode()
+        else:
+            printed = output is None and not as_json
+            boxes = not ascii_only and (not printed or "utf" in sys.stdout.encoding.lower())
+            text = as_text(picture, width=PAGE, color=printed and _wants_color(color), unicode=boxes)
+            content = text.encode() + b"\n"
+    if output is not None:
+        write_whole(output, content)
+    if as_json:
+        say_json(
+            header("draw")
+            | {"layout": str(drawn), "kind": kind, "format": form}
+            | {"output": None if output is None else str(output)}
+            | {"content": content.decode() if output is None else None}
+        )
+    elif output is not None:
+        print(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)")
+    else:
+        sys.stdout.write(content.decode())
+
+
+def read_layout(text: str) -> AnyLayout:
+    """A layout from CuTe text; a swizzle alone is refused, saying what it lacks."""
+    parsed = parse(text)
+    if isinstance(parsed, Swizzle):
+        raise ShapeError(
+            f"{parsed} alone has no shape; say what it acts on, as in {parsed} o 0 o (8,64):(64,1)"
+        )
+    return parsed
+
+
+def _picture(
+    layout: AnyLayout, access: str | None, tile: str | None, dtype: str, arch: str
+) -> tuple[str, Picture]:
+    element = element_type(dtype)
+    if tile is not None:
+        return "tv", tv_picture(layout, parse_int_tuple(tile))
+    if isinstance(layout, ComposedLayout) and layout.swizzles:
+        return "swizzle", swizzle_picture(layout, element=element)
+    return "layout", layout_picture(layout, element=element)
+
+
+def _format(given: str | None, output: Path | None) -> str:
+    if given is None:
+        return "text" if output is None else _BY_SUFFIX.get(output.suffix.lower(), "text")
+    if given not in FORMATS:
+        raise UnknownNameError("picture format", given, FORMATS)
+    return given
+
+
+def _wants_color(color: bool | None) -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") if color is None else color

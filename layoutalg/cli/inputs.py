@@ -1,0 +1,136 @@
+"""What a command is given, read and checked: offsets from a file, conditions of --fail-on, sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from layoutalg.errors import ParseError, ResourceError, ShapeError
+
+Offsets = list[int | None]
+
+MAX_FILE_BYTES = 16 << 20
+"""Largest offsets file that is read."""
+
+MAX_OFFSET = (1 << 62) - 1
+"""Largest byte offset."""
+
+_SEPARATOR = re.compile(r"[\s,]+")
+_INACTIVE = frozenset({"null", "None", "-"})
+
+
+@dataclass(frozen=True, slots=True)
+class FailOn:
+    """A condition under which `analyze` exits 1: conflicts, or an efficiency below `threshold`."""
+
+    text: str
+    threshold: Fraction | None
+
+    @property
+    def space(self) -> str:
+        """The memory whose accesses it judges."""
+        return "shared" if self.threshold is None else "global"
+
+
+def read_fail_on(text: str) -> FailOn:
+    """`conflicts`, or `efficiency<0.9` with a number in (0, 1]; raises ParseError."""
+    if text.strip() == "conflicts":
+        return FailOn("conflicts", None)
+    match = re.fullmatch(r"\s*efficiency\s*<\s*([0-9]{1,4}(?:\.[0-9]{1,12})?|\.[0-9]{1,12})\s*", text)
+    if match is None:
+        raise ParseError(
+            f"--fail-on {text!r} is not a condition: accepted are conflicts and efficiency<NUMBER", text=text
+        )
+    threshold = Fraction(match[1])
+    if not 0 < threshold <= 1:
+        raise ParseError(
+            f"--fail-on {text!r}: an efficiency is above 0 and at most 1, and so must the number be",
+            text=text,
+            position=match.start(1),
+        )
+    return FailOn(f"efficiency<{match[1]}", threshold)
+
+
+def read_offsets(path: Path, lanes: int) -> list[Offsets]:
+    """The instructions of an offsets file: `lanes` byte offsets each, None where a lane is inactive.
+
+    Text: one instruction a line, integers (decimal or 0x) or `null`, separated by blanks or commas; `#`
+    starts a comment.  JSON: a list of `lanes` entries, or a list of such lists.  Raises ParseError with the
+    position, ShapeError for another number of lanes or a negative offset, ResourceError for large files.
+    """
+    if (size := path.stat().st_size) > MAX_FILE_BYTES:
+        raise ResourceError(f"size of {path.name} in bytes", size, MAX_FILE_BYTES)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ParseError(
+            f"{path.name} is not UTF-8 text: byte {error.start} does not decode", position=error.start
+        ) from None
+    read = _json_rows(path.name, text) if text.lstrip().startswith("[") else _text_rows(path.name, text)
+    if not read:
+        raise ParseError(
+            f"{path.name} has no instruction: expected {lanes} integers or null on a line", text=text
+        )
+    for place, row in read:
+        if len(row) != lanes:
+            raise ShapeError(
+                f"{place} has {len(row)} offsets; one instruction needs {lanes}, integers or null"
+            )
+        for lane, offset in enumerate(row):
+            if offset is not None and not 0 <= offset <= MAX_OFFSET:
+                raise ShapeError(f"{place}, lane {lane}: offset {offset} is not in 0..2^62-1")
+    return [row for _, row in read]
+
+
+def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
+    """(place, row) of each line that has entries."""
+    rows: list[tuple[str, Offsets]] = []
+    position = 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        content = line.partition("#")[0]
+        row: Offsets = []
+        for match in re.finditer(r"[^\s,]+", content):
+            row.append(_entry(f"{name} line {number}", match[0], position + match.start(), text))
+        if row:
+            rows.append((f"{name} line {number}", row))
+        position += len(line)
+    return rows
+
+
+def _entry(place: str, word: str, position: int, text: str) -> int | None:
+    if word in _INACTIVE:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,32}", word):
+        raise ParseError(
+            f"{place}: {word[:40]!r} is not an offset; expected an integer or null",
+            text=text,
+            position=position,
+        )
+    return int(word, 16) if word[:2] in ("0x", "0X") else int(word)
+
+
+def _json_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
+    """(place, row) of each list in the JSON text."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ParseError(f"{name} is not JSON: {error.msg}", text=text, position=error.pos) from None
+    except (ValueError, RecursionError):
+        raise ParseError(f"{name} is not JSON that can be read: too deep, or a number too long") from None
+    lists = value if value and isinstance(value[0], list) else [value]
+    rows: list[tuple[str, Offsets]] = []
+    for index, row in enumerate(lists):
+        place = f"{name} list {index}"
+        if not isinstance(row, list):
+            raise ParseError(f"{place} is {json.dumps(row)[:40]}; expected a list of integers or null")
+        for lane, entry in enumerate(row):
+            if entry is not None and type(entry) is not int:
+                raise ParseError(
+                    f"{place}, lane {lane}: {json.dumps(entry)[:40]} is not an offset; "
+                    f"expected an integer or null"
+                )
+        rows.append((place, row))
+    return rows

@@ -1,0 +1,24 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+LayoutArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'.",
+        show_default=False,
+    ),
+]
+DtypeOption: TypeAlias = Annotated[str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...")]
+ArchOption: TypeAlias = Annotated[str, typer.Option("--arch", help="Architecture: sm_80, sm_90, ...")]
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else.")
+]
+OutputOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
+]

@@ -1,0 +1,114 @@
+"""What a command says: tables for people, one JSON object for programs, files written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+SCHEMA = "layoutalg/output/1"
+"""Value of the field `schema` of every JSON object; the schema is layoutalg/schema/output.json."""
+
+PAGE = 100
+"""Columns of a page: tables and pictures fit it, also when the output is a file or a pipe."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on the current stdout or stderr: colours only on a terminal, never wider than a page."""
+    out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    if not out.is_terminal or out.width > PAGE:
+        out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False, width=PAGE)
+    return out
+
+
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], *, left: int = 1) -> Table:
+    """A table: the first `left` columns are names, the others numbers; cells are plain text, never markup."""
+    out = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for index, name in enumerate(columns):
+        out.add_column(
+            Text(name), justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left
+        )
+    for row in rows:
+        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return out
+
+
+def say(*lines: str | Table | Text) -> None:
+    """Print lines and tables to stdout."""
+    out = console()
+    for line in lines:
+        out.print(line, soft_wrap=isinstance(line, str))
+
+
+def say_json(payload: dict[str, Any]) -> None:
+    """Print one JSON object to stdout."""
+    sys.stdout.write(json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+
+
+def header(command: str) -> dict[str, Any]:
+    """The fields every JSON object starts with."""
+    return {"schema": SCHEMA, "command": command}
+
+
+def count(number: float) -> str:
+    """A number for people: thousands separated, whole numbers without decimals."""
+    return f"{number:,.2f}" if number != int(number) else f"{int(number):,}"
+
+
+def size_bytes(number: int) -> str:
+    """A size for people: bytes, KiB, MiB or GiB."""
+    value, unit = float(number), "B"
+    for bigger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, bigger
+    return f"{value:,.0f} {unit}" if value == int(value) else f"{value:,.1f} {unit}"
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int, *, quiet: bool) -> Iterator[Any]:
+    """A progress bar on stderr, only on a terminal; yields a function that marks one step as done."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file through a temporary one in the same folder: readers see all of it, or what was there."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,230 @@
+"""The command's shell: one door for errors, exit codes, files written whole, inputs checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from layoutalg.cli import app
+from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
+from layoutalg.cli.output import count, size_bytes, write_whole
+from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
+
+COMMANDS = ("draw",)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, words)
+
+
+def process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own, stdout and stderr piped."""
+    code = "from layoutalg.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parents[1],
+    )
+
+
+# --- help, version, errors -----------------------------------------------------------------------------
+
+
+def test_without_words_the_command_introduces_itself() -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert "Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input" in result.stdout
+    assert all(name in result.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_json(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+
+
+def test_the_version_is_the_installed_one() -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("layoutalg ")
+
+
+BAD = [
+    (("nonsense",), "UsageError", "No such command 'nonsense'", None),
+    (("draw",), "UsageError", "Missing argument", None),
+    (("draw", "4:1", "--bogus"), "UsageError", "No such option", None),
+    (("draw", "(4,8"), "ParseError", "cannot read '(4,8': expected ',' or ')' at position 4", 4),
+    (("draw", "(4,x):(1,2)"), "ParseError", "position 3", 3),
+    (("draw", "(4.5):(1)"), "ParseError", "position 2", 2),
+    (("draw", "(4,0):(1,4)"), "ParseError", "extents must be positive", 0),
+    (("draw", "(4,-2):(1,4)"), "ParseError", "extents must be positive", 0),
+    (("draw", "(4,8):(1,2,3)"), "ParseError", "a stride of the same form as the shape", 6),
+    (("draw", "Sw<3,4,3>"), "ShapeError", "alone has no shape", None),
+    (("draw", "(1024,1024):(1024,1)"), "ResourceError", "cells of the picture: 1048576 asked", None),
+    (("draw", "4:1", "--dtype", "f33"), "UnknownNameError", "unknown dtype 'f33'", None),
+    (("draw", "4:1", "--format", "gif"), "UnknownNameError", "accepted are text, svg, dot, png", None),
+    (("draw", "4:1", "--format", "png"), "UnsupportedError", "name a file", None),
+    (("draw", "4:1", "--tile", "(2,2"), "ParseError", "position 4", 4),
+    (("draw", "4:1", "--tile", "(2,2)"), "ShapeError", "does not have two modes", None),
+    (("draw", "4:1", "-o", "no/such/folder/x.svg"), "OSError", "No such file or directory", None),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part", "position"), BAD, ids=lambda v: str(v)[:60])
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], error: str, part: str, position: int | None
+) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert part in result.stderr
+    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
+
+    result = run(*words, "--json")
+    assert result.exit_code == 2
+    assert result.stderr == ""
+    payload = json.loads(result.stdout)
+    assert set(payload) == {"schema", "command", "error", "message", "position"}
+    assert payload["error"] == error and part in payload["message"] and payload["position"] == position
+
+
+def test_a_process_behaves_the_same() -> None:
+    bad = process("draw", "(4,8", "--json")
+    assert bad.returncode == 2 and bad.stderr == ""
+    assert json.loads(bad.stdout)["error"] == "ParseError"
+    bad = process("draw", "(4,8")
+    assert bad.returncode == 2 and bad.stdout == ""
+    assert bad.stderr == (
+        "layoutalg draw: cannot read '(4,8': expected ',' or ')' at position 4, found the end\n"
+    )
+    good = process("draw", "(4,8):(8,1)")
+    assert good.returncode == 0 and good.stderr == ""
+    assert "\x1b" not in good.stdout
+
+
+def test_no_character_of_the_output_needs_more_than_the_terminal_has() -> None:
+    plain = process("draw", "(4,8):(8,1)", PYTHONIOENCODING="ascii")
+    assert plain.returncode == 0 and plain.stdout.isascii()
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.txt"
+    write_whole(path, b"first")
+    path.chmod(0o640)
+    write_whole(path, b"second")
+    assert path.read_bytes() == b"second" and path.stat().st_mode & 0o777 == 0o640
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"third")
+    assert path.read_bytes() == b"second"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_draw_writes_what_it_would_print(tmp_path: Path) -> None:
+    for name, start in (("x.svg", b"<svg"), ("x.dot", b"digraph"), ("x.txt", b"(4,8):(8,1)")):
+        path = tmp_path / name
+        result = run("draw", "(4,8):(8,1)", "-o", str(path))
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"wrote {path}")
+        assert path.read_bytes().startswith(start)
+        printed = run(
+            "draw", "(4,8):(8,1)", "--format", {"svg": "svg", "dot": "dot", "txt": "text"}[name[2:]]
+        )
+        assert printed.stdout.encode() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" ".join(map(str, range(32))), [list(range(32))]),
+        ("# lanes\n" + ",".join(["0x10"] * 31) + ", null\n\n", [[16] * 31 + [None]]),
+        (json.dumps([None] * 32), [[None] * 32]),
+        (json.dumps([[0] * 32, [4] * 32]), [[0] * 32, [4] * 32]),
+        ("\ufeff" + " ".join(["-"] * 32), [[None] * 32]),
+    ],
+)
+def test_offsets_from_a_file(tmp_path: Path, text: str, expected: list[list[int | None]]) -> None:
+    path = tmp_path / "offsets"
+    path.write_text(text, encoding="utf-8")
+    assert read_offsets(path, 32) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "part"),
+    [
+        (b"", ParseError, "offsets has no instruction"),
+        (b"[]", ShapeError, "offsets list 0 has 0 offsets; one instruction needs 32"),
+        (b"1 2 3", ShapeError, "offsets line 1 has 3 offsets"),
+        (b"1 2 x", ParseError, "offsets line 1: 'x' is not an offset"),
+        (b"1.5 2", ParseError, "'1.5' is not an offset"),
+        (b"[1.5]", ParseError, "offsets list 0, lane 0: 1.5 is not an offset"),
+        (b"[true]", ParseError, "true is not an offset"),
+        (b"[[0], 3]", ParseError, "offsets list 1 is 3"),
+        (b"[0, ", ParseError, "offsets is not JSON"),
+        (b"[" * 100000, ParseError, "too deep"),
+        (b"[" + b"9" * 5000 + b"]", ParseError, "a number too long"),
+        (b"\xff\xfe", ParseError, "offsets is not UTF-8 text: byte 0"),
+        (b"-4 " * 32, ShapeError, "offsets line 1, lane 0: offset -4 is not in 0..2^62-1"),
+        (b"9223372036854775808 " * 32, ShapeError, "offset 9223372036854775808 is not in"),
+        (b" " * (MAX_FILE_BYTES + 1), ResourceError, "size of offsets in bytes"),
+    ],
+    ids=lambda v: repr(v)[:40],
+)
+def test_offsets_that_are_none(
+    tmp_path: Path, content: bytes, error: type[LayoutAlgError], part: str
+) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(content)
+    with pytest.raises(error) as caught:
+        read_offsets(path, 32)
+    assert part in str(caught.value)
+
+
+def test_positions_in_an_offsets_file_point_at_the_word(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    text = " ".join(["0"] * 32) + "\n  0, 0, what"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ParseError) as caught:
+        read_offsets(path, 32)
+    assert text[caught.value.position :] == "what"
+
+
+def test_conditions_of_fail_on() -> None:
+    assert read_fail_on("conflicts").threshold is None
+    assert read_fail_on(" efficiency < 0.9 ").threshold == Fraction(9, 10)
+    assert read_fail_on("efficiency<1").space == "global"
+    for text in (
+        "conflict",
+        "efficiency>0.9",
+        "efficiency<",
+        "efficiency<0",
+        "efficiency<1.5",
+        "efficiency<nan",
+    ):
+        with pytest.raises(ParseError, match="--fail-on"):
+            read_fail_on(text)
+
+
+def test_numbers_for_people() -> None:
+    assert [count(n) for n in (0, 32768, 0.25, 2.0)] == ["0", "32,768", "0.25", "2"]
+    sizes = [0, 1023, 1024, 1536, 227 << 10, 5 << 30]
+    assert [size_bytes(n) for n in sizes] == ["0 B", "1,023 B", "1 KiB", "1.5 KiB", "227 KiB", "5 GiB"]
