@@ -1,1 +1,216 @@
-"""layoutalg: analyse, generate and prove GPU memory layouts."""
+"""layoutalg: analyse, generate and prove GPU memory layouts.
+
+>>> import layoutalg as la
+>>> tile = la.composition(la.Swizzle(3, 3, 3), la.Layout((8, 64), (64, 1)))
+>>> print(tile, la.is_bijective(tile))
+Sw<3,3,3> o 0 o (8,64):(64,1) True
+
+Layouts and their algebra are here at once; everything else is imported when it is first asked for, so that
+`import layoutalg` stays cheap: `layoutalg.parse`, `layoutalg.analysis`, `layoutalg.synthesis`, ...
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.algebra import (
+    Tiler,
+    blocked_product,
+    coalesce,
+    complement,
+    composition,
+    cosize,
+    depth,
+    filter_zeros,
+    find_collision,
+    find_difference,
+    flat_divide,
+    flat_product,
+    image_size,
+    is_bijective,
+    is_injective,
+    is_surjective,
+    left_inverse,
+    logical_divide,
+    logical_product,
+    make_layout_like,
+    make_ordered_layout,
+    normal_form,
+    raked_product,
+    rank,
+    right_inverse,
+    same_function,
+    size,
+    tile_to_shape,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
+)
+from layoutalg.algebra import filter as filter  # not in __all__: a star import must not hide the builtin
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    CompileError,
+    DivisibilityError,
+    IRError,
+    LayoutAlgError,
+    MismatchError,
+    NotInjectiveError,
+    NotLinearError,
+    ParseError,
+    ResourceError,
+    ShapeError,
+    SimulationError,
+    UndecidedError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.int_tuple import (
+    IntTuple,
+    compatible,
+    congruent,
+    crd2idx,
+    flatten,
+    idx2crd,
+    product,
+    unflatten,
+    weakly_congruent,
+)
+from layoutalg.layout import Layout, concat, modes
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+
+if TYPE_CHECKING:
+    from layoutalg import analysis as analysis
+    from layoutalg import arch as arch
+    from layoutalg import cli as cli
+    from layoutalg import codegen as codegen
+    from layoutalg import draw as draw
+    from layoutalg import dtype as dtype
+    from layoutalg import f2 as f2
+    from layoutalg import hostcc as hostcc
+    from layoutalg import index_text as index_text
+    from layoutalg import kernels as kernels
+    from layoutalg import linear as linear
+    from layoutalg import notation as notation
+    from layoutalg import strategies as strategies
+    from layoutalg import synthesis as synthesis
+    from layoutalg import testing as testing
+    from layoutalg.dtype import DTYPES, DType
+    from layoutalg.f2 import to_f2
+    from layoutalg.linear import LinearLayout
+    from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+
+__version__ = "0.1.0"
+
+_MODULES = frozenset(
+    (
+        "analysis", "arch", "cli", "codegen", "draw", "dtype", "f2", "hostcc", "index_text", "kernels",
+        "linear", "notation", "strategies", "synthesis", "testing",
+    )
+)  # fmt: skip
+"""Submodules that are imported when they are first used."""
+
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "DTYPES": "dtype",
+        "DType": "dtype",
+        "LinearLayout": "linear",
+        "parse": "notation",
+        "parse_int_tuple": "notation",
+        "parse_tiler": "notation",
+        "to_f2": "f2",
+    }
+)
+"""Names that are imported from these modules when they are first used."""
+
+__all__ = [
+    "DTYPES",
+    "AlignmentError",
+    "AnyLayout",
+    "ArgumentTypeError",
+    "CompileError",
+    "ComposedLayout",
+    "DType",
+    "DivisibilityError",
+    "IRError",
+    "IntTuple",
+    "Layout",
+    "LayoutAlgError",
+    "LinearLayout",
+    "MismatchError",
+    "NotInjectiveError",
+    "NotLinearError",
+    "ParseError",
+    "ResourceError",
+    "ShapeError",
+    "SimulationError",
+    "Swizzle",
+    "Tiler",
+    "UndecidedError",
+    "UnknownNameError",
+    "UnsupportedError",
+    "blocked_product",
+    "coalesce",
+    "compatible",
+    "complement",
+    "composition",
+    "concat",
+    "congruent",
+    "cosize",
+    "crd2idx",
+    "depth",
+    "filter_zeros",
+    "find_collision",
+    "find_difference",
+    "flat_divide",
+    "flat_product",
+    "flatten",
+    "idx2crd",
+    "image_size",
+    "is_bijective",
+    "is_injective",
+    "is_surjective",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_layout_like",
+    "make_ordered_layout",
+    "modes",
+    "normal_form",
+    "parse",
+    "parse_int_tuple",
+    "parse_tiler",
+    "product",
+    "raked_product",
+    "rank",
+    "right_inverse",
+    "same_function",
+    "size",
+    "swizzle_inverse",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "to_f2",
+    "unflatten",
+    "weakly_congruent",
+    "zipped_divide",
+    "zipped_product",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"layoutalg.{name}")
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"layoutalg.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'layoutalg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_NAMES})

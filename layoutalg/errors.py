@@ -13,7 +13,6 @@ in a text, the coordinate that shows why a composition fails, the limit a reques
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -85,6 +84,8 @@ class UnknownNameError(LayoutAlgError, ValueError):
 
     def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
         self.kind, self.name, self.choices = kind, name, tuple(choices)
+        import difflib
+
         near = difflib.get_close_matches(name, self.choices, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}accepted are {', '.join(self.choices)}")

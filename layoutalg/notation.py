@@ -209,7 +209,7 @@ def parse(text: str) -> AnyLayout | Swizzle:
     >>> parse("((2,4),8):((1,16),2)")
     Layout(((2, 4), 8), ((1, 16), 2))
     >>> parse("Sw<3,4,3>")
-    Swizzle(bits=3, base=4, shift=3)
+    Swizzle(3, 4, 3)
     """
     reader = _Reader(text)
     parts: list[tuple[int, Swizzle | Layout | int | str]] = []

@@ -22,7 +22,6 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
@@ -33,8 +32,42 @@ MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Swizzle:
+class _Value:
+    """What makes Swizzle and ComposedLayout values: immutable, compared and hashed by their parts.
+
+    Written out because `dataclasses` alone takes longer to import than all of this library's core.
+    """
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__match_args__)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"a {type(self).__name__} is immutable; build a new one instead of setting {name!r}"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} stays")
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return (type(self), self._parts())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
+
+
+class Swizzle(_Value):
     """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the non-negative integers; printed Sw<B,M,S>.
 
     `bits` is the width of the fields, `base` the bits below them that stay, `shift` the distance between
@@ -44,13 +77,16 @@ class Swizzle:
     (7, 'Sw<2,0,2>')
     """
 
+    __slots__ = ("base", "bits", "shift")
+    __match_args__ = ("bits", "base", "shift")
+
     bits: int
     base: int
     shift: int
 
-    def __post_init__(self) -> None:
-        for name in ("bits", "base", "shift"):
-            value = normalize(getattr(self, name), f"swizzle {name}")
+    def __init__(self, bits: int, base: int, shift: int) -> None:
+        for name, part in (("bits", bits), ("base", base), ("shift", shift)):
+            value = normalize(part, f"swizzle {name}")
             if isinstance(value, tuple):
                 raise ArgumentTypeError(f"swizzle {name} is the tuple {value!r}; an integer is needed")
             object.__setattr__(self, name, value)
@@ -173,8 +209,7 @@ def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]
 Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
 
 
-@dataclass(frozen=True, slots=True)
-class ComposedLayout:
+class ComposedLayout(_Value):
     """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
 
     `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last; a tuple of one
@@ -185,22 +220,25 @@ class ComposedLayout:
     2
     """
 
+    __slots__ = ("inner", "offset", "outer")
+    __match_args__ = ("outer", "offset", "inner")
+
     outer: Outer
     offset: int
     inner: AnyLayout
 
-    def __post_init__(self) -> None:
-        chain = self.outer if isinstance(self.outer, tuple) else (self.outer,)
-        if not isinstance(self.outer, Layout) and not (chain and all(isinstance(f, Swizzle) for f in chain)):
-            raise ArgumentTypeError(f"outer {self.outer!r} is not a Swizzle, a tuple of Swizzles or a Layout")
-        if not isinstance(self.inner, (Layout, ComposedLayout)):
-            raise ArgumentTypeError(f"inner {self.inner!r} is not a Layout or a ComposedLayout")
-        offset = normalize(self.offset, "offset")
-        if isinstance(offset, tuple) or offset < 0:
+    def __init__(self, outer: Outer, offset: int, inner: AnyLayout) -> None:
+        chain = outer if isinstance(outer, tuple) else (outer,)
+        if not isinstance(outer, Layout) and not (chain and all(isinstance(f, Swizzle) for f in chain)):
+            raise ArgumentTypeError(f"outer {outer!r} is not a Swizzle, a tuple of Swizzles or a Layout")
+        if not isinstance(inner, (Layout, ComposedLayout)):
+            raise ArgumentTypeError(f"inner {inner!r} is not a Layout or a ComposedLayout")
+        value = normalize(offset, "offset")
+        if isinstance(value, tuple) or value < 0:
             raise ShapeError(f"offset {offset!r} of a composed layout must be a non-negative integer")
-        object.__setattr__(self, "offset", offset)
-        if isinstance(self.outer, tuple) and len(self.outer) == 1:
-            object.__setattr__(self, "outer", self.outer[0])
+        object.__setattr__(self, "outer", outer[0] if isinstance(outer, tuple) and len(outer) == 1 else outer)
+        object.__setattr__(self, "offset", value)
+        object.__setattr__(self, "inner", inner)
 
     @property
     def shape(self) -> IntTuple:
