@@ -5,7 +5,7 @@ put together: composed, cut into tiles, repeated, inverted.  Each module below h
 
     measure     size cosize* rank depth coalesce filter
     digits      composition of two layouts, digit by digit
-    compose     composition with swizzles, composed layouts and tilers
+    composed    composition with swizzles, composed layouts and tilers
     injective   two coordinates that share an offset, or the proof that there are none
     inverse     complement right_inverse left_inverse, max_common_vector ...
     divide      logical_divide zipped_divide tiled_divide flat_divide
@@ -23,7 +23,7 @@ defining equation at every coordinate, or an error says at which coordinate it c
 
 from __future__ import annotations
 
-from layoutalg.compose import Tiler, composition, normal_form
+from layoutalg.composed import Tiler, composition, normal_form
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.image import (
     cosize,

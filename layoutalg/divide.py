@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from layoutalg.compose import Tiler, by_mode, fitting_modes, tiler_text
+from layoutalg.composed import Tiler, by_mode, fitting_modes, tiler_text
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.int_tuple import product

@@ -23,7 +23,7 @@ that of the inner layout; the other questions it does not answer.
 
 from __future__ import annotations
 
-from layoutalg.compose import normal_form
+from layoutalg.composed import normal_form
 from layoutalg.errors import NotLinearError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis, contains, swizzle_columns, transpose
 from layoutalg.injective import find_collision

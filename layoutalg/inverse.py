@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from layoutalg.compose import composition, normal_form
+from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import IntTuple, flatten, product, to_text

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from layoutalg.compose import Tiler, by_mode, fitting_modes
+from layoutalg.composed import Tiler, by_mode, fitting_modes
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import as_tile
 from layoutalg.errors import ShapeError
