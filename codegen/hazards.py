@@ -25,26 +25,26 @@ Source: Flanagan and Freund, FastTrack: efficient and precise dynamic race detec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
 
-WARP = 32
+WARP_BITS = 5
+"""A warp is 2^5 threads."""
+
 PENDING = numpy.iinfo(numpy.int64).max
 """The epoch of bytes that an asynchronous copy has yet to write."""
 
 _SEVERAL = -1
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
-Access: TypeAlias = Literal["reads", "writes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Access number `index` of an instruction meets `text`, done by thread `other` (None: many)."""
+    """Lane number `index` of those that access memory meets another access; `text` says which."""
 
     index: int
     text: str
-    other: int | None = None
 
 
 class Clocks:
@@ -74,90 +74,90 @@ class Clocks:
 class Shadow:
     """What each granule of a buffer remembers of its accesses; see the module's text.
 
-    `size_bytes` in granules of `granule_bytes`; reads are remembered where `reads` says that the buffer is
-    also written.  Accesses come as (granules, threads): `granules` has shape (n, k), k granules for each of
-    n lanes, `threads` has shape (n, 1).
+    It covers `size_bytes` from `first_byte` on in granules of `granule_bytes`; without `reads` it does not
+    remember reads, for buffers that are written only.  Accesses come as (granules, threads): k granules for
+    each of n lanes, shape (n, k), and the lanes' threads, shape (n, 1).
 
     >>> shadow = Shadow(64, 4, Clocks(2))
     >>> lane, x = numpy.array([[0]]), numpy.array([[5]])
     >>> shadow.write(x, lane)
     >>> shadow.read(x, lane + 32).text
-    'what thread 0 wrote, with no block barrier in between'
+    'thread 0 wrote it, with no block barrier in between'
     """
 
-    def __init__(self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, reads: bool = True) -> None:
+    def __init__(
+        self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, first_byte: int = 0, reads: bool = True
+    ) -> None:
         count, warps = -(-size_bytes // granule_bytes), len(clocks.now)
-        self.granule_bytes, self.clocks, self.warps = granule_bytes, clocks, warps
+        self.first_byte, self.granule_bytes = first_byte, granule_bytes
+        self.clocks, self.warps = clocks, warps
         self.epoch: Array = numpy.zeros(count, dtype=numpy.int64)
         self.writer: Array = numpy.zeros(count, dtype=numpy.int32)
         self.read_epoch: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int64)
         self.reader: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int32)
         self.reads = reads
 
-    def granules(self, offsets: Array, width: int) -> Array:
-        """The granules of accesses of `width` bytes at `offsets`: shape (n, width / granule)."""
-        first = (offsets // self.granule_bytes)[:, None]
+    def granules(self, addresses: Array, width: int) -> Array:
+        """The granules of accesses of `width` bytes at `addresses`: shape (n, width / granule)."""
+        first = ((addresses - self.first_byte) // self.granule_bytes)[:, None]
         return first if width == self.granule_bytes else first + numpy.arange(width // self.granule_bytes)
 
     def read(self, granules: Array, threads: Array) -> Race | None:
         """Note a read; the race it takes part in, or None."""
-        race = self._against_writes(granules, threads, own=True)
+        race = self._against_writes(granules, threads)
         if race is None and self.reads:
             self._note_read(granules, threads)
         return race
 
     def write(self, granules: Array, threads: Array, *, pending: bool = False) -> Race | None:
         """Note a write, or with `pending` the start of an asynchronous one; its race, or None."""
-        race = self._against_writes(granules, threads, own=not pending)
+        race = self._against_writes(granules, threads)
         race = race or (self._against_reads(granules, threads) if self.reads else None)
         if race is not None:
             return race
-        self.epoch[granules] = PENDING if pending else self.clocks.now[threads // WARP]
+        self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
         self.writer[granules] = threads
         clash = self.writer[granules] != threads
         if clash.any():
-            i = int(clash.any(axis=1).argmax())
-            other = int(self.writer[granules[i]][clash[i]][0])
-            return Race(i, f"what thread {other} writes in the same instruction", other)
+            i, k = _first(clash)
+            return Race(i, f"thread {self.writer[granules[i, k]]} writes it in the same instruction")
         return None
 
     def land(self, granules: Array, threads: Array) -> None:
         """An asynchronous write has arrived, and the thread that started it has waited for it."""
-        self.epoch[granules] = self.clocks.now[threads // WARP]
+        self.epoch[granules] = self.clocks.now[threads >> WARP_BITS]
 
-    def _against_writes(self, granules: Array, threads: Array, *, own: bool) -> Race | None:
+    def forget(self) -> None:
+        """No access has happened: a new block has its own shared memory."""
+        self.epoch[:] = 0
+
+    def _against_writes(self, granules: Array, threads: Array) -> Race | None:
         epoch, writer = self.epoch[granules], self.writer[granules]
-        late = epoch > self.clocks.seen[threads // WARP, writer // WARP]
+        late = epoch > self.clocks.seen[threads >> WARP_BITS, writer >> WARP_BITS]
         if not late.any():
             return None
-        late &= (epoch == PENDING) | (writer != threads) if own else True
+        late &= (epoch == PENDING) | (writer != threads)
         if not late.any():
             return None
-        i = int(late.any(axis=1).argmax())
-        k = int(late[i].argmax())
+        i, k = _first(late)
         thread, other = int(threads[i, 0]), int(writer[i, k])
         if epoch[i, k] == PENDING:
-            return Race(i, f"what a copy of thread {other} is still writing; nobody has waited for it", other)
-        if not own and thread == other:
-            return Race(i, "what the same thread wrote in this epoch", other)
-        return Race(i, f"what thread {other} wrote, {_missing(thread, other)}", other)
+            return Race(i, f"thread {other} has started a copy into it and not waited for it")
+        return Race(i, f"thread {other} wrote it, {_missing(thread, other)}")
 
     def _note_read(self, granules: Array, threads: Array) -> None:
-        warps = threads // WARP
+        warps = threads >> WARP_BITS
         place = granules * self.warps + warps
-        now = numpy.broadcast_to(self.clocks.now[warps], place.shape)
-        who = numpy.broadcast_to(threads, place.shape)
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
-        again = (epochs[place] == now) & (readers[place] != who)
-        epochs[place] = now
-        readers[place] = who
-        again |= readers[place] != who
-        if again.any():
-            readers[place[again]] = _SEVERAL
+        now = self.clocks.now[warps]
+        several = (epochs[place] == now) & (readers[place] != threads)
+        epochs[place], readers[place] = now, threads
+        several |= readers[place] != threads
+        if several.any():
+            readers[place[several]] = _SEVERAL
 
     def _against_reads(self, granules: Array, threads: Array) -> Race | None:
-        warps = threads // WARP
-        late = self.read_epoch[granules] > self.clocks.seen[warps]
+        late = self.read_epoch[granules] > self.clocks.seen[threads >> WARP_BITS]
         if not late.any():
             return None
         reader = self.reader[granules]
@@ -165,15 +165,19 @@ class Shadow:
         if not late.any():
             return None
         i, k, warp = (int(n) for n in numpy.argwhere(late)[0])
-        other = int(reader[i, k, warp])
+        thread, other = int(threads[i, 0]), int(reader[i, k, warp])
         if other == _SEVERAL:
-            what = "a warp barrier" if warp == int(warps[i, 0]) else "a block barrier"
-            return Race(i, f"what lanes of warp {warp} read, with no {what[2:]} in between")
-        return Race(i, f"what thread {other} read, {_missing(int(threads[i, 0]), other)}", other)
+            return Race(i, f"lanes of warp {warp} read it, {_missing(thread, warp << WARP_BITS)}")
+        return Race(i, f"thread {other} read it, {_missing(thread, other)}")
+
+
+def _first(where: Array) -> tuple[int, int]:
+    i, k = numpy.argwhere(where)[0]
+    return int(i), int(k)
 
 
 def _missing(thread: int, other: int) -> str:
-    same = thread // WARP == other // WARP
+    same = thread >> WARP_BITS == other >> WARP_BITS
     return f"with no {'warp or block' if same else 'block'} barrier in between"
 
 
@@ -186,7 +190,7 @@ class GridShadow:
     >>> shadow.write(x, lane)
     >>> shadow.block = 1
     >>> shadow.write(x, lane).text
-    'what block 0 wrote; blocks are not ordered'
+    'block 0 wrote it, and blocks are not ordered'
     """
 
     def __init__(self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, reads: bool = True) -> None:
@@ -218,7 +222,6 @@ class GridShadow:
         foreign = (blocks != 0) & (blocks != self.block + 1)
         if not foreign.any():
             return None
-        i = int(foreign.any(axis=1).argmax())
-        block = int(blocks[i][foreign[i]][0])
-        who = "several blocks" if block == _SEVERAL else f"block {block - 1}"
-        return Race(i, f"what {who} {did}; blocks are not ordered")
+        i, k = _first(foreign)
+        who = "several blocks" if blocks[i, k] == _SEVERAL else f"block {blocks[i, k] - 1}"
+        return Race(i, f"{who} {did} it, and blocks are not ordered")
