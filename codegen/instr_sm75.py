@@ -21,39 +21,32 @@ _CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
 _FIELDS = "xyzw"
 
 
-def _registers(nbytes: int, name: str, const: str = "") -> str:
-    words = max(1, nbytes // 4)
-    return f"{const}u32& {name}" if words == 1 else f"{const}u32* {name}"
-
-
 def _load(prefix: str, space: Space, nbytes: int) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    value = f"*static_cast<const {carrier}*>(p)"
+    source = f"*static_cast<const {carrier}*>(p)"
     if nbytes <= 4:
-        body = f"d = {value};"
+        text = f"void {name}(u32& d, const void* p) {{ d = {source}; }}"
     else:
         takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
-        body = f"const {carrier} q = {value}; {takes}"
-    text = f"void {name}({_registers(nbytes, 'd')}, const void* p) {{ {body} }}"
+        text = f"void {name}(u32* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
     op = f"ld.{space}.b{8 * nbytes}"
     return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
 
 
 def _store(prefix: str, space: Space, nbytes: int) -> Instr:
     name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    target = f"*static_cast<{carrier}*>(p)"
     if nbytes <= 4:
         value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
+        text = f"void {name}(void* p, const u32& v) {{ {target} = {value}; }}"
     else:
         value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-    parameter = _registers(nbytes, "v", "const ")
-    text = f"void {name}(void* p, {parameter}) {{ *static_cast<{carrier}*>(p) = {value}; }}"
+        text = f"void {name}(void* p, const u32* v) {{\n    {target} = {value};\n}}"
     op = f"st.{space}.b{8 * nbytes}"
     return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
 
 
-def _table(
-    make: Callable[[str, Space, int], Instr], prefix: str, space: Space
-) -> Mapping[int, Instr]:
+def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
     return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
 
 
@@ -105,8 +98,10 @@ def _stack(*columns: Any) -> Any:
 TRANSPOSE_16 = Instr(
     "transpose_2x2_b16",
     (out("t", 2), into("a", 1), into("b", 1)),
-    "void transpose_2x2_b16(u32* t, u32 a, u32 b) "
-    "{ t[0] = __byte_perm(a, b, 0x5410); t[1] = __byte_perm(a, b, 0x7632); }",
+    "void transpose_2x2_b16(u32* t, u32 a, u32 b) {\n"
+    "    t[0] = __byte_perm(a, b, 0x5410);\n"
+    "    t[1] = __byte_perm(a, b, 0x7632);\n"
+    "}",
     _interleave16,
 )
 """Words a, b hold two halves of two rows; word i of the result holds half i of both."""
@@ -117,8 +112,10 @@ TRANSPOSE_8 = Instr(
     "void transpose_4x4_b8(u32* t, u32 a, u32 b, u32 c, u32 d) {\n"
     "    const u32 ab_low = __byte_perm(a, b, 0x5140), ab_high = __byte_perm(a, b, 0x7362);\n"
     "    const u32 cd_low = __byte_perm(c, d, 0x5140), cd_high = __byte_perm(c, d, 0x7362);\n"
-    "    t[0] = __byte_perm(ab_low, cd_low, 0x5410); t[1] = __byte_perm(ab_low, cd_low, 0x7632);\n"
-    "    t[2] = __byte_perm(ab_high, cd_high, 0x5410); t[3] = __byte_perm(ab_high, cd_high, 0x7632);\n"
+    "    t[0] = __byte_perm(ab_low, cd_low, 0x5410);\n"
+    "    t[1] = __byte_perm(ab_low, cd_low, 0x7632);\n"
+    "    t[2] = __byte_perm(ab_high, cd_high, 0x5410);\n"
+    "    t[3] = __byte_perm(ab_high, cd_high, 0x7632);\n"
     "}",
     _interleave8,
 )

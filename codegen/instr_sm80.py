@@ -44,7 +44,7 @@ def _wait(machine: Any, group: Any, newest: int) -> None:
 CP_COMMIT = Instr(
     "cp_async_commit",
     (),
-    'void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }',
+    'void cp_async_commit() {\n    asm volatile("cp.async.commit_group;" ::: "memory");\n}',
     _commit,
     Requires(sm=80),
 )
@@ -52,7 +52,7 @@ CP_COMMIT = Instr(
 CP_WAIT = Instr(
     "cp_async_wait",
     (imm("newest"),),
-    'void cp_async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory"); }',
+    'void cp_async_wait() {\n    asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory");\n}',
     _wait,
     Requires(sm=80),
 )

@@ -179,26 +179,66 @@ def _pointer(p: Global, value: Any) -> Any:
     return numpy.uint64(address)
 
 
-def median_times_ms(
-    launches: Sequence[Callable[[], object]], *, rounds: int = 15, inner: int = 4, warmup: int = 3
-) -> list[float]:
-    """Median milliseconds of each launch, all interleaved round by round on one stream.
+def to_device(array: Any) -> Any:
+    """A copy of a NumPy array on the GPU."""
+    require_gpu()
+    import cupy
 
-    A sample is `inner` launches between two events.  Raises UnsupportedError without a GPU.
+    return cupy.asarray(array)
+
+
+def random_bytes(nbytes: int, seed: int) -> Any:
+    """Uniform random bytes on the GPU, as an array of uint8."""
+    require_gpu()
+    import cupy
+
+    return cupy.random.RandomState(seed).randint(0, 256, nbytes, dtype=cupy.uint8)
+
+
+def to_host(array: Any) -> Any:
+    """A copy of a GPU array as a NumPy array."""
+    import cupy
+
+    return cupy.asnumpy(array)
+
+
+def device_copy(dst: Any, src: Any) -> Callable[[], None]:
+    """A launch of the driver's device-to-device copy of `src` over `dst`."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    return lambda: dst.data.copy_from_device_async(src.data, src.nbytes, stream)
+
+
+def array_assign(dst: Any, src: Any) -> Callable[[], None]:
+    """A launch of CuPy's own assignment dst[...] = src, whatever the strides."""
+    import cupy
+
+    return lambda: cupy.copyto(dst, src)
+
+
+def median_times_ms(
+    launches: Sequence[Sequence[Callable[[], object]]], *, rounds: int = 15, inner: int = 8, warmup: int = 2
+) -> list[float]:
+    """Median milliseconds of each contender, all interleaved round by round on one stream.
+
+    A contender is a list of launches of equal work on different buffers, walked in turn, so that no data
+    is found in the cache.  A sample is `inner` launches between two events.  Raises UnsupportedError
+    without a GPU.
     """
     require_gpu()
     import cupy
 
-    for launch in launches:
-        for _ in range(warmup):
-            launch()
+    for contender in launches:
+        for n in range(max(warmup, len(contender))):
+            contender[n % len(contender)]()
     start, stop = cupy.cuda.Event(), cupy.cuda.Event()
     samples: list[list[float]] = [[] for _ in launches]
     for _ in range(rounds):
-        for launch, own in zip(launches, samples, strict=True):
+        for contender, own in zip(launches, samples, strict=True):
             start.record()
-            for _ in range(inner):
-                launch()
+            for n in range(inner):
+                contender[n % len(contender)]()
             stop.record()
             stop.synchronize()
             own.append(cupy.cuda.get_elapsed_time(start, stop) / inner)

@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any
 
 from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
 
 VECTOR_BYTES = 16
@@ -22,9 +23,11 @@ VECTOR_BYTES = 16
 class MatrixProblem:
     """Move an m x n matrix; `lds`, `ldd` are the leading dimensions in elements.
 
+    The destination is m x n, or n x m where `turned`.
+
     >>> from layoutalg.dtype import dtype
-    >>> MatrixProblem(4, 6, dtype("f32"), lds=6, ldd=4).source_elems
-    24
+    >>> MatrixProblem(4, 6, dtype("f32"), lds=6, ldd=4, turned=True).target_shape
+    (6, 4)
     """
 
     m: int
@@ -32,6 +35,7 @@ class MatrixProblem:
     dtype: DType
     lds: int
     ldd: int
+    turned: bool
 
     @property
     def element_bytes(self) -> int:
@@ -44,6 +48,17 @@ class MatrixProblem:
         return (self.m - 1) * self.lds + self.n
 
     @property
+    def target_shape(self) -> tuple[int, int]:
+        """Rows and columns of the destination."""
+        return (self.n, self.m) if self.turned else (self.m, self.n)
+
+    @property
+    def target_elems(self) -> int:
+        """Elements of the destination buffer, gaps between rows included."""
+        rows, columns = self.target_shape
+        return (rows - 1) * self.ldd + columns
+
+    @property
     def moved_bytes(self) -> int:
         """Bytes read plus bytes written, each element once."""
         return 2 * self.m * self.n * self.element_bytes
@@ -52,22 +67,32 @@ class MatrixProblem:
         return f"{self.m} x {self.n} {self.dtype}, ld {self.lds} -> {self.ldd}"
 
 
-def matrix_problem(m: int, n: int, dtype: DType, lds: int, ldd: int, dst_columns: int) -> MatrixProblem:
-    """A checked problem; `dst_columns` is the row length of the destination.
+def matrix_problem(
+    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, *, turned: bool
+) -> MatrixProblem:
+    """A checked problem; leading dimensions default to the row lengths.
 
     Raises ShapeError for extents and leading dimensions that make no matrix, UnsupportedError for elements
-    that are not 1, 2, 4, 8 or 16 bytes.
+    that are not 1, 2, 4, 8 or 16 bytes, UnknownNameError for an unknown dtype.
+
+    >>> print(matrix_problem(3, 5, "f16", turned=True))
+    3 x 5 f16, ld 5 -> 3
     """
-    if dtype.nbytes not in (1, 2, 4, 8, 16):
-        raise UnsupportedError(f"elements of {dtype.bits} bits ({dtype}): 8, 16, 32, 64 and 128 are accepted")
+    element = find_dtype(dtype)
+    if element.nbytes not in (1, 2, 4, 8, 16):
+        raise UnsupportedError(
+            f"elements of {element.bits} bits ({element}): 8, 16, 32, 64 and 128 bits are accepted"
+        )
+    columns = m if turned else n
+    lds, ldd = n if lds is None else lds, columns if ldd is None else ldd
     for name, value in (("m", m), ("n", n), ("lds", lds), ("ldd", ldd)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ShapeError(f"{name} = {value!r}: a positive integer is needed")
     if lds < n:
         raise ShapeError(f"lds = {lds} is less than the row length {n} of the source")
-    if ldd < dst_columns:
-        raise ShapeError(f"ldd = {ldd} is less than the row length {dst_columns} of the destination")
-    return MatrixProblem(m, n, dtype, lds, ldd)
+    if ldd < columns:
+        raise ShapeError(f"ldd = {ldd} is less than the row length {columns} of the destination")
+    return MatrixProblem(m, n, element, lds, ldd, turned)
 
 
 def vector_elems(leading: int, element_bytes: int) -> int:
@@ -90,3 +115,12 @@ def strided(buffer: Any, rows: int, columns: int, leading: int) -> Any:
 
     step = buffer.itemsize
     return numpy.lib.stride_tricks.as_strided(buffer, (rows, columns), (leading * step, step))
+
+
+def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
+    """The destination buffer that results, by definition: `old` with the matrix written into it."""
+    result = old.copy()
+    rows, columns = problem.target_shape
+    matrix = strided(src, problem.m, problem.n, problem.lds)
+    strided(result, rows, columns, problem.ldd)[...] = matrix.T if problem.turned else matrix
+    return result

@@ -18,9 +18,11 @@ block-uniform branch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from layoutalg.analysis import Access
+from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import (
     BAR,
@@ -33,11 +35,12 @@ from layoutalg.codegen.instr_sm75 import (
 )
 from layoutalg.codegen.tile import Global, Kernel, KernelBuilder, Shared
 from layoutalg.dtype import DType
-from layoutalg.dtype import dtype as find_dtype
 from layoutalg.int_tuple import product
-from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
-from layoutalg.layout import Layout, concat
+from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
+from layoutalg.kernels.predict import Costs, Prediction, edge_walks
+from layoutalg.layout import Layout, concat, modes
 from layoutalg.swizzle import AnyLayout
+from layoutalg.synthesis import synthesize
 
 TURN = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 """The corner turn in registers, by rows."""
@@ -75,10 +78,68 @@ def problem(
 ) -> MatrixProblem:
     """Transpose an m x n matrix; leading dimensions default to the row lengths n and m.
 
-    >>> print(problem(3, 5, "f16"))
-    3 x 5 f16, ld 5 -> 3
+    Raises what `matrix_problem` raises.
+
+    >>> problem(3, 5, "f16").target_shape
+    (5, 3)
     """
-    return matrix_problem(m, n, find_dtype(dtype), n if lds is None else lds, m if ldd is None else ldd, m)
+    return matrix_problem(m, n, dtype, lds, ldd, turned=True)
+
+
+EDGES_BYTES = (256, 128, 64)
+"""Tile sides to try, in bytes; 256 on both sides is fastest on an H200 where it fills the machine."""
+
+_REGISTER_BUDGET = 32
+"""Words a thread may hold between loading and storing, so that 1024 threads a block do not spill."""
+
+
+def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[TransposeConfig, ...]:
+    """The configurations that fit a problem, best first.
+
+    Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
+    tile that still gives every SM two blocks comes first.
+    """
+    chip = find_arch(arch)
+    fitting = [c for edge in EDGES_BYTES if (c := _config(p, edge, chip)) is not None]
+    sms = chip.board.sms if chip.board else 1
+    filling = [c for c in fitting if -(-p.m // c.tile_m) * -(-p.n // c.tile_n) >= 2 * sms]
+    return tuple(filling + [c for c in reversed(fitting) if c not in filling])
+
+
+def _config(p: MatrixProblem, edge_bytes: int, chip: Arch) -> TransposeConfig | None:
+    size = p.element_bytes
+    src_vec, dst_vec = vector_elems(p.lds, size), vector_elems(p.ldd, size)
+    edge = max(edge_bytes // size, 8)
+    threads = min(1024, max(64, edge * edge * size // 32))
+    words = edge * edge // threads * max(4 // min(4, src_vec * size) * size, size) // 4
+    if words > _REGISTER_BUDGET:
+        return None
+    for lanes_n in _lane_choices(edge // src_vec, 8):
+        for lanes_m in _lane_choices(edge // dst_vec, 16):
+            c = TransposeConfig(edge, edge, threads, src_vec, dst_vec, lanes_n, lanes_m, Layout((edge, edge)))
+            if not _covers(c, size):
+                continue
+            pattern = tile_accesses(c, p.dtype)
+            found = synthesize((edge, edge), pattern, element=p.dtype, order="col", form="single", arch=chip)
+            if found.layout is not None:
+                return replace(c, layout=found.layout)
+    return None
+
+
+def _lane_choices(most: int, preferred: int) -> list[int]:
+    """Powers of two up to `most` and 32, those nearest to `preferred` first, the larger of two first."""
+    fitting = [n for n in (32, 16, 8, 4, 2, 1) if n <= most]
+    return sorted(fitting, key=lambda n: (abs(n.bit_length() - preferred.bit_length()), -n))
+
+
+def _covers(c: TransposeConfig, size: int) -> bool:
+    """True when threads, lanes and vectors divide the tile on both sides."""
+    warps_n, warps_m = c.tile_n // (c.src_vec * c.lanes_n), c.tile_m // (c.dst_vec * c.lanes_m)
+    if not warps_n or not warps_m or c.threads % (32 * warps_n) or c.threads % (32 * warps_m):
+        return False
+    load_rows = rows_per_word(size) * (32 // c.lanes_n) * (c.threads // (32 * warps_n))
+    store_rows = (32 // c.lanes_m) * (c.threads // (32 * warps_m))
+    return c.tile_m % load_rows == 0 and c.tile_n % store_rows == 0
 
 
 def source_tv(c: TransposeConfig, element_bytes: int, width: int) -> Layout:
@@ -108,6 +169,54 @@ def target_tv(c: TransposeConfig, width: int) -> Layout:
         (c.dst_vec * width, 1, c.dst_vec * c.lanes_m * width, lanes_n),
     )
     return concat(threads, Layout((c.dst_vec, c.tile_n // pass_n), (width, pass_n)))
+
+
+def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
+    """What a full tile does to shared memory, on its domain (n, m): the stores, then the loads."""
+    size = element.nbytes
+    threads, (vector, rows, passes) = _parts(source_tv(c, size, c.tile_n))
+    store = Access(f"st.shared.b{max(32, 8 * size)}", concat(threads, rows, concat(vector, passes)), element)
+    threads, (vector, passes) = _parts(target_tv(c, c.tile_n))
+    load = Access(f"ld.shared.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
+    return store, load
+
+
+def matrix_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
+    """What a full tile does to global memory, on the domain (n, m) of the tile: loads, then stores."""
+    size = element.nbytes
+    threads, (vector, rows, passes) = _parts(source_tv(c, size, c.tile_n))
+    into = Access(f"ld.global.b{8 * size * c.src_vec}", concat(threads, vector, concat(rows, passes)), element)
+    threads, (vector, passes) = _parts(target_tv(c, c.tile_n))
+    return into, Access(f"st.global.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
+
+
+def _parts(tv: Layout) -> tuple[Layout, tuple[Layout, ...]]:
+    """The thread mode of a thread-value layout, and the modes of its value."""
+    return tv[0], modes(tv[1])
+
+
+def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What every access of a launch costs: full tiles in closed form times their number, edges one by one.
+
+    Tiles start at multiples of a sector (their sides are), so that all full tiles cost the same.
+    """
+    full = (p.m // c.tile_m) * (p.n // c.tile_n)
+    store, load = tile_accesses(c, p.dtype)
+    read, write = matrix_accesses(c, p.dtype)
+    source = Layout((c.tile_n, c.tile_m), (1, p.lds))
+    target = Layout((c.tile_n, c.tile_m), (p.ldd, 1))
+    costs = Costs(arch)
+    for layout, access in ((c.layout, store), (c.layout, load), (source, read), (target, write)):
+        costs.tiles(layout, access, times=full)
+    size = p.element_bytes
+    bits = 8 * size
+    for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=True):
+        costs.lanes(f"ld.global.b{bits}", "global", (e.m * p.lds + e.n) * size, e.active)
+        costs.lanes(f"st.shared.b{bits}", "shared", c.layout(e.column, e.row) * size, e.active)
+    for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=False):
+        costs.lanes(f"ld.shared.b{bits}", "shared", c.layout(e.column, e.row) * size, e.active)
+        costs.lanes(f"st.global.b{bits}", "global", (e.n * p.ldd + e.m) * size, e.active)
+    return costs.prediction()
 
 
 def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:

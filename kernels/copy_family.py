@@ -1,0 +1,180 @@
+"""tiled_copy: dst[m, n] = src[m, n] for any m x n, elements of 1 to 16 bytes, two leading dimensions.
+
+The idea.  A block copies one tile in vectors as wide as both leading dimensions allow.  Two ways lead there:
+
+    "registers"    load a vector, store it: nothing to wait for but memory
+    "cp.async"     copy into shared memory asynchronously (sm_80), wait, read it back, store: the smallest
+                   program with a real asynchronous copy, and the first stage of every GEMM
+
+One thread-value layout places both sides.  Tiles that stick out of the matrix are copied element by element
+under a block-uniform branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from layoutalg.analysis import Access
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Expr, Operand, Var
+from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
+from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.tile import Global, Kernel, KernelBuilder
+from layoutalg.dtype import DType
+from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
+from layoutalg.kernels.predict import Costs, Prediction, edge_walks
+from layoutalg.layout import Layout, concat
+
+Via: TypeAlias = Literal["registers", "cp.async"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyConfig:
+    """How one block works: its tile and vector in elements, its threads, and the way through the chip.
+
+    `lanes` threads run along a row; the others take further rows.
+    """
+
+    tile_m: int
+    tile_n: int
+    threads: int
+    vec: int
+    lanes: int
+    via: Via
+
+
+def problem(
+    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None
+) -> MatrixProblem:
+    """Copy an m x n matrix; leading dimensions default to the row length n.
+
+    Raises what `matrix_problem` raises.
+
+    >>> problem(3, 5, "f16", ldd=8).target_elems
+    21
+    """
+    return matrix_problem(m, n, dtype, lds, ldd, turned=False)
+
+
+THREADS, PASSES, LANES = 256, 4, 32
+"""A block of 256 threads with four vectors in flight each, a warp along a row: 16 KB a block at most."""
+
+
+def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, ...]:
+    """The configurations that fit a problem, best first.
+
+    >>> configs(problem(64, 64, "f32"), "sm_75")[0].via
+    'registers'
+    """
+    vec = vector_elems(p.lds, p.element_bytes)
+    vec = min(vec, vector_elems(p.ldd, p.element_bytes))
+    rows = THREADS // LANES * PASSES
+    ways: list[Via] = ["registers"]
+    if find_arch(arch).compute_capability >= (8, 0) and vec * p.element_bytes >= 4:
+        ways.append("cp.async")
+    return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, via) for via in ways)
+
+
+def copy_tv(c: CopyConfig, width: int) -> Layout:
+    """(thread, element of the vector, pass) -> n + width * m of the tile."""
+    rows = c.threads // c.lanes
+    return concat(
+        Layout((c.lanes, rows), (c.vec, width)), Layout(c.vec, 1), Layout(c.tile_m // rows, rows * width)
+    )
+
+
+def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
+    """The tile program of a configuration, for all sizes up to the problem's."""
+    size = p.element_bytes
+    k = KernelBuilder(f"copy_{p.dtype}", c.threads)
+    m, n = k.param("m", p.m), k.param("n", p.n)
+    lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
+    ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
+    src = k.pointer("src", size, (lds, 1), align_bytes=c.vec * size)
+    dst = k.pointer("dst", size, (ldd, 1), writable=True, align_bytes=c.vec * size)
+    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
+    block = k.block(0, tiles_m * tiles_n)
+    m0, n0 = k.let("m0", block // tiles_n * c.tile_m), k.let("n0", block % tiles_n * c.tile_n)
+    with k.If((m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)):
+        (_by_registers if c.via == "registers" else _by_cp_async)(k, c, src, dst, m0, n0)
+    with k.Else():
+        _edge(k, c, src, dst, m0, n0, m, n)
+    return k.build()
+
+
+def _place(k: KernelBuilder, c: CopyConfig, step: Operand) -> tuple[Expr, Expr]:
+    """(row, column) in the tile of the thread's vector in pass `step`."""
+    x = copy_tv(c, c.tile_n)(k.tid, 0, step)
+    return x // c.tile_n, x % c.tile_n
+
+
+def _by_registers(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var) -> None:
+    nbytes, passes = c.vec * src.element_bytes, c.tile_m // (c.threads // c.lanes)
+    v = k.reg("v", passes, max(1, nbytes // 4))
+    with k.Unroll("i", passes) as i:
+        row, column = _place(k, c, i)
+        k.do(LDG[nbytes], v[i], k.at(src, m0 + row, n0 + column))
+    with k.Unroll("i", passes) as i:
+        row, column = _place(k, c, i)
+        k.do(STG[nbytes], k.at(dst, m0 + row, n0 + column), v[i])
+
+
+def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var) -> None:
+    nbytes, passes = c.vec * src.element_bytes, c.tile_m // (c.threads // c.lanes)
+    tile = k.shared("tile", src.element_bytes, tile_layout(c), c.tile_m * c.tile_n, 128)
+    v = k.reg("v", passes, max(1, nbytes // 4))
+    with k.Unroll("i", passes) as i:
+        row, column = _place(k, c, i)
+        k.do(CP_ASYNC[nbytes], k.at(tile, column, row), k.at(src, m0 + row, n0 + column))
+    k.do(CP_COMMIT)
+    k.do(CP_WAIT, 0)  # every thread reads back only what it copied: its own wait is enough
+    with k.Unroll("i", passes) as i:
+        row, column = _place(k, c, i)
+        k.do(LDS[nbytes], v[i], k.at(tile, column, row))
+    with k.Unroll("i", passes) as i:
+        row, column = _place(k, c, i)
+        k.do(STG[nbytes], k.at(dst, m0 + row, n0 + column), v[i])
+
+
+def tile_layout(c: CopyConfig) -> Layout:
+    """The tile in shared memory, (n, m) -> element: rows one after the other.
+
+    >>> print(tile_layout(CopyConfig(32, 128, 256, 4, 32, "cp.async")))
+    (128,32):(1,128)
+    """
+    return Layout((c.tile_n, c.tile_m))
+
+
+def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What every access of a launch costs: full tiles in closed form times their number, edges one by one."""
+    full = (p.m // c.tile_m) * (p.n // c.tile_n)
+    bits, size = 8 * c.vec * p.element_bytes, p.element_bytes
+    tv = copy_tv(c, c.tile_n)
+    source = Layout((c.tile_n, c.tile_m), (1, p.lds))
+    target = Layout((c.tile_n, c.tile_m), (1, p.ldd))
+    costs = Costs(arch)
+    costs.tiles(target, Access(f"st.global.b{bits}", tv, p.dtype), times=full)
+    if c.via == "registers":
+        costs.tiles(source, Access(f"ld.global.b{bits}", tv, p.dtype), times=full)
+    else:
+        costs.tiles(source, Access(f"cp.async.{bits // 8}:global", tv, p.dtype), times=full)
+        costs.tiles(tile_layout(c), Access(f"cp.async.{bits // 8}", tv, p.dtype), times=full)
+        costs.tiles(tile_layout(c), Access(f"ld.shared.b{bits}", tv, p.dtype), times=full)
+    for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=True):
+        costs.lanes(f"ld.global.b{8 * size}", "global", (e.m * p.lds + e.n) * size, e.active)
+        costs.lanes(f"st.global.b{8 * size}", "global", (e.m * p.ldd + e.n) * size, e.active)
+    return costs.prediction()
+
+
+def _edge(
+    k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var, m: Var, n: Var
+) -> None:
+    size = src.element_bytes
+    one = k.reg("one", max(1, size // 4))
+    with k.For("j", c.tile_m * c.tile_n // c.threads) as j:
+        x = k.tid + j * c.threads
+        row, column = m0 + x // c.tile_n, n0 + x % c.tile_n
+        with k.If((row < m) & (column < n)):
+            k.do(LDG[size], one, k.at(src, row, column))
+            k.do(STG[size], k.at(dst, row, column), one)

@@ -1,0 +1,147 @@
+"""Family: what every family of kernels offers, as data; and the two questions asked of all of them.
+
+    problem(m=..., n=..., dtype=...)     what is to be computed, checked
+    configs(problem, arch)               the ways to compute it, best first
+    build(problem, config)               the tile program of one
+    reference(problem, source, old)      the destination that results, by definition
+    predict(problem, config)             what its memory accesses cost, before anything runs
+
+`verify` runs the agreement test on one configuration: reference == simulator (or GPU) for the result, and
+prediction == simulator trace for the accesses.  `kernels.bench` times it beside the vendor libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.memtrace import MemTrace
+from layoutalg.codegen.runtime import load, to_device, to_host
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import MismatchError
+from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.kernels.predict import Cost, Prediction
+
+Target: TypeAlias = Literal["simulator", "gpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of kernels; each field is a function, see the module's text."""
+
+    name: str
+    summary: str
+    problem: Callable[..., MatrixProblem]
+    configs: Callable[[MatrixProblem, str | Arch], tuple[Any, ...]]
+    build: Callable[[MatrixProblem, Any], Kernel]
+    reference: Callable[[MatrixProblem, Any, Any], Any]
+    predict: Callable[..., Prediction]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One property that was checked: its name, whether it holds, and what was seen."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The agreement test of one configuration."""
+
+    family: str
+    problem: str
+    target: Target
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when every check holds."""
+        return all(c.passed for c in self.checks)
+
+    def require(self) -> None:
+        """Raise MismatchError with the first check that fails."""
+        for c in self.checks:
+            if not c.passed:
+                where = f"{self.family} of {self.problem} on the {self.target}"
+                raise MismatchError(f"{where}: {c.name}: {c.detail}")
+
+
+def verify(
+    family: Family, problem: MatrixProblem, config: Any = None, *, target: Target = "simulator", seed: int = 0
+) -> VerifyReport:
+    """Run one configuration (the best when None) on random data and compare with the definitions.
+
+    In the simulator both the result and the traced accesses are compared, with all warps of a block in
+    lockstep and with one warp at a time; on the GPU the result.  The gaps that leading dimensions leave
+    must keep their old contents.  Raises UnsupportedError for target "gpu" without one.
+    """
+    if config is None:
+        config = family.configs(problem, "sm_90")[0]
+    kernel = family.build(problem, config)
+    src, old = buffers(problem, seed)
+    expected = family.reference(problem, src, old)
+    checks: list[Check] = []
+    if target == "gpu":
+        checks.append(_compare("result", expected, run_on_gpu(kernel, problem, src, old)))
+    else:
+        for group in ("block", "warp"):
+            dst = old.copy()
+            run = simulate(kernel, arguments(problem, src, dst), group=group, seed=seed)
+            checks.append(_compare(f"result, one {group} at a time", expected, dst))
+        for op, cost in family.predict(problem, config).items():
+            traced = Cost(*run.trace.total(op))
+            seen = f"predicted {cost.total}, traced {traced.total} ({cost.instructions} instructions)"
+            checks.append(Check(f"accesses, {op}", traced == cost, seen))
+        checks.append(_all_predicted(family.predict(problem, config), run.trace))
+    return VerifyReport(family.name, str(problem), target, tuple(checks))
+
+
+def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:
+    """The destination buffer after one launch on the GPU.  Raises UnsupportedError without one."""
+    loaded = load(kernel)
+    dst = to_device(old)
+    loaded(**arguments(problem, to_device(src), dst))
+    return to_host(dst)
+
+
+def _compare(name: str, expected: Any, got: Any) -> Check:
+    import numpy
+
+    wrong = numpy.flatnonzero(expected.view("uint8") != got.view("uint8"))
+    if not len(wrong):
+        return Check(name, True, f"{len(expected)} elements equal")
+    return Check(name, False, f"{len(wrong)} bytes differ, the first in element {wrong[0] // got.itemsize}")
+
+
+def _all_predicted(prediction: Prediction, trace: MemTrace) -> Check:
+    ran = {site.op for site in trace.sites if trace.total(site.op)[0]}
+    return Check("no other accesses", ran <= set(prediction), f"executed: {', '.join(sorted(ran))}")
+
+
+def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
+    """A random source and a random old destination, as flat arrays that carry the elements' bits."""
+    import numpy
+
+    rng = numpy.random.default_rng(seed)
+
+    def draw(elems: int) -> Any:
+        raw = rng.integers(0, 256, elems * problem.element_bytes, dtype=numpy.uint8)
+        return raw.view(CARRIER[problem.element_bytes])
+
+    return draw(problem.source_elems), draw(problem.target_elems)
+
+
+CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
+"""NumPy types that carry elements of a width; they are moved, never computed with."""
+
+
+def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:
+    """The launch arguments of a matrix kernel by name."""
+    return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd, "src": src, "dst": dst}

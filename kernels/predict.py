@@ -1,0 +1,124 @@
+"""Predictions: what every access of a launch costs, before anything runs.
+
+Full tiles are counted in closed form on their layouts (`analyze`) and multiplied by their number.  Tiles
+that stick out of the matrix walk their elements one by one; those few are counted by the enumerated
+definition, address by address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from layoutalg.analysis import Access, SharedReport, analyze
+from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.coalescing import traffic_batch
+from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.arch import Arch, Space
+from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.swizzle import AnyLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one kind of access costs in a launch: wavefronts for shared memory, sectors for global.
+
+    `ideal` is the least that any layout could cost.  Costs add up field by field.
+
+    >>> Cost(2, 8, 8) + Cost(1, 5, 4)
+    Cost(instructions=3, total=13, ideal=12)
+    """
+
+    instructions: int
+    total: int
+    ideal: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.instructions + other.instructions, self.total + other.total, self.ideal + other.ideal
+        )
+
+    def __mul__(self, times: int) -> Cost:
+        return Cost(self.instructions * times, self.total * times, self.ideal * times)
+
+
+Prediction: TypeAlias = Mapping[str, Cost]
+"""Cost by the instruction's analysis name, such as "st.shared.b32"; only what is executed is listed."""
+
+
+@dataclass(slots=True)
+class Costs:
+    """Adds up the costs of a launch by instruction."""
+
+    arch: str | Arch = "sm_90"
+    found: dict[str, Cost] = field(default_factory=dict)
+
+    def add(self, op: str, cost: Cost) -> None:
+        """Add a cost to an instruction's sum."""
+        self.found[op] = self.found.get(op, Cost(0, 0, 0)) + cost
+
+    def tiles(self, layout: AnyLayout, access: Access, times: int) -> None:
+        """Add an access that `times` tiles make, in closed form."""
+        if not times:
+            return
+        report = analyze(layout, access, arch=self.arch)
+        if isinstance(report, SharedReport):
+            cost = Cost(report.instructions, report.total, report.ideal_total)
+        else:
+            cost = Cost(report.instructions, report.sectors, report.ideal)
+        self.add(access.op, cost * times)
+
+    def lanes(self, op: str, space: Space, addresses: Any, active: Any) -> None:
+        """Add instructions given by their byte addresses and active lanes, both (count, lanes)."""
+        ran = active.any(axis=1)
+        if not ran.any():
+            return
+        rule, machine = warp_rule(op, space, self.arch)
+        checked = batch_lanes(rule, machine, addresses[ran] * active[ran], active[ran])
+        if space == "shared":
+            cost, ideal = served_batch(rule, machine, *checked)
+        else:
+            cost, _, useful = traffic_batch(rule, machine, *checked).T
+            ideal = -(-useful // machine.sector_bytes)
+        self.add(op, Cost(int(ran.sum()), int(cost.sum()), int(ideal.sum())))
+
+    def prediction(self) -> Prediction:
+        """The sums, by instruction."""
+        return MappingProxyType(dict(sorted(self.found.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeWalk:
+    """Where the threads of the edge tiles are, element by element: all arrays are (instructions, 32).
+
+    `row`, `column` are the element's place in its tile, `m`, `n` in the matrix; `active` is m, n inside.
+    """
+
+    row: Any
+    column: Any
+    m: Any
+    n: Any
+    active: Any
+
+
+def edge_walks(
+    p: MatrixProblem, tile_m: int, tile_n: int, threads: int, *, along_n: bool
+) -> Iterator[EdgeWalk]:
+    """The tiles that stick out of the matrix, in a few pieces of bounded size.
+
+    Thread t visits the elements t, t + threads, ... of its tile, counted along n first or along m first.
+    """
+    import numpy as np
+
+    tiles_m, tiles_n = -(-p.m // tile_m), -(-p.n // tile_n)
+    full_m, full_n = p.m // tile_m, p.n // tile_n
+    outside = [(i, j) for i in range(full_m, tiles_m) for j in range(tiles_n)]
+    outside += [(i, j) for i in range(full_m) for j in range(full_n, tiles_n)]
+    x = np.arange(tile_m * tile_n // threads)[:, None] * threads + np.arange(threads)
+    row, column = (x // tile_n, x % tile_n) if along_n else (x % tile_m, x // tile_m)
+    for tile_i, tile_j in outside:
+        m, n = row + tile_i * tile_m, column + tile_j * tile_n
+        arrays = (row, column, m, n, (m < p.m) & (n < p.n))
+        yield EdgeWalk(*(a.reshape(-1, 32) for a in arrays))
