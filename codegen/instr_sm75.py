@@ -1,9 +1,10 @@
-"""Instructions every supported architecture has: loads, stores, the block barrier, byte permutes.
+"""Instructions every supported architecture has: loads, stores, barriers, byte permutes.
 
 Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
 1 and 2 bytes live zero-extended in one 32-bit word.
 
-Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.9.7 (prmt).
+Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.13.2
+(bar.warp.sync), 9.7.9.7 (prmt).
 """
 
 from __future__ import annotations
@@ -75,6 +76,14 @@ BAR = Instr(
 """bar.sync 0: every thread of the block arrives, then all go on."""
 
 
+def _meet(machine: Any, group: Any) -> None:
+    machine.sync_warp(group)
+
+
+WARP_SYNC = Instr("warp_sync", (), "void warp_sync() { __syncwarp(); }", _meet)
+"""bar.warp.sync of all lanes: what one lane wrote, the others may read after it."""
+
+
 def _interleave16(machine: Any, group: Any, a: Any, b: Any) -> Any:
     low = (a & 0xFFFF) | (b & 0xFFFF) << 16
     high = a >> 16 | b & 0xFFFF0000
@@ -125,7 +134,8 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, TRANSPOSE_16, TRANSPOSE_8,
+            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, WARP_SYNC,
+            TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip
