@@ -150,24 +150,20 @@ class Registers:
 class Group:
     """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
 
-    `exists` are the lanes that have a thread, `active` those that execute now, `frame` the values of their
-    variables; `statement` tells where they stand.
+    It is `lanes` wide: `exists` are the lanes that have a thread, `active` those that execute now, `frame`
+    the values of their variables; `statement` tells where they stand.
     """
 
     def __init__(self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any]) -> None:
         self.first_warp, self.exists, self.frame = first_warp, exists, frame
-        self.registers = Registers(len(exists.mask), register_words)
-        self.copies = CopyQueue(len(exists.mask))
+        self.lanes = len(exists.mask)
+        self.registers = Registers(self.lanes, register_words)
+        self.copies = CopyQueue(self.lanes)
         self.active = exists
         self.statement: Callable[[], str] = str
         self.block = ""
         self.barrier_ticket = -1
         self._masks: dict[bytes, Lanes] = {}
-
-    @property
-    def lanes(self) -> int:
-        """Lanes of all its warps."""
-        return len(self.exists.mask)
 
     def start(self, block: str) -> None:
         """A new block begins."""

@@ -123,7 +123,8 @@ class MemTrace:
 
     def total(self, op: str, arch: str | Arch = "sm_90") -> tuple[int, int, int]:
         """(instructions, cost, ideal) of every site of an operation together."""
-        found = [t for t in self.totals(arch) if t.site.op == op]
+        machine = find_arch(arch)
+        found = [self._total(n, machine) for n, site in enumerate(self.sites) if site.op == op]
         return (
             sum(t.instructions for t in found),
             sum(t.total for t in found),

@@ -64,7 +64,7 @@ class Operands:
                 return partial(_immediate, arg), None
             case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
                 place = scope.compile(self._word(arg, s))
-                source = partial(_read_register, arg, place) if operand.role != "out" else None
+                source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
                 target = partial(_write_register, place) if operand.role != "in" else None
                 return source, target
             case "read", MemRef():
@@ -143,12 +143,12 @@ def _immediate(value: int, group: Group) -> tuple[int, None]:
     return value, None
 
 
-def _read_register(ref: RegRef, place: Closure, group: Group) -> tuple[Array, Array | None]:
+def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:
     start = place(group.frame)
-    i = group.registers.unwritten(start, ref.words, group.active)
+    i = group.registers.unwritten(start, words, group.active)
     if i is not None:
         raise group.fail(f"reads register {ref}, which nothing has written", i)
-    return group.registers.read(start, ref.words, group.active)
+    return group.registers.read(start, words, group.active)
 
 
 def _write_register(place: Closure, group: Group, value: Array, poison: Array | None) -> None:

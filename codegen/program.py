@@ -182,8 +182,11 @@ def _apply(
 def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array, ...]:
     """What an effect returned, as one uint32 array (lanes, words) an output."""
     values = () if result is None else (result,) if isinstance(result, numpy.ndarray) else tuple(result)
-    shapes = [(value.shape, value.dtype) for value in values]
-    wanted = [((group.lanes, n), numpy.dtype(numpy.uint32)) for n in words]
-    if shapes != wanted:
-        raise IRError("effect", s, f"the effect of {s.instr} returned {shapes} where {wanted} is declared")
+    fits = len(values) == len(words) and all(
+        value.shape == (group.lanes, n) and value.dtype == numpy.uint32
+        for value, n in zip(values, words, strict=True)
+    )
+    if not fits:
+        got = [(value.shape, str(value.dtype)) for value in values]
+        raise IRError("effect", s, f"{s.instr} must return uint32 of {group.lanes} x {words}, returned {got}")
     return values
