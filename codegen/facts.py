@@ -117,28 +117,34 @@ def multiple(extent: int, of: int = 1) -> Facts:
 
 
 def add(a: Facts, b: Facts) -> Facts:
-    """Facts of x + y; a bit is known where both bits and the carry into it are.
+    """Facts of x + y."""
+    may, must = _add_bits(a.may, a.must, b.may, b.must)
+    return reconcile(a.lo + b.lo, a.hi + b.hi, gcd(a.stride, b.stride), a.offset + b.offset, may, must)
+
+
+def _add_bits(may: int, must: int, also_may: int, also_must: int) -> tuple[int, int]:
+    """may and must of a sum; a bit is known where both bits and the carry into it are.
 
     The carries of the least and of the greatest sum bound every carry (LLVM's KnownBits::add).
     """
-    stride = gcd(a.stride, b.stride)
-    offset = a.offset + b.offset
-    most, least = a.may + b.may, a.must + b.must
-    unknown = (a.may ^ a.must) | (b.may ^ b.must) | (most ^ a.may ^ b.may) & ~(least ^ a.must ^ b.must)
-    return reconcile(a.lo + b.lo, a.hi + b.hi, stride, offset, least | unknown, least & ~unknown)
+    most, least = may + also_may, must + also_must
+    carry = (most ^ may ^ also_may) & ~(least ^ must ^ also_must)
+    unknown = (may ^ must) | (also_may ^ also_must) | carry
+    return least | unknown, least & ~unknown
 
 
 def mul(a: Facts, b: Facts) -> Facts:
-    """Facts of x * y; a power of two shifts the known bits."""
+    """Facts of x * y; times a constant is a sum of shifted copies, whose bits may be disjoint."""
     stride = gcd(a.stride * b.stride, a.stride * b.offset, b.stride * a.offset)
-    offset = a.offset * b.offset
-    offset = offset % stride if stride else offset
-    hi = a.hi * b.hi
+    lo, hi = a.lo * b.lo, a.hi * b.hi
     may, must = _low_mask(hi.bit_length()), 0
     for x, y in ((a, b), (b, a)):
-        if y.is_constant and y.lo & (y.lo - 1) == 0:
-            may, must = x.may * y.lo, x.must * y.lo
-    return reconcile(a.lo * b.lo, hi, stride, offset, may, must)
+        if y.is_constant:
+            may, must = 0, 0
+            for k in range(y.lo.bit_length()):
+                if y.lo >> k & 1:
+                    may, must = _add_bits(may, must, x.may << k, x.must << k)
+    return reconcile(lo, hi, stride, a.offset * b.offset, may, must)
 
 
 def floordiv(a: Facts, b: Facts) -> Facts:

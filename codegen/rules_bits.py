@@ -10,6 +10,8 @@ Masks end on the leaves; low masks are remainders (x & 7 is x % 8), so that digi
 
 from __future__ import annotations
 
+from functools import reduce
+
 from layoutalg.codegen.expr import Add, And, Const, Expr, FloorDiv, Mod, Mul, Or, Xor
 from layoutalg.codegen.rewrite import Rule
 from layoutalg.codegen.sums import content, divided, is_power_of_two, terms, times, total
@@ -60,13 +62,9 @@ def _cancel(node: Expr) -> Expr | None:
             del odd[part]
         else:
             odd[part] = None
-    kept = [*odd, *([Const(constant)] if constant else [])]
-    if len(kept) == len(parts):
-        return None
-    out = kept[0] if kept else Const(0)
-    for part in kept[1:]:
-        out = Xor(out, part)
-    return out
+    if constant:
+        odd[Const(constant)] = None
+    return reduce(Xor, odd or [Const(0)]) if len(odd) < len(parts) else None
 
 
 def _absent_bits(node: Expr) -> Expr | None:
