@@ -77,19 +77,17 @@ def shrink(layout: AnyLayout, fails: Callable[[AnyLayout], bool]) -> AnyLayout:
     """The smallest layout reached from `layout` on which `fails` still holds.
 
     Modes are dropped and extents cut, a swizzle loses bits or goes, an offset becomes 0: whatever is left
-    is needed for the failure.  Shapes come out flat.
+    is needed for the failure.  Shapes come out flat.  A layout that does not fail comes back as it is.
 
     >>> def takes_51(part): return any(part(i) == 51 for i in range(size(part)))
     >>> print(shrink(Layout(((4, 4), 64), ((1, 4), 17)), takes_51))
     4:17
     """
-    while True:
-        for smaller in _smaller(layout):
-            if fails(smaller):
-                layout = smaller
-                break
-        else:
-            return layout
+    found: AnyLayout | None = layout if fails(layout) else None
+    while found is not None:
+        layout = found
+        found = next(filter(fails, _smaller(layout)), None)
+    return layout
 
 
 def _smaller(layout: AnyLayout) -> Iterator[AnyLayout]:
@@ -109,7 +107,7 @@ def _smaller(layout: AnyLayout) -> Iterator[AnyLayout]:
             yield ComposedLayout(layout.outer, layout.offset, inner)
         return
     modes = [(s, d) for s, d in leaves(layout) if s > 1]
-    if len(modes) < len(flatten(layout.shape)):
+    if _flat(modes) != layout:
         yield _flat(modes)
     outermost_first = sorted(range(len(modes)), key=lambda i: -abs(modes[i][1]))
     for i in outermost_first:
