@@ -12,7 +12,8 @@ carries.  A mode s:d of B splits where it fills a digit:
 
 The pieces of all modes of B are summed digit by digit; while no sum reaches its extent, R is exact.  When
 one does, carries may still cancel, as (2,2,4):(1,3,5) o (2,2):(3,1) = (2,2):(4,1): then every coordinate
-is checked, up to SEARCH_LIMIT of them.  A beyond its domain extends its last mode: 4:3 o 8:1 = 8:3.
+of the modes that meet there is checked, up to SEARCH_LIMIT of them.  A beyond its domain extends its last
+mode: 4:3 o 8:1 = 8:3.
 
 Comparison with CuTe.  Wherever CuTe's answer is right, this is the same function; where a carry makes
 CuTe's answer wrong (the second example) this refuses; where CuTe refuses although a layout exists
@@ -24,13 +25,15 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md; J. Shah, A Note on th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.int_tuple import IntTuple, flatten
 from layoutalg.layout import Layout, leaves, make_layout
-from layoutalg.measure import merge_open, size
+from layoutalg.measure import merge_open
 
 SEARCH_LIMIT = 1 << 16
 """Coordinates that are checked one by one, at most, before an UndecidedError."""
@@ -157,16 +160,18 @@ def _refuse_negative(a: Layout, b: Layout) -> None:
 
 
 def _search(a: Layout, b: Layout) -> list[Piece]:
-    """Decide by looking: the only candidate is read off mode by mode, then checked everywhere."""
+    """Decide by looking: the only candidate is read off mode by mode, then checked everywhere it may fail."""
     radix, weights = merge_open(a)
     out: list[Piece] = []
+    uses: list[list[int]] = []
     base = 1
     for mode, (s, d) in enumerate(leaves(b)):
         extents: list[int] = []
         strides: list[int] = []
+        use = [0] * len(radix)
         step, rest = d, s
         while rest > 1:
-            _, slope, run = _advance(radix, weights, 0, step)
+            digits, slope, run = _advance(radix, weights, 0, step)
             run = min(run, rest) if run else rest
             start = run
             while run < rest and a(run * step) == run * slope:
@@ -177,30 +182,48 @@ def _search(a: Layout, b: Layout) -> list[Piece]:
                 raise _refusal(a, b, mode, base * (s // rest) * run)
             extents.append(run)
             strides.append(slope)
+            use = [u + (run - 1) * digit for u, digit in zip(use, digits, strict=True)]
             step *= run
             rest //= run
         out.append((extents, strides) if extents else ([1], [0]))
+        uses.append(use)
         base *= s
-    candidate = _assemble(b.shape, out)
-    total = size(b)
-    for c in _probes(b) if total > SEARCH_LIMIT else range(total):
+    _check(a, b, _assemble(b.shape, out), _contenders(b, radix, uses))
+    return out
+
+
+def _contenders(b: Layout, radix: list[int], uses: list[list[int]]) -> list[tuple[int, int]]:
+    """(extent, weight in the flat index) of the leaves of `b` that add to a digit that may carry."""
+    carry = 0
+    carrying: list[bool] = []
+    for i, n in enumerate(radix):
+        carry = (sum(use[i] for use in uses) + carry) // n
+        carrying.append(carry > 0)
+    out: list[tuple[int, int]] = []
+    base = 1
+    for (s, _), use in zip(leaves(b), uses, strict=True):
+        if any(u and c for u, c in zip(use, carrying, strict=True)):
+            out.append((s, base))
+        base *= s
+    return out
+
+
+def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]]) -> None:
+    """Compare candidate with a o b where only the given modes of `b` move."""
+    total = math.prod(s for s, _ in modes)
+    if total <= SEARCH_LIMIT:
+        coordinates: Iterable[int] = map(
+            sum, itertools.product(*(range(0, s * w, w) for s, w in reversed(modes)))
+        )
+    else:
+        edges = [sorted({x * w for x in (1, 2, 3, s // 2, s - 2, s - 1) if 0 < x < s}) for s, w in modes]
+        pairs = (map(sum, itertools.product(*both)) for both in itertools.combinations(edges, 2))
+        coordinates = itertools.chain(*edges, *pairs, [sum((s - 1) * w for s, w in modes)])
+    for c in coordinates:
         if candidate(c) != a(b(c)):
             raise _refusal(a, b, None, c)
     if total > SEARCH_LIMIT:
         raise _undecided(a, b)
-    return out
-
-
-def _probes(b: Layout) -> list[int]:
-    """Flat coordinates of `b` where a carry is likely: pairs of extreme and of small digits."""
-    flat: list[list[int]] = []
-    base = 1
-    for s, _ in leaves(b):
-        flat.append(sorted({x * base for x in (1, 2, 3, s // 2, s - 2, s - 1) if 0 < x < s}))
-        base *= s
-    singles = [x for group in flat for x in group]
-    pairs = [x + y for i, group in enumerate(flat) for x in group for other in flat[:i] for y in other]
-    return [*singles, *pairs, base - 1]
 
 
 def _refusal(a: Layout, b: Layout, mode: int | None, witness: int) -> DivisibilityError:
