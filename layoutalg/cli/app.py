@@ -11,7 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from layoutalg.cli import cmd_draw
+from layoutalg import __version__
+from layoutalg.cli import cmd_analyze, cmd_draw
 from layoutalg.cli.output import header
 from layoutalg.errors import LayoutAlgError
 
@@ -77,12 +78,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"layoutalg {version('layoutalg')}")
-        except PackageNotFoundError:
-            print("layoutalg (not installed)")
+        print(f"layoutalg {__version__}")
         raise typer.Exit
 
 
@@ -101,6 +97,7 @@ def _root(
         print(context.get_help())
 
 
+app.command("analyze")(cmd_analyze.analyze_command)
 app.command("draw")(cmd_draw.draw_command)
 
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from layoutalg.errors import ParseError, ResourceError, ShapeError
+from layoutalg.notation import parse
+from layoutalg.swizzle import AnyLayout, Swizzle
 
 Offsets = list[int | None]
 
@@ -52,6 +54,16 @@ def read_fail_on(text: str) -> FailOn:
             position=match.start(1),
         )
     return FailOn(f"efficiency<{match[1]}", threshold)
+
+
+def read_layout(text: str) -> AnyLayout:
+    """A layout from CuTe text; a swizzle alone is refused, saying what it lacks."""
+    parsed = parse(text)
+    if isinstance(parsed, Swizzle):
+        raise ShapeError(
+            f"{parsed} alone has no shape; say what it acts on, as in {parsed} o 0 o (8,64):(64,1)"
+        )
+    return parsed
 
 
 def read_offsets(path: Path, lanes: int) -> list[Offsets]:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,14 @@ def console(*, stderr: bool = False) -> Console:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], *, left: int = 1) -> Table:
     """A table: the first `left` columns are names, the others numbers; cells are plain text, never markup."""
-    out = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    out = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        show_edge=False,
+    )
     for index, name in enumerate(columns):
         out.add_column(
             Text(name), justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left
@@ -44,11 +52,24 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], 
     return out
 
 
-def say(*lines: str | Table | Text) -> None:
-    """Print lines and tables to stdout."""
+def say(*parts: str | Table | Text) -> None:
+    """Print sentences, wrapped to the page, and tables to stdout, a table between empty lines."""
     out = console()
-    for line in lines:
-        out.print(line, soft_wrap=isinstance(line, str))
+    for part in parts:
+        if isinstance(part, Table):
+            title, part.title = part.title, None
+            out.print(title)
+            out.print(part)
+            out.print()
+        elif isinstance(part, Text):
+            out.print(part)
+        else:
+            out.print(textwrap.fill(part, out.width, break_long_words=False, break_on_hyphens=False))
+
+
+def say_verbatim(line: str) -> None:
+    """Print a line that must not be broken, such as a command to copy."""
+    console().print(line, soft_wrap=True)
 
 
 def say_json(payload: dict[str, Any]) -> None:

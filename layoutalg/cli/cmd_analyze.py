@@ -1,0 +1,177 @@
+"""`layoutalg analyze`: what accesses cost on a layout, an index expression or explicit offsets."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import METHODS, Wanted, analyze
+from layoutalg.analysis.report import SharedReport
+from layoutalg.arch import Arch, find_arch
+from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
+from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets
+from layoutalg.cli.options import ArchOption, JsonOption
+from layoutalg.cli.output import header, say, say_json, say_verbatim
+from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables, sentence
+from layoutalg.dtype import dtype as element_type
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.index_text import parse_index
+
+FAILED = 1
+
+
+def analyze_command(
+    layout: Annotated[
+        str | None,
+        typer.Argument(help="A layout in CuTe notation, such as '(64,64):(64,1)'.", show_default=False),
+    ] = None,
+    access: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4 or ld.shared.b32@col. Repeats. "
+            "Default: loads of one element, by row and by column.",
+            show_default=False,
+        ),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
+            "such as '(lane//8)*144 + (lane%8)*16'.",
+        ),
+    ] = None,
+    offsets: Annotated[
+        Path | None,
+        typer.Option(help="Instead of a layout: a file with 32 integers or null a line, or JSON."),
+    ] = None,
+    op: Annotated[str | None, typer.Option(help="The instruction of --index or --offsets.")] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="Element type. Default: f32 for a layout; --index and --offsets count bytes.",
+            show_default=False,
+        ),
+    ] = None,
+    arch: ArchOption = "sm_90",
+    base: Annotated[int, typer.Option(help="Bytes added to every address.")] = 0,
+    warps: Annotated[int, typer.Option(help="Warps that run the --index expression.")] = 1,
+    regs: Annotated[int, typer.Option(help="Values of reg in the --index expression.")] = 1,
+    method: Annotated[
+        str, typer.Option(help="auto, f2, gcd, digit-classes or enumerated (the definition).")
+    ] = "auto",
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
+
+    layoutalg analyze "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+    """
+    conditions = [read_fail_on(text) for text in fail_on or ()]
+    machine = find_arch(arch)
+    if sum(source is not None for source in (layout, index, offsets)) != 1:
+        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
+    if layout is not None:
+        if op is not None:
+            raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {op}")
+        payload, named, hint = _of_layout(layout, access, dtype or "f32", machine, base, method)
+    else:
+        if op is None or access:
+            raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
+        payload, named, hint = _of_offsets(index, offsets, op, dtype, machine, base, warps, regs)
+    failed = [c.text for c in conditions if _fails(c, [report for _, report in named])]
+    if as_json:
+        say_json(
+            header("analyze")
+            | payload
+            | {"arch": machine.name, "accesses": [{"access": n} | report_fields(r) for n, r in named]}
+            | {"failed": failed}
+        )
+    else:
+        say(*report_tables(named), *(sentence(n, r) for n, r in named))
+        say(*provenance_notes((r for _, r in named), machine.name))
+        if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
+            say_verbatim(f"A layout without conflicts: {hint}")
+        for text in failed:
+            say(f"Fails: {text}.")
+    return FAILED if failed else 0
+
+
+Named = list[tuple[str, Report]]
+
+
+def _of_layout(
+    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: str
+) -> tuple[dict[str, Any], Named, str]:
+    """The reports of accesses on a layout, and the command that would improve it."""
+    layout, element = read_layout(text), element_type(dtype)
+    loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
+    named: Named = []
+    for spec in access or loads:
+        chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
+        named.append((spec, analyze(layout, chosen, machine, _method(method))))
+    words = ["layoutalg", "synthesize", text, "--dtype", element.name]
+    for spec, report in named:
+        words += ["--access", spec] if isinstance(report, SharedReport) else []
+    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
+    return payload, named, shlex.join(words)
+
+
+def _method(name: str) -> Wanted:
+    """The method of a name; raises UnknownNameError."""
+    if name == "auto":
+        return "auto"
+    for method in METHODS:
+        if name == method:
+            return method
+    raise UnknownNameError("method", name, ("auto", *METHODS))
+
+
+def _of_offsets(
+    index: str | None,
+    path: Path | None,
+    op: str,
+    dtype: str | None,
+    machine: Arch,
+    base: int,
+    warps: int,
+    regs: int,
+) -> tuple[dict[str, Any], Named, str]:
+    """The report of one instruction on offsets that are spelled out."""
+    import numpy as np
+
+    bits = 8 if dtype is None else element_type(dtype).bits
+    if index is not None:
+        units = index_offsets(parse_index(index), warps, regs, machine)
+        mask = np.ones(units.shape, dtype=bool)
+    else:
+        units, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
+        warps = len(units)
+    report = count_explicit(op, to_bytes(units, bits, base), mask, warps, machine)
+    name = None if dtype is None else element_type(dtype).name
+    where = None if path is None else str(path)
+    return {"layout": None, "index": index, "offsets": where, "dtype": name}, [(op, report)], ""
+
+
+def _fails(condition: FailOn, reports: list[Report]) -> bool:
+    """Whether the condition holds for one of the reports it judges; raises when it judges none."""
+    judged = [r for r in reports if isinstance(r, SharedReport) == (condition.space == "shared")]
+    if not judged:
+        raise ShapeError(
+            f"--fail-on {condition.text!r} judges {condition.space} memory, which none of the accesses uses"
+        )
+    for report in judged:
+        if isinstance(report, SharedReport):
+            failed = not report.conflict_free
+        else:
+            failed = report.useful_bytes < (condition.threshold or 0) * report.moved_bytes
+        if failed:
+            return True
+    return False

@@ -1,0 +1,98 @@
+"""Accesses given lane by lane, from an index expression or a file: counted one by one, by the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.analysis.banks import served_batch, worst_clash
+from layoutalg.analysis.coalescing import traffic_batch
+from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis.report import (
+    GlobalReport,
+    Kind,
+    Place,
+    SharedReport,
+    Witness,
+    global_report,
+    shared_report,
+)
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.cli.inputs import Offsets
+from layoutalg.errors import AlignmentError, ResourceError, ShapeError
+from layoutalg.index_text import IndexText
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_OFFSETS = 1 << 22
+"""Most lanes, over all instructions, that are counted one by one."""
+
+
+def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:
+    """The offsets of an index expression: (registers * warps, lanes), registers slowest.
+
+    Raises ResourceError for more than MAX_OFFSETS lanes, ShapeError for a count below 1.
+    """
+    import numpy as np
+
+    for what, number in (("--warps", warps), ("--regs", registers)):
+        if number < 1:
+            raise ShapeError(f"{what} is {number}; a positive number is needed")
+    if warps * registers * machine.lanes > MAX_OFFSETS:
+        raise ResourceError("lanes of all instructions", warps * registers * machine.lanes, MAX_OFFSETS)
+    lane = np.arange(machine.lanes)
+    warp = np.arange(warps)[:, None]
+    register = np.arange(registers)[:, None, None]
+    found = index(lane=lane, warp=warp, reg=register, tid=warp * machine.lanes + lane)
+    return found.reshape(registers * warps, machine.lanes)
+
+
+def row_arrays(rows: Sequence[Offsets]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Offsets and mask of rows in which None is an inactive lane."""
+    import numpy as np
+
+    offsets = np.array([[0 if offset is None else offset for offset in row] for row in rows], dtype=np.int64)
+    return offsets, np.array([[offset is not None for offset in row] for row in rows], dtype=bool)
+
+
+def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
+    """Byte addresses of offsets in units of `bits`; raises AlignmentError between bytes."""
+    ragged = offsets * bits % 8 != 0
+    if ragged.any():
+        first = int(offsets[ragged].flat[0])
+        raise AlignmentError(f"offset {first} in elements of {bits} bits does not start at a byte")
+    scaled: NDArray[Any] = offsets * bits // 8 + base_bytes
+    return scaled
+
+
+def count_explicit(
+    op: str, addresses: NDArray[Any], mask: NDArray[Any], warps: int, machine: Arch
+) -> SharedReport | GlobalReport:
+    """The report of instructions given by byte addresses and mask, both (count, lanes), warps fastest.
+
+    Raises as the definitions in layoutalg.analysis do.
+    """
+    rule = find_instruction(op, machine)
+    checked = batch_lanes(rule, machine, addresses, mask)
+
+    def kinds(costs: Sequence[NDArray[Any]]) -> list[Kind]:
+        rows = zip(*(cost.tolist() for cost in costs), strict=True)
+        return [Kind(1, tuple(row), Place(n % warps, n // warps, 0)) for n, row in enumerate(rows)]
+
+    if rule.space == "global":
+        worst = max(
+            int(traffic_batch(rule, machine, checked[0] + shift, checked[1])[:, 0].sum())
+            for shift in range(0, machine.sector_bytes, rule.width_bytes)
+        )
+        found = kinds(list(traffic_batch(rule, machine, *checked).T))
+        return global_report(op, found, "enumerated", rule.provenance, worst, machine.sector_bytes)
+    found = kinds(served_batch(rule, machine, *checked))
+    worst_place = max(range(len(found)), key=lambda n: found[n].cost[0])
+    offsets = [
+        int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
+    ]
+    clash = worst_clash(op, offsets, machine)
+    place = found[worst_place].place
+    witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
+    return shared_report(op, found, "enumerated", rule.provenance, witness)
