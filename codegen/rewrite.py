@@ -4,17 +4,18 @@ The idea.  A rule looks at one node, its operands already in normal form, and re
 None.  The driver works bottom-up: operands first, then the first rule of the table that fires, then again,
 until none does.
 
-    >>> from layoutalg.codegen.expr import Add, Const, Expr, Var
-    >>> def fold(node: Expr) -> Expr | None:
+    >>> from layoutalg.codegen.expr import Const, Expr, Mul, Var
+    >>> def power(node: Expr) -> Expr | None:
     ...     match node:
-    ...         case Add(Const(a), Const(b)):
-    ...             return Const(a + b)
+    ...         case Mul(x, Const(8)):
+    ...             return x << 3
     ...     return None
-    >>> print(rewrite(Var("i", 8) + (Const(1) + 2), (Rule("a + b is computed", fold),)))
-    i + 3
+    >>> print(rewrite(Var("i", 8) * 8 + 3, (Rule("x * 8 -> x << 3", power),)))
+    (i << 3) + 3
 
-Notes.  A normal form is reached once per distinct node: equal subexpressions share it.  Rules that undo one
-another are a mistake in the table, not in the expression: the driver raises.
+Notes.  A sum is seen whole: its operands are its terms, not its partial sums, so that no rule settles for
+half of it.  A normal form is reached once per distinct node: equal subexpressions share it.  Rules that undo
+one another are a mistake in the table, not in the expression: the driver raises.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Expr, children, rebuild
+from layoutalg.codegen.expr import Add, Expr, children, rebuild
+from layoutalg.codegen.sums import terms, total
 from layoutalg.errors import IRError
 
 REWRITES_LIMIT = 1000
@@ -58,10 +60,10 @@ def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
         return done[node]
     current, name = node, ""
     for _ in range(REWRITES_LIMIT):
-        old = children(current)
-        new = tuple([_rewrite(child, rules, done) for child in old])
+        old = tuple(terms(current)) if isinstance(current, Add) else children(current)
+        new = tuple([_rewrite(operand, rules, done) for operand in old])
         if new != old:
-            current = rebuild(current, new)
+            current = total(new) if isinstance(current, Add) else rebuild(current, new)
         for rule in rules:
             step = rule.apply(current)
             if step is not None:

@@ -164,8 +164,9 @@ def _digits_meet(node: Expr) -> Expr | None:
     for i, high in enumerate(digits):
         for j, low in enumerate(digits):
             if high.continues(low):
+                whole = high.merged(low)
                 others = [t for n, t in enumerate(parts) if n not in (i, j)]
-                return total([high.merged(low).expr, *others])
+                return total([times(whole.unit, whole.weight), *others])
     return None
 
 
@@ -184,8 +185,8 @@ SUM_RULES = (
     Rule("(a + b) // c -> a // c + b // c  if c | a", _div_of_sum),
     Rule("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", _mod_of_sum),
     Rule("(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g", _low_part),
-    Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet),
     Rule("x * c + x * d -> x * (c + d)", _collect),
+    Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet),
     Rule("(a + b) * c -> a * c + b * c", _distribute),
 )
 """Sums, products, quotients and remainders."""

@@ -87,6 +87,9 @@ def weights(node: Expr) -> dict[Expr, int]:
     out: dict[Expr, int] = {}
     for t in terms(node):
         x, w = (ONE, t.value) if isinstance(t, Const) else scaled(t)
+        if isinstance(x, And):  # a field of bits, spelled as a digit
+            field = digit(t)
+            x, w = field.unit, field.weight
         out[x] = out.get(x, 0) + w
     return out
 
@@ -168,10 +171,10 @@ class Digit:
         return Digit(self.x, low.divisor, self.modulus * low.modulus, low.weight)
 
     @property
-    def expr(self) -> Expr:
-        """The digit as an expression."""
+    def unit(self) -> Expr:
+        """The digit without its weight."""
         q = self.x if self.divisor == 1 else FloorDiv(self.x, Const(self.divisor))
-        return times(q if self.modulus is None else Mod(q, Const(self.modulus)), self.weight)
+        return q if self.modulus is None else Mod(q, Const(self.modulus))
 
 
 def digit(node: Expr) -> Digit:
