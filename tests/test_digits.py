@@ -99,8 +99,8 @@ def test_only_modes_that_meet_in_a_digit_are_looked_at() -> None:
 
 def test_an_open_question_is_said_to_be_open() -> None:
     """Nine pairs of digits that carry without effect: 2^18 coordinates, too many to look at."""
-    a = Layout((2,) * 18 + (2,), tuple(5**k * w for k in range(9) for w in (1, 3)) + (5**9,))
-    b = Layout((2,) * 18, tuple(4**k * w for k in range(9) for w in (3, 1)))
+    a = Layout((2,) * 27, tuple(11**k * w for k in range(9) for w in (1, 3, 5)))
+    b = Layout((2,) * 18, tuple(8**k * w for k in range(9) for w in (3, 1)))
     with pytest.raises(UndecidedError) as info:
         compose_layouts(a, b)
     assert info.value.budget == SEARCH_LIMIT < size(b)
