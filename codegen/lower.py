@@ -6,8 +6,9 @@ For swizzled layouts it splits as
     f(t, u) = (A(t) ^ Cx(u)) + Ca(u)        Cx = c & OR(A),  Ca = c & ~OR(A),  c(u) = f(0, u)
 
 A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
-after unrolling: the first is one LOP3, the second is the immediate of the load.  The split is decided on
-the whole table of values, so it is exact by construction; an address it does not fit stays as it is.
+after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
+either the thread's or the unroll's splits with Cx = 0; otherwise the split is decided on the whole table of
+values, so it is exact by construction.  An address it does not fit stays as it is.
 
 Notes.  The pass also writes out unrolls of one step and branches whose condition is decided.  It maps
 programs to programs: the printer and the simulator both run the lowered one.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.codegen.expr import Add, And, Const, Expr, Var, Xor, evaluate, substitute, variables
 from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.sums import terms, total
 from layoutalg.codegen.tile import Arg, Do, For, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll
 
 if TYPE_CHECKING:
@@ -155,9 +157,7 @@ def total_address(base: Expr, xor: Expr, immediate: Expr) -> Expr:
     return swizzled if immediate.facts.hi == 0 else Add(swizzled, immediate)
 
 
-def split_address(
-    index: Expr, tid: Var
-) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:
+def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:
     """Split f(t, u) into (A(t) ^ Cx(u)) + Ca(u); None where it does not split or has other variables.
 
     Returns the table of A over all threads, and A, Cx, Ca as expressions.
@@ -174,6 +174,11 @@ def split_address(
     threads = tid.facts.hi + 1
     if not unrolled or any(v.kind != "unroll" for v in unrolled):
         return None
+    own = total(t for t in terms(index) if variables(t) <= {tid} and variables(t))
+    rest = total(t for t in terms(index) if not variables(t) or not variables(t) <= {tid})
+    if tid not in variables(rest):
+        values = evaluate(own, {tid: numpy.arange(threads)})
+        return numpy.broadcast_to(values, threads).copy(), own, Const(0), rest
     if math.prod(extents) * threads > _TABLE_LIMIT:
         return None
     grids = numpy.indices([*extents, threads], dtype=numpy.int64)

@@ -23,7 +23,7 @@ from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, KernelBuilder
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, edge_walks
+from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks
 from layoutalg.layout import Layout, concat
 
 Via: TypeAlias = Literal["registers", "cp.async"]
@@ -87,7 +87,7 @@ def copy_tv(c: CopyConfig, width: int) -> Layout:
 def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """The tile program of a configuration, for all sizes up to the problem's."""
     size = p.element_bytes
-    k = KernelBuilder(f"copy_{p.dtype}", c.threads)
+    k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
     m, n = k.param("m", p.m), k.param("n", p.n)
     lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
     ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
@@ -146,25 +146,42 @@ def tile_layout(c: CopyConfig) -> Layout:
     return Layout((c.tile_n, c.tile_m))
 
 
-def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles in closed form times their number, edges one by one."""
-    full = (p.m // c.tile_m) * (p.n // c.tile_n)
-    bits, size = 8 * c.vec * p.element_bytes, p.element_bytes
-    tv = copy_tv(c, c.tile_n)
-    source = Layout((c.tile_n, c.tile_m), (1, p.lds))
-    target = Layout((c.tile_n, c.tile_m), (1, p.ldd))
+def predict_tile(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Costs:
+    """What every access of one full tile costs, in closed form."""
+    bits, tv = 8 * c.vec * p.element_bytes, copy_tv(c, c.tile_n)
+    source, target = Layout((c.tile_n, c.tile_m), (1, p.lds)), Layout((c.tile_n, c.tile_m), (1, p.ldd))
     costs = Costs(arch)
-    costs.tiles(target, Access(f"st.global.b{bits}", tv, p.dtype), times=full)
     if c.via == "registers":
-        costs.tiles(source, Access(f"ld.global.b{bits}", tv, p.dtype), times=full)
+        costs.tile(source, Access(f"ld.global.b{bits}", tv, p.dtype))
     else:
-        costs.tiles(source, Access(f"cp.async.{bits // 8}:global", tv, p.dtype), times=full)
-        costs.tiles(tile_layout(c), Access(f"cp.async.{bits // 8}", tv, p.dtype), times=full)
-        costs.tiles(tile_layout(c), Access(f"ld.shared.b{bits}", tv, p.dtype), times=full)
+        costs.tile(source, Access(f"cp.async.{bits // 8}:global", tv, p.dtype))
+        costs.tile(tile_layout(c), Access(f"cp.async.{bits // 8}", tv, p.dtype))
+        costs.tile(tile_layout(c), Access(f"ld.shared.b{bits}", tv, p.dtype))
+    costs.tile(target, Access(f"st.global.b{bits}", tv, p.dtype))
+    return costs
+
+
+def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What every access of a launch costs: full tiles times their number, edge tiles element by element."""
+    costs = predict_tile(p, c, arch)
+    costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
+    size = p.element_bytes
     for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=True):
         costs.lanes(f"ld.global.b{8 * size}", "global", (e.m * p.lds + e.n) * size, e.active)
         costs.lanes(f"st.global.b{8 * size}", "global", (e.m * p.ldd + e.n) * size, e.active)
     return costs.prediction()
+
+
+def _notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
+    return [
+        "",
+        f"dst[m, n] = src[m, n], elements of {p.element_bytes} bytes, for m <= {p.m}, n <= {p.n}, "
+        f"lds <= {p.lds}, ldd <= {p.ldd}.",
+        f"A block copies a {c.tile_m} x {c.tile_n} tile with {c.threads} threads through {c.via}; "
+        f"vectors of {c.vec * p.element_bytes} bytes.",
+        "Predicted for a full tile:",
+        *describe(predict_tile(p, c).prediction()),
+    ]
 
 
 def _edge(

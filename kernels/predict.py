@@ -16,7 +16,7 @@ from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
-from layoutalg.arch import Arch, Space
+from layoutalg.arch import Arch, Space, find_arch, find_instruction
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.swizzle import AnyLayout
 
@@ -59,16 +59,18 @@ class Costs:
         """Add a cost to an instruction's sum."""
         self.found[op] = self.found.get(op, Cost(0, 0, 0)) + cost
 
-    def tiles(self, layout: AnyLayout, access: Access, times: int) -> None:
-        """Add an access that `times` tiles make, in closed form."""
-        if not times:
-            return
+    def tile(self, layout: AnyLayout, access: Access) -> None:
+        """Add an access of one full tile, in closed form."""
         report = analyze(layout, access, arch=self.arch)
         if isinstance(report, SharedReport):
             cost = Cost(report.instructions, report.total, report.ideal_total)
         else:
             cost = Cost(report.instructions, report.sectors, report.ideal)
-        self.add(access.op, cost * times)
+        self.add(access.op, cost)
+
+    def times(self, n: int) -> None:
+        """Multiply everything so far by a number of tiles."""
+        self.found = {op: cost * n for op, cost in self.found.items()} if n else {}
 
     def lanes(self, op: str, space: Space, addresses: Any, active: Any) -> None:
         """Add instructions given by their byte addresses and active lanes, both (count, lanes)."""
@@ -87,6 +89,23 @@ class Costs:
     def prediction(self) -> Prediction:
         """The sums, by instruction."""
         return MappingProxyType(dict(sorted(self.found.items())))
+
+
+def describe(prediction: Prediction) -> list[str]:
+    """The prediction as lines of text for a header comment.
+
+    >>> describe({"st.shared.b32": Cost(128, 128, 128)})
+    ['  st.shared.b32     128 instructions    128 wavefronts (ideal 128)']
+    """
+    return [
+        f"  {op:15}{cost.instructions:6} instructions {cost.total:6} "
+        f"{'wavefronts' if _is_shared(op) else 'sectors'} (ideal {cost.ideal})"
+        for op, cost in prediction.items()
+    ]
+
+
+def _is_shared(op: str) -> bool:
+    return find_instruction(op, find_arch("sm_90")).space == "shared"
 
 
 @dataclass(frozen=True, slots=True)

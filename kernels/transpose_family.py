@@ -37,7 +37,7 @@ from layoutalg.codegen.tile import Global, Kernel, KernelBuilder, Shared
 from layoutalg.dtype import DType
 from layoutalg.int_tuple import product
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, edge_walks
+from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks
 from layoutalg.layout import Layout, concat, modes
 from layoutalg.swizzle import AnyLayout
 from layoutalg.synthesis import synthesize
@@ -185,7 +185,8 @@ def matrix_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]
     """What a full tile does to global memory, on the domain (n, m) of the tile: loads, then stores."""
     size = element.nbytes
     threads, (vector, rows, passes) = _parts(source_tv(c, size, c.tile_n))
-    into = Access(f"ld.global.b{8 * size * c.src_vec}", concat(threads, vector, concat(rows, passes)), element)
+    steps = concat(rows, passes)
+    into = Access(f"ld.global.b{8 * size * c.src_vec}", concat(threads, vector, steps), element)
     threads, (vector, passes) = _parts(target_tv(c, c.tile_n))
     return into, Access(f"st.global.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
 
@@ -195,19 +196,25 @@ def _parts(tv: Layout) -> tuple[Layout, tuple[Layout, ...]]:
     return tv[0], modes(tv[1])
 
 
-def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles in closed form times their number, edges one by one.
+def predict_tile(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Costs:
+    """What every access of one full tile costs, in closed form.
 
     Tiles start at multiples of a sector (their sides are), so that all full tiles cost the same.
     """
-    full = (p.m // c.tile_m) * (p.n // c.tile_n)
     store, load = tile_accesses(c, p.dtype)
     read, write = matrix_accesses(c, p.dtype)
-    source = Layout((c.tile_n, c.tile_m), (1, p.lds))
-    target = Layout((c.tile_n, c.tile_m), (p.ldd, 1))
     costs = Costs(arch)
-    for layout, access in ((c.layout, store), (c.layout, load), (source, read), (target, write)):
-        costs.tiles(layout, access, times=full)
+    costs.tile(Layout((c.tile_n, c.tile_m), (1, p.lds)), read)
+    costs.tile(c.layout, store)
+    costs.tile(c.layout, load)
+    costs.tile(Layout((c.tile_n, c.tile_m), (p.ldd, 1)), write)
+    return costs
+
+
+def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What every access of a launch costs: full tiles times their number, edge tiles element by element."""
+    costs = predict_tile(p, c, arch)
+    costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
     size = p.element_bytes
     bits = 8 * size
     for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=True):
@@ -222,7 +229,7 @@ def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") ->
 def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     """The tile program of a configuration, for all sizes up to the problem's."""
     size = p.element_bytes
-    k = KernelBuilder(f"transpose_{p.dtype}", c.threads)
+    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_notes(p, c))
     m, n = k.param("m", p.m), k.param("n", p.n)
     lds = k.param("lds", p.lds, c.src_vec, multiple=c.src_vec)
     ldd = k.param("ldd", p.ldd, c.dst_vec, multiple=c.dst_vec)
@@ -243,6 +250,20 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     with k.Else():
         _store_edge(k, c, dst, tile, m0, n0, m, n)
     return k.build()
+
+
+def _notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:
+    size = p.element_bytes
+    return [
+        "",
+        f"dst[n, m] = src[m, n], elements of {size} bytes, for m <= {p.m}, n <= {p.n}, "
+        f"lds <= {p.lds}, ldd <= {p.ldd}.",
+        f"A block turns a {c.tile_m} x {c.tile_n} tile with {c.threads} threads; "
+        f"vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
+        f"Element (n, m) of the tile lies at {c.layout}.",
+        "Predicted for a full tile:",
+        *describe(predict_tile(p, c).prediction()),
+    ]
 
 
 def _load_tile(k: KernelBuilder, c: TransposeConfig, src: Global, tile: Shared, m0: Var, n0: Var) -> None:

@@ -1,0 +1,98 @@
+"""What only a GPU can show.  Run by hand on one: python3 -m pytest tests/gpu"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.runtime import gpu_status, load
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.kernels import FAMILIES, verify
+from layoutalg.kernels.family import arguments, buffers
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+
+DTYPES = ("u8", "f16", "f32", "f64", "c128")
+SIZES = ((1, 1), (1, 1000), (1000, 1), (127, 257), (509, 1021), (1024, 2048), (2049, 1031))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reference_is_gpu(name: str, dtype: str, size: tuple[int, int]) -> None:
+    family = FAMILIES[name]
+    m, n = size
+    for more in (0, 16, 3):
+        columns = m if name == "transpose" else n
+        p = family.problem(m, n, dtype, n + more, columns + more)
+        for config in family.configs(p, STATUS.arch):
+            verify(family, p, config, target="gpu", seed=more).require()
+
+
+def test_more_than_2_to_32_elements() -> None:
+    """64-bit index code on real addresses: compared tile by tile on the GPU."""
+    import cupy
+
+    family = FAMILIES["transpose"]
+    m, n = 65536 + 64, 65536 + 16
+    p = family.problem(m, n, "u8")
+    kernel = load(family.build(p, family.configs(p, STATUS.arch)[0]))
+    assert "(u64)" in kernel.source
+    src = cupy.random.randint(0, 256, (m, n), dtype=cupy.uint8)
+    dst = cupy.zeros((n, m), dtype=cupy.uint8)
+    kernel(**arguments(p, src, dst))
+    for i in range(0, n, 8192):
+        assert bool((dst[i : i + 8192] == src.T[i : i + 8192]).all())
+
+
+def test_a_launch_with_foreign_arguments_is_refused() -> None:
+    import cupy
+
+    family = FAMILIES["transpose"]
+    p = family.problem(256, 256, "f32")
+    kernel = load(family.build(p, family.configs(p, STATUS.arch)[0]))
+    src, dst = (cupy.asarray(a) for a in buffers(p, 0))
+    good = arguments(p, src, dst)
+    kernel(**good)
+    for change, error in (
+        ({"m": 257}, ShapeError), ({"lds": 255}, ShapeError), ({"m": 1.0}, ArgumentTypeError),
+        ({"src": src.get()}, ArgumentTypeError), ({"src": src.view("u1")}, ArgumentTypeError),
+        ({"src": cupy.zeros(70000, "u4")[1:]}, AlignmentError), ({"extra": 1}, ArgumentTypeError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            kernel(**{**good, **change})
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+def test_the_sanitizer_is_silent(tool: str) -> None:
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not on PATH")
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9"]
+    command += [sys.executable, "-m", "tests.gpu.launch", "all"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+    assert "launches correct" in run.stdout
+    assert "0 errors" in run.stdout or "0 hazards" in run.stdout
+
+
+def test_predictions_equal_the_hardware_counters() -> None:
+    if shutil.which("ncu") is None:
+        pytest.skip("ncu is not on PATH")
+    from tests.gpu.counters import CASES, measure
+
+    for case in CASES:
+        for row in measure(*case):
+            assert row.predicted == row.measured, row
+
+
+def test_the_compiled_text_is_the_printed_text() -> None:
+    family = FAMILIES["tiled_copy"]
+    p = family.problem(64, 64, "f32")
+    kernel = family.build(p, family.configs(p, STATUS.arch)[0])
+    assert load(kernel).source == to_cuda(kernel, STATUS.arch)

@@ -1,0 +1,90 @@
+"""C text of index expressions: widths, precedence, and agreement with the host compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from layoutalg import strategies
+from layoutalg.algebra import size
+from layoutalg.codegen.ctext import ctype, index_function, is_wide, to_c
+from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate, variables
+from layoutalg.codegen.simplify import simplify
+from layoutalg.errors import IRError, ResourceError
+from layoutalg.hostcc import compile_shared
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout
+
+I = Var("i", 1 << 20)  # noqa: E741
+J = Var("j", 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (I * 4 + 1, "i * 4 + 1"),
+        ((I + 1) * 4, "(i + 1) * 4"),
+        (I // 4 % 8, "i / 4 % 8"),
+        (I ^ (J & 3), "i ^ (j & 3)"),
+        ((I ^ J) ^ 5, "i ^ j ^ 5"),
+        (I % 8 ^ J * 2, "(i % 8) ^ (j * 2)"),
+        ((I < 4) & (J + 1 <= 7), "i < 4 && j + 1 <= 7"),
+        (((I < 4) & (J < 4)) | I.eq(J), "i < 4 && j < 4 || i == j"),
+        (Select(I < 4, I, J + 1), "i < 4 ? i : j + 1"),
+        (I << 3, "i << 3"),
+        (Const(3 << 30), "3221225472u"),
+        (Const(1 << 40), "1099511627776ull"),
+    ],
+)
+def test_text(node: Expr, text: str) -> None:
+    assert to_c(node) == text
+
+
+def test_wide_values_are_widened_once_and_where_needed() -> None:
+    row, ld = Var("row", 1 << 30), Var("ld", 1 << 30, "param", 1)
+    column = Var("column", 1 << 30)
+    assert to_c(row * ld + column) == "(u64)row * ld + column"
+    assert ctype(row * ld) == "u64"
+    assert to_c(row * ld // ld) == "(u64)row * ld / ld"
+    assert to_c(row + column) == "row + column"
+    assert not is_wide(row + column)
+
+
+def test_the_sum_of_narrow_values_that_is_wide() -> None:
+    a = Var("a", 1 << 32)
+    assert to_c(a + a) == "(u64)a + a"
+    assert to_c(a << 1) == "(u64)a << 1"
+
+
+def test_more_than_64_bits_is_refused() -> None:
+    a = Var("a", 1 << 40)
+    with pytest.raises(ResourceError, match="64"):
+        to_c(a * a)
+
+
+def compiled(node: Expr, name: str, n: int) -> list[int]:
+    """The expression's C text, compiled with the host compiler, over name = 0 .. n - 1."""
+    argument = "k" if variables(node) else ""
+    loop = f"for (u32 k = 0; k < {n}; ++k) out[k] = f({argument});"
+    out = np.zeros(n, dtype=np.uint64)
+    compile_shared(f"{index_function(node)}void table(u64* out) {{ {loop} }}", language="c").table(out.ctypes)
+    return [int(v) for v in out]
+
+
+@given(st.one_of(strategies.layouts(), strategies.composed_layouts()))
+def test_python_numpy_and_compiled_c_agree_on_the_whole_domain(layout: AnyLayout) -> None:
+    i = Var("i", min(size(layout), 4096))
+    every = np.arange(i.facts.hi + 1)
+    expected = [layout(int(k)) for k in every]
+    assume(min(expected) >= 0)  # a negative stride is refused: index values are >= 0
+    node = simplify(layout(i))
+    assert compiled(node, "i", len(every)) == expected
+    assert np.broadcast_to(layout(every), len(every)).tolist() == expected
+    assert np.broadcast_to(evaluate(node, {i: every}), len(every)).tolist() == expected
+
+
+def test_a_negative_stride_is_refused() -> None:
+    with pytest.raises(IRError, match="non-negative"):
+        Layout((4, 2), (-1, 8))(Var("i", 8))

@@ -1,0 +1,80 @@
+"""Compiling to CUBIN without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen import nvrtc
+from layoutalg.codegen.nvrtc import TARGETS, compile_cubin, version
+from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
+
+SOURCE = """
+extern "C" __global__ void __launch_bounds__(128) fill(unsigned* p) {
+    __shared__ unsigned s[128];
+    s[threadIdx.x] = p[threadIdx.x];
+    __syncthreads();
+    p[threadIdx.x] = s[127 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+def test_a_kernel_becomes_machine_code(arch: str) -> None:
+    cubin = compile_cubin(SOURCE, "fill", arch)
+    assert cubin.image[:4] == b"\x7fELF"
+    assert b"fill" in cubin.image
+    assert (cubin.name, cubin.arch, cubin.shared_bytes, cubin.spill_bytes) == ("fill", arch, 512, 0)
+    assert 1 <= cubin.registers <= 255
+
+
+def test_the_report_is_there_the_second_time_too() -> None:
+    first, second = (compile_cubin(SOURCE, "fill", "sm_80") for _ in range(2))
+    assert first.registers == second.registers
+
+
+def test_spills_are_reported() -> None:
+    loads = "".join(f"float v{i} = p[{i} * n];" for i in range(96))
+    uses = "".join(f"p[{i} * n + 1] = v{i} * s;" for i in range(96))
+    source = (
+        'extern "C" __global__ void __launch_bounds__(1024, 2) crowd(float* p, unsigned n) {'
+        f"{loads} __syncthreads(); float s = p[n]; {uses} }}"
+    )
+    cubin = compile_cubin(source, "crowd", "sm_80")
+    assert cubin.registers == 32
+    assert cubin.spill_bytes > 0
+
+
+def test_a_failed_compile_keeps_source_and_log_and_names_both() -> None:
+    broken = SOURCE.replace("threadIdx.x]", "no_such_name]", 1)
+    with pytest.raises(CompileError, match="no_such_name") as caught:
+        compile_cubin(broken, "fill", "sm_80")
+    kept = Path(caught.value.source)
+    assert kept.read_text() == broken
+    assert (kept.parent / "kernel.log").read_text() == caught.value.log
+    assert str(kept) in str(caught.value)
+    assert str(kept.parent / "kernel.log") in str(caught.value)
+
+
+def test_unknown_targets_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="sm_90a"):
+        compile_cubin(SOURCE, "fill", "sm_90b")
+
+
+def test_targets_are_distinct() -> None:
+    assert len(set(TARGETS)) == len(TARGETS)
+
+
+def test_the_version_is_one_that_knows_our_options() -> None:
+    assert version() >= (13, 0)
+
+
+def test_without_nvrtc_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(()))
+    nvrtc._library.cache_clear()
+    try:
+        with pytest.raises(UnsupportedError, match=r"pip install 'layoutalg\[nvrtc\]'"):
+            compile_cubin(SOURCE, "fill", "sm_80")
+    finally:
+        nvrtc._library.cache_clear()
