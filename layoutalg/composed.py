@@ -49,14 +49,15 @@ or a tuple of tilers, one a mode."""
 @overload
 def composition(a: Layout, b: Layout | int | None) -> Layout: ...
 @overload
-def composition(a: AnyLayout | Swizzle, b: Tiler) -> AnyLayout: ...
-def composition(a: AnyLayout | Swizzle, b: Tiler) -> AnyLayout:
+def composition(a: AnyLayout | Swizzle, b: Tiler | Swizzle) -> AnyLayout: ...
+def composition(a: AnyLayout | Swizzle, b: Tiler | Swizzle) -> AnyLayout:
     """R with R(c) = a(b(c)) for every coordinate c of `b`; R's shape refines `b`'s.
 
     `b` may be a layout, an extent n (meaning n:1), None (all of `a`), or a tuple of these, which compose
-    mode by mode; as in CuTe, modes of `a` past the tuple are dropped.  Raises DivisibilityError with a
-    witness coordinate when no layout is this function, ShapeError when `b` has too many modes or reaches
-    a negative index, UndecidedError when carries may cancel but there are too many coordinates to check.
+    mode by mode; as in CuTe, modes of `a` past the tuple are dropped.  A swizzle `b` acts on the flat
+    index of `a`.  Raises DivisibilityError with a witness coordinate when no layout is this function,
+    ShapeError when `b` has too many modes or reaches a negative index, UndecidedError when carries may
+    cancel but there are too many coordinates to check.
 
     >>> print(composition(Layout((6, 4), (4, 1)), Layout(12, 2)))
     (3,4):(8,1)
@@ -66,6 +67,8 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> AnyLayout:
     if isinstance(a, Layout):
         if isinstance(b, Layout):
             return compose_layouts(a, b)
+        if isinstance(b, Swizzle):
+            b = ComposedLayout(b, 0, Layout(a.shape))
         if isinstance(b, ComposedLayout):
             return normal_form(ComposedLayout(a, 0, b))
         if b is None:
