@@ -29,28 +29,36 @@ hypothesis (`pip install 'layoutalg[testing]'`), the checks do not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from layoutalg.access_checks import check_coalesced, check_conflict_free
+from layoutalg.algebra import find_difference, is_bijective, size
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.int_tuple import flatten, idx2crd, to_text
 from layoutalg.layout import Layout, leaves
-from layoutalg.measure import plain, size
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.minimal import part_up_to, shrink
+from layoutalg.swizzle import AnyLayout
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from layoutalg.strategies import composed_layouts, layouts, swizzles
+    from layoutalg.strategies import accesses, composed_layouts, layouts, swizzles
 
-STRATEGIES = ("layouts", "swizzles", "composed_layouts")
+STRATEGIES = ("accesses", "composed_layouts", "layouts", "swizzles")
 CHUNK_ELEMS = 1 << 20
 """Offsets compared at a time, so that memory stays bounded on large domains."""
+
+TABLE_ELEMS = 1 << 24
+"""Layouts up to this size are looked at offset by offset; larger ones are decided in closed form."""
 
 T = TypeVar("T")
 
 __all__ = [
+    "accesses",
     "check_bijective",
+    "check_coalesced",
+    "check_conflict_free",
     "check_family",
     "check_index_function",
     "check_same_function",
@@ -73,64 +81,18 @@ def __getattr__(name: str) -> Any:
     return getattr(strategies, name)
 
 
-def shrink(layout: AnyLayout, fails: Callable[[AnyLayout], bool]) -> AnyLayout:
-    """The smallest layout reached from `layout` on which `fails` still holds.
-
-    Modes are dropped and extents cut, a swizzle loses bits or goes, an offset becomes 0: whatever is left
-    is needed for the failure.  Shapes come out flat.  A layout that does not fail comes back as it is.
-
-    >>> def takes_51(part): return any(part(i) == 51 for i in range(size(part)))
-    >>> print(shrink(Layout(((4, 4), 64), ((1, 4), 17)), takes_51))
-    4:17
-    """
-    found: AnyLayout | None = layout if fails(layout) else None
-    while found is not None:
-        layout = found
-        found = next(filter(fails, _smaller(layout)), None)
-    return layout
-
-
-def _smaller(layout: AnyLayout) -> Iterator[AnyLayout]:
-    """Simpler layouts, the boldest steps first; each is smaller in a measure that cannot go on falling."""
-    if isinstance(layout, ComposedLayout):
-        yield layout.inner
-        chain = layout.swizzles
-        for i, f in enumerate(chain):
-            if len(chain) > 1:
-                yield ComposedLayout((*chain[:i], *chain[i + 1 :]), layout.offset, layout.inner)
-            if f.bits:
-                fewer = Swizzle(f.bits - 1, f.base, f.shift)
-                yield ComposedLayout((*chain[:i], fewer, *chain[i + 1 :]), layout.offset, layout.inner)
-        if layout.offset:
-            yield ComposedLayout(layout.outer, 0, layout.inner)
-        for inner in _smaller(layout.inner):
-            yield ComposedLayout(layout.outer, layout.offset, inner)
-        return
-    modes = [(s, d) for s, d in leaves(layout) if s > 1]
-    if _flat(modes) != layout:
-        yield _flat(modes)
-    outermost_first = sorted(range(len(modes)), key=lambda i: -abs(modes[i][1]))
-    for i in outermost_first:
-        yield _flat([*modes[:i], *modes[i + 1 :]])
-    for i in outermost_first:
-        s, d = modes[i]
-        step = s // 2
-        while step and s - step > 1:
-            yield _flat([*modes[:i], (s - step, d), *modes[i + 1 :]])
-            step //= 2
-
-
-def _flat(modes: list[tuple[int, int]]) -> Layout:
-    return plain([s for s, _ in modes], [d for _, d in modes])
-
-
 def check_bijective(layout: AnyLayout) -> None:
     """The layout takes every offset in [0, size) exactly once.
 
-    Raises MismatchError; its `index` is the pair of coordinates that collide, or the offset that is missed.
+    Raises MismatchError; its `index` is the pair of coordinates that collide, or the offset that is missed
+    (None past TABLE_ELEMS, where the answer comes from `is_bijective`, or an UndecidedError).
 
     >>> check_bijective(Layout((4, 8), (8, 1)))
     """
+    if size(layout) > TABLE_ELEMS:
+        if not is_bijective(layout):
+            raise MismatchError(f"{layout} is not one-to-one onto [0,{size(layout)})")
+        return
     pair = _collision(layout)
     if pair is not None:
         a, b = pair
@@ -174,16 +136,20 @@ def _missed(layout: AnyLayout) -> int | None:
 def check_same_function(a: AnyLayout, b: AnyLayout) -> None:
     """Both layouts give every flat index of their common domain the same offset.
 
-    Shapes may differ, sizes may not.  Raises MismatchError; its `index` is the flat index shown.
+    Shapes may differ, sizes may not.  Raises MismatchError; its `index` is the flat index shown.  Past
+    TABLE_ELEMS the answer comes from `find_difference`, which may raise UndecidedError.
 
     >>> check_same_function(Layout((4, 8)), Layout(32))
     """
     if size(a) != size(b):
         raise MismatchError(f"{a} and {b} have different domains: {size(a)} and {size(b)} coordinates")
-    worst = _worst(a, lambda first, count: _offsets(a, first, count) != _offsets(b, first, count))
+    if size(a) > TABLE_ELEMS:
+        worst = find_difference(a, b)
+    else:
+        worst = _worst(a, lambda first, count: _offsets(a, first, count) != _offsets(b, first, count))
     if worst is not None:
         alike = flatten(a.shape) == flatten(b.shape)
-        parts = f"; the smallest parts that differ are {_part(a, worst)} and {_part(b, worst)}"
+        parts = f"; the smallest parts that differ are {part_up_to(a, worst)} and {part_up_to(b, worst)}"
         raise MismatchError(
             f"{a} and {b} differ at {_place(a, worst)}: {a(worst)} and {b(worst)}{parts if alike else ''}",
             index=worst,
@@ -212,7 +178,7 @@ def check_index_function(c_source: str, layout: AnyLayout, function: str = "f") 
         value = int(code.table(worst, 1)[0])
         raise MismatchError(
             f"{function} is not {layout}: at {_place(layout, worst)} it returns {value} instead of "
-            f"{layout(worst)}; the smallest part that fails is {_part(layout, worst)}",
+            f"{layout(worst)}; the smallest part that fails is {part_up_to(layout, worst)}",
             index=worst,
         )
 
@@ -272,14 +238,6 @@ def _worst(layout: AnyLayout, differ: Callable[[int, int], Any]) -> int | None:
             at = int(volume.argmin())
             best = min(best or (sys.maxsize, 0), (int(volume[at]), int(bad[at])))
     return best[1] if best else None
-
-
-def _part(layout: AnyLayout, index: int) -> AnyLayout:
-    """The part of `layout` that ends at `index`: its last coordinate is the one that fails."""
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, _part(layout.inner, index))
-    digits = flatten(idx2crd(index, layout.shape))
-    return _flat([(x + 1, d) for x, (_, d) in zip(digits, leaves(layout), strict=True) if x])
 
 
 def _place(layout: AnyLayout, index: int) -> str:

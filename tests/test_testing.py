@@ -23,7 +23,6 @@ from layoutalg.testing import (
     check_family,
     check_index_function,
     check_same_function,
-    shrink,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -50,29 +49,6 @@ def layout_of(text: str) -> AnyLayout:
 any_layouts: st.SearchStrategy[AnyLayout] = st.one_of(
     layouts(max_size=64, negative=True), composed_layouts(max_size=64)
 )
-
-
-# --- shrink ---------------------------------------------------------------------------------------------
-
-
-@given(any_layouts, st.integers(0, 40))
-def test_what_is_left_still_fails_and_no_step_further_does(layout: AnyLayout, value: int) -> None:
-    def takes(part: AnyLayout) -> bool:
-        return value in offsets(part)
-
-    part = shrink(layout, takes)
-    assert takes(part) == takes(layout)
-    if takes(part):
-        assert size(part) <= size(layout)
-        assert shrink(part, takes) == part
-    else:
-        assert part == layout
-
-
-def test_a_swizzle_that_plays_no_part_goes() -> None:
-    layout = layout_of("Sw<3,4,3> o 64 o (8,64):(64,1)")
-    assert str(shrink(layout, lambda part: size(part) > 10)) == "11:1"
-    assert str(shrink(layout, lambda part: part(1) == 128 + 16)) == "Sw<1,4,3> o 64 o 2:64"
 
 
 # --- bijective ------------------------------------------------------------------------------------------
