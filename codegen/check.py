@@ -20,7 +20,7 @@ _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
 def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     """Check every rule on `kernel` for an architecture.  Raises the first violation found.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> check(KernelBuilder("empty", threads=32).build())
     """
     chip = find_arch(arch)

@@ -43,7 +43,7 @@ ELEMENT_TYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
 def is_dynamic(kernel: Kernel) -> bool:
     """True when the kernel's shared memory must be passed at launch.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> is_dynamic(KernelBuilder("empty", threads=32).build())
     False
     """
@@ -55,7 +55,7 @@ def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
 
     Raises what `check` raises.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> print(to_cuda(KernelBuilder("empty", threads=32).build()).splitlines()[-1])
     }
     """
@@ -66,7 +66,7 @@ def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
 def print_kernel(kernel: Kernel) -> str:
     """CUDA C++ source of a kernel as it stands.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> "__global__" in print_kernel(KernelBuilder("empty", threads=32).build())
     True
     """

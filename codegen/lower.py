@@ -36,7 +36,7 @@ _TABLE_LIMIT = 1 << 20
 def lower(kernel: Kernel) -> Kernel:
     """An equal kernel with trivial unrolls and branches written out and shared addresses split.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> lower(KernelBuilder("empty", threads=32).build()).body
     ()
     """

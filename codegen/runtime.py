@@ -146,7 +146,7 @@ def check_argument(var: Var, value: object) -> None:
 def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
     """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
 
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
     (1, 1, 1)
     """

@@ -24,7 +24,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy
 
@@ -35,9 +35,15 @@ from layoutalg.codegen.machine import WARP, Buffer, Group, Lanes, Machine, Memor
 from layoutalg.codegen.memtrace import MemTrace
 from layoutalg.codegen.program import Program
 from layoutalg.codegen.tile import Do, Global, If, Kernel, MemRef, Shared, walk
-from layoutalg.errors import ArgumentTypeError, ShapeError, SimulationError, UnknownNameError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    ShapeError,
+    SimulationError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
-Argument: TypeAlias = "int | Array"
+Argument: TypeAlias = "int | numpy.integer[Any] | Array"
 Block: TypeAlias = tuple[int, int, int]
 
 
@@ -46,8 +52,7 @@ class Simulation:
     """What a simulated launch did.
 
     `grid` in blocks, `blocks` how many of them were run; `group` the way they were run in the end;
-    `executed[name][w]` how often warp w of a block executed an instruction, over all blocks; `trace` every
-    memory access, None if it was not asked for.
+    `executed[name][w]` how often warp w of a block executed an instruction, over all blocks.
     """
 
     kernel: Kernel
@@ -56,7 +61,14 @@ class Simulation:
     blocks: int
     group: Literal["block", "warp"]
     executed: Mapping[str, tuple[int, ...]]
-    trace: MemTrace | None
+    traced: MemTrace | None
+
+    @property
+    def trace(self) -> MemTrace:
+        """Every memory access.  Raises UnsupportedError if the simulation ran without."""
+        if self.traced is None:
+            raise UnsupportedError(f"the simulation of {self.kernel.name} ran with trace=False")
+        return self.traced
 
 
 def simulate(
@@ -76,7 +88,7 @@ def simulate(
     ShapeError or UnknownNameError for arguments that do not fit, SimulationError for what the kernel does.
 
     >>> from layoutalg.codegen.instr_sm75 import LDG, STG
-    >>> from layoutalg.codegen.tile import KernelBuilder
+    >>> from layoutalg.codegen.builder import KernelBuilder
     >>> k = KernelBuilder("reverse", threads=32)
     >>> src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
     >>> v = k.reg("v", 1)
@@ -179,18 +191,17 @@ def _run_block(program: Program, groups: list[Group], order: random.Random) -> N
 
 def _deadlock(groups: list[Group], running: Mapping[Group, object]) -> _Deadlock:
     stuck = list(running)
-    places = [f"{_warps(g)} at {g.statement()}" for g in stuck]
-    finished = [_warps(g) for g in groups if g not in running]
-    tail = f"; {', '.join(finished)} finished" if finished else ""
+    waiting = [f"warp {w} waits at {g.statement()}" for g in stuck for w in _executing(g)]
+    finished = [f"warp {g.first_warp} has finished" for g in groups if g not in running]
     return _Deadlock(
-        f"deadlock in block {stuck[0].block}: {', '.join(places)} wait for ever{tail}",
+        f"deadlock in block {stuck[0].block}: nobody can go on; {', '.join(waiting + finished)}",
         statement=stuck[0].statement(),
     )
 
 
-def _warps(group: Group) -> str:
-    first, last = group.first_warp, group.first_warp + len(group.exists.warps) - 1
-    return f"warp {first}" if first == last else f"warps {first} to {last}"
+def _executing(group: Group) -> list[int]:
+    warps: list[int] = (group.first_warp + numpy.flatnonzero(group.active.warps)).tolist()
+    return warps
 
 
 def _waits_in_branches(kernel: Kernel) -> bool:

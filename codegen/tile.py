@@ -1,21 +1,15 @@
 """The tile program: what a kernel family writes, what the CUDA printer prints and the simulator runs.
 
-The idea.  Five statements over index expressions, and one builder to write them with:
+The idea.  Five statements over index expressions, `Let For Unroll If Do`, and four declarations: integer
+parameters (a `Var`), `Global`, `Shared`, `Reg`.  All are immutable values.  Barriers, waits and fences are
+instructions, not statements.  Programs are written with `KernelBuilder` (see builder):
 
-    k = KernelBuilder("double", threads=128)
-    n = k.param("n", 1 << 20)
-    x = k.pointer("x", 4, writable=True)
-    i = k.let("i", k.block(0, (n + 127) // 128) * 128 + k.tid)
-    r = k.reg("r", 1)
     with k.If(i < n):
         k.do(LDG[4], r, k.at(x, i))
         k.do(STG[4], k.at(x, i), r)
-    kernel = k.build()
 
-Statements are `Let For Unroll If Do`; declarations `Param Global Shared Reg`.  Barriers, waits and fences
-are instructions, not statements.  A Python `for` writes statements that differ from step to step; an
-`Unroll` repeats one statement list with another index.  A register index holds only unroll variables and
-ints; memory is addressed by coordinates that the buffer's layout or strides turn into one index.
+A register index holds only unroll variables and ints; memory is addressed by coordinates that the buffer's
+layout or strides turn into one index.
 
 Source of the design: Exo's instruction records and tinygrad's checked IR, reduced to what tiles need.
 """
@@ -23,29 +17,15 @@ Source of the design: Exo's instruction records and tinygrad's checked IR, reduc
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, VarKind, as_expr
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.simplify import simplify
-from layoutalg.errors import IRError, ShapeError
+from layoutalg.errors import ShapeError
 from layoutalg.swizzle import AnyLayout
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}\Z")
-_RESERVED = frozenset(
-    {
-        "alignas", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default",
-        "delete", "do", "double", "else", "enum", "extern", "false", "float", "for", "goto", "if",
-        "inline", "int", "long", "new", "operator", "private", "public", "register", "restrict",
-        "return", "short", "signed", "sizeof", "smem", "static", "struct", "switch", "template",
-        "this", "true", "typedef", "u16", "u32", "u64", "u8", "union", "unsigned", "using", "void",
-        "volatile", "while", "threadIdx", "blockIdx", "blockDim", "gridDim",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,179 +260,3 @@ def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 if other:
                     yield "  " * level + "else"
                     yield from _outline(other, level + 1)
-
-
-def check_name(name: str) -> str:
-    """Return `name` if it may appear in generated text: an identifier, not a keyword of CUDA C++.
-
-    Raises IRError otherwise.
-
-    >>> check_name("tile")
-    'tile'
-    """
-    if not isinstance(name, str) or not _NAME.match(name) or name in _RESERVED or "__" in name:
-        raise IRError(
-            "name", name, f"{name!r} cannot name something in CUDA text: a letter, then letters, digits or _"
-        )
-    return name
-
-
-@dataclass(slots=True)
-class KernelBuilder:
-    """Writes a tile program statement by statement; `build` returns the immutable Kernel.
-
-    >>> k = KernelBuilder("empty", threads=32)
-    >>> k.build().name
-    'empty'
-    """
-
-    name: str
-    threads: int
-    notes: list[str] = field(default_factory=list)
-    min_blocks: int = 1
-    _grid: list[Expr] = field(default_factory=lambda: [Const(1), Const(1), Const(1)])
-    _params: list[Global | Var] = field(default_factory=list)
-    _shared: list[Shared] = field(default_factory=list)
-    _regs: list[Reg] = field(default_factory=list)
-    _scopes: list[list[Stmt]] = field(default_factory=lambda: [[]])
-    _names: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._declare(self.name)
-
-    @property
-    def tid(self) -> Var:
-        """The thread's index in its block."""
-        return Var("tid", self.threads, "thread")
-
-    def block(self, axis: int, extent: Operand) -> Var:
-        """blockIdx along `axis` (0 x, 1 y, 2 z) with `extent` blocks."""
-        self._grid[axis] = as_expr(extent)
-        return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
-
-    def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
-        """An integer parameter in [least, most], a multiple of `multiple`.
-
-        The range proves the width of the index code, the multiple the alignment of vector accesses; a
-        launch with another value is refused.
-        """
-        var = Var(self._declare(name), most + 1, "param", least, multiple)
-        self._params.append(var)
-        return var
-
-    def pointer(
-        self,
-        name: str,
-        element_bytes: int,
-        strides: tuple[Operand, ...] = (1,),
-        *,
-        writable: bool = False,
-        align_bytes: int = 16,
-    ) -> Global:
-        """A pointer parameter to elements of `element_bytes`, addressed with `strides` in elements."""
-        steps = tuple(as_expr(d) for d in strides)
-        buffer = Global(self._declare(name), element_bytes, steps, writable, align_bytes)
-        self._params.append(buffer)
-        return buffer
-
-    def shared(
-        self, name: str, element_bytes: int, layout: AnyLayout, size_elems: int, align_bytes: int
-    ) -> Shared:
-        """A shared buffer of `size_elems` elements, placed after the ones before it."""
-        end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
-        offset = -(-end // align_bytes) * align_bytes
-        size = size_elems * element_bytes
-        buffer = Shared(self._declare(name), element_bytes, layout, size, align_bytes, offset)
-        self._shared.append(buffer)
-        return buffer
-
-    def reg(self, name: str, *shape: int) -> Reg:
-        """A register array of 32-bit words; the last mode is the words of one value."""
-        reg = Reg(self._declare(name), shape)
-        self._regs.append(reg)
-        return reg
-
-    def at(self, buffer: Global | Shared, *crd: Operand) -> MemRef:
-        """The element of `buffer` at a coordinate."""
-        return MemRef(buffer, simplify(buffer.index(crd)))
-
-    def let(self, name: str, value: Operand) -> Var:
-        """Name a value; the variable inherits its interval and congruence."""
-        value = simplify(as_expr(value))
-        f = value.facts
-        step = f.stride if f.stride and f.offset == 0 else 1
-        var = Var(check_name(name), f.hi + 1, "let", f.lo, step)
-        self._scopes[-1].append(Let(var, value))
-        return var
-
-    def do(self, instr: Instr, *args: RegRef | Reg | MemRef | int) -> None:
-        """Run an instruction."""
-        refs = tuple(RegRef(a, ()) if isinstance(a, Reg) else a for a in args)
-        if len(refs) != len(instr.operands):
-            raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
-        self._scopes[-1].append(Do(instr, refs))
-
-    @contextmanager
-    def For(self, name: str, count: Operand, unroll: int = 1) -> Iterator[Var]:
-        """A counted loop; the variable is the context's value."""
-        count = simplify(as_expr(count))
-        var = Var(check_name(name), count, "loop")
-        with self._scope() as body:
-            yield var
-        self._scopes[-1].append(For(var, count, tuple(body), unroll))
-
-    @contextmanager
-    def Unroll(self, name: str, count: int) -> Iterator[Var]:
-        """A fully unrolled loop; the variable may index registers."""
-        var = Var(check_name(name), count, "unroll")
-        with self._scope() as body:
-            yield var
-        self._scopes[-1].append(Unroll(var, count, tuple(body)))
-
-    @contextmanager
-    def If(self, condition: Expr) -> Iterator[None]:
-        """A branch taken where `condition` holds."""
-        with self._scope() as body:
-            yield
-        self._scopes[-1].append(If(simplify(condition), tuple(body)))
-
-    @contextmanager
-    def Else(self) -> Iterator[None]:
-        """The other branch of the If just written."""
-        scope = self._scopes[-1]
-        taken = scope[-1] if scope else None
-        if not isinstance(taken, If) or taken.orelse:
-            raise IRError("else", self.name, "Else must directly follow the If it belongs to")
-        with self._scope() as body:
-            yield
-        scope[-1] = If(taken.condition, taken.body, tuple(body))
-
-    def build(self) -> Kernel:
-        """The finished, immutable kernel."""
-        x, y, z = self._grid
-        (body,) = self._scopes
-        return Kernel(
-            self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
-            tuple(body), tuple(self.notes), self.min_blocks,
-        )  # fmt: skip
-
-    @contextmanager
-    def _scope(self) -> Iterator[list[Stmt]]:
-        body: list[Stmt] = []
-        self._scopes.append(body)
-        try:
-            yield body
-        finally:
-            self._scopes.pop()
-
-    def _declare(self, name: str) -> str:
-        if name in self._names:
-            raise IRError("name", name, f"{name!r} is declared twice in kernel {self.name}")
-        self._names.add(check_name(name))
-        return name
-
-
-__all__ = [
-    "Arg", "Do", "For", "Global", "If", "Kernel", "KernelBuilder", "Let", "MemRef", "Reg", "RegRef", "Shared",
-    "Stmt", "Unroll", "VarKind", "check_name", "walk",
-]  # fmt: skip

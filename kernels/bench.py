@@ -54,7 +54,7 @@ def benchmark(family: Family, problems: Iterator[MatrixProblem]) -> Iterator[Ben
     chip = require_gpu()
     for problem in problems:
         kernel = load(family.build(problem, family.configs(problem, chip.arch)[0]))
-        sets = [_buffers(problem, n) for n in range(_set_count(problem, chip.arch))]
+        sets = [_buffers(problem, n) for n in range(set_count(problem, chip.arch))]
         contenders: list[list[Callable[[], Any]]] = [
             [kernel.launcher(**arguments(problem, s.src, s.dst)) for s in sets],
             [device_copy(s.dst, s.src) for s in sets],
@@ -87,7 +87,8 @@ def _buffers(p: MatrixProblem, seed: int) -> _Set:
     return _Set(src, dst, matrix.T if p.turned else matrix, dst.reshape(rows, p.ldd)[:, :columns])
 
 
-def _set_count(p: MatrixProblem, arch: str) -> int:
+def set_count(p: MatrixProblem, arch: str) -> int:
+    """Buffer sets to rotate over: four times the L2 cache together, 64 at most."""
     board = find_arch(arch).board
     cache = board.l2_bytes if board else 0
     return min(64, 1 + 4 * cache // (p.moved_bytes + 1))

@@ -17,10 +17,11 @@ from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, Kernel, KernelBuilder
+from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
 from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks

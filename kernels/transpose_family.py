@@ -23,6 +23,7 @@ from types import MappingProxyType
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import (
     BAR,
@@ -33,7 +34,7 @@ from layoutalg.codegen.instr_sm75 import (
     TRANSPOSE_8,
     TRANSPOSE_16,
 )
-from layoutalg.codegen.tile import Global, Kernel, KernelBuilder, Shared
+from layoutalg.codegen.tile import Global, Kernel, Shared
 from layoutalg.dtype import DType
 from layoutalg.int_tuple import product
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
@@ -120,7 +121,7 @@ def _config(p: MatrixProblem, edge_bytes: int, chip: Arch) -> TransposeConfig | 
             if not _covers(c, size):
                 continue
             pattern = tile_accesses(c, p.dtype)
-            found = synthesize((edge, edge), pattern, element=p.dtype, order="col", form="single", arch=chip)
+            found = synthesize((edge, edge), pattern, element=p.dtype, order="row", form="single", arch=chip)
             if found.layout is not None:
                 return replace(c, layout=found.layout)
     return None

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.cuda import HELPERS_BEGIN, HELPERS_END, is_dynamic, print_kernel, to_cuda
 from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Do, KernelBuilder
+from layoutalg.codegen.tile import Do
 from layoutalg.errors import IRError, ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.instr_sm75 import LDS, STS
 from layoutalg.codegen.lower import lower, split_address, total_address
 from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Do, If, KernelBuilder, Let, MemRef, Unroll, walk
+from layoutalg.codegen.tile import Do, If, Let, MemRef, Unroll, walk
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 

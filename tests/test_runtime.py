@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen import runtime
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.runtime import check_argument, gpu_status, launch_grid, load, require_gpu
-from layoutalg.codegen.tile import Kernel, KernelBuilder
+from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 
 
