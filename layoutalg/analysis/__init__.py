@@ -4,13 +4,33 @@
 32
 >>> sectors("ld.global.b32", [4 * lane for lane in range(32)])
 4
+
+On layouts, in closed form:
+
+>>> from layoutalg.layout import Layout
+>>> tile = Layout((64, 64), (64, 1))
+>>> report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
+>>> report.total, report.ideal_total, report.ways, report.method
+(512, 64, 8, 'f2')
 """
 
+from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
 from layoutalg.analysis.coalescing import sectors, sectors_batch
+from layoutalg.analysis.enumerated import instruction_offsets
+from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
 
 __all__ = [
+    "Access",
+    "GlobalReport",
+    "Place",
+    "SharedReport",
+    "TmaAccess",
+    "Witness",
+    "analyze",
     "ideal_wavefronts",
+    "instruction_offsets",
     "sectors",
     "sectors_batch",
     "wavefronts",

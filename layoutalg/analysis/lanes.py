@@ -96,6 +96,21 @@ def misaligned(rule: Instruction, lane: int, offset: int) -> AlignmentError:
     )
 
 
+def scattered(rule: Instruction, value: int, offset: int, wanted: int) -> AlignmentError:
+    """The error for a lane whose values are not next to each other; offsets in elements.
+
+    >>> rule, _ = warp_rule("ld.shared.b128", "shared", "sm_90")
+    >>> print(scattered(rule, 1, 64, 1))
+    ld.shared.b128 needs the values of a lane in contiguous elements; value 1 is at offset 64 instead of 1
+    """
+    return AlignmentError(
+        f"{rule.name} needs the values of a lane in contiguous elements; "
+        f"value {value} is at offset {offset} instead of {wanted}",
+        offset=offset,
+        required_bytes=rule.width_bytes,
+    )
+
+
 def batch_lanes(
     rule: Instruction, machine: Arch, offsets: Any, active: Any = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:

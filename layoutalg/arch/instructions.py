@@ -49,7 +49,8 @@ def instruction_table(
 ) -> Mapping[str, Instruction]:
     """Every instruction of a machine with `lanes` lanes and `banks` banks of `bank_bytes` bytes.
 
-    The flags add ldmatrix, stmatrix and cp.async.  `measured` marks the rules that the repository's own
+    The flags add ldmatrix, stmatrix and cp.async; a lane wider than all banks together has no instruction.
+    `measured` marks the rules that the repository's own
     measurements cover; otherwise shared rules are "assumed" and global ones "documented".  A read-only
     mapping by name.
 
@@ -73,6 +74,8 @@ def instruction_table(
         table[name] = replace(plain, **rules)  # type: ignore[arg-type]
 
     for suffix, width_bytes in _WIDTHS_BYTES.items():
+        if width_bytes > banks * bank_bytes:
+            continue
         merge_xor = (1, 2) if width_bytes > bank_bytes else ()
         add(f"ld.shared.{suffix}", "shared", width_bytes, merge_xor=merge_xor)
         add(f"st.shared.{suffix}", "shared", width_bytes)

@@ -1,0 +1,175 @@
+"""Access: which thread touches which elements with which instruction, independently of where they lie.
+
+The idea.  An access is a thread-value layout over the flat DOMAIN of a tile, not over its memory: `tv` maps
+(thread, value[, iteration]) to a flat index of the tile's shape, and the tile's layout maps that index to
+an offset.  So one access can be asked of every layout of the same shape, which is what synthesis does.
+
+    byte address = base_bytes + element bytes * layout(tv(thread, value, iteration))
+
+Threads past one warp are further warps.  The values of one instruction are the width of `op` in elements,
+consecutive in mode 1 and contiguous in memory; more values are further instructions ("registers"), and so
+are iterations.  A tile of 4 x 8 f32, row-major, read down its columns:
+
+    layout = (4,8):(8,1)      tv = (32,1):(1,0)       thread t: flat index t = row t % 4, column t // 4
+
+Three ways to say who touches what:
+
+    Access.default(op, layout, "f16")        what the command assumes; see there
+    Access.along(op, layout, "f16", "row")   lanes run along the last mode, or "col": down the first
+    Access.of("ldmatrix.x4@col", layout, "f16")     the same as text, OP[@row|col|TV layout]
+
+Comparison with CuTe.  `tv` is a TV layout as in TiledCopy, with iterations as an optional third mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from layoutalg.analysis.mapping import MAPPINGS, tile_tv
+from layoutalg.arch import INSTRUCTIONS
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.int_tuple import normalize
+from layoutalg.layout import Layout
+from layoutalg.notation import parse
+from layoutalg.swizzle import AnyLayout
+
+Active: TypeAlias = "Callable[[int, int, int], bool]"
+"""(thread, value, iteration) -> is the lane active; asked of the first value of each instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who touches which bytes with `op`: see the module's text.
+
+    `tv` is a layout of two or three modes (thread, value[, iteration]) onto flat indices.  `base_bytes` is
+    added to every address; the base itself is a multiple of `base_alignment_bytes`.  `active` says which
+    lanes take part, None for all.  `element` may be given by name.  Raises ShapeError, ArgumentTypeError or
+    UnknownNameError for parts that do not fit.
+
+    >>> Access("ld.shared.b32", Layout((32, 1), (4, 0)), "f32").element.bits
+    32
+    """
+
+    op: str
+    tv: Layout
+    element: DType
+    base_bytes: int = 0
+    base_alignment_bytes: int = 1024
+    active: Active | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "element", dtype(self.element))
+        if not isinstance(self.tv, Layout):
+            raise ArgumentTypeError(
+                f"tv {self.tv!r} is a {type(self.tv).__name__}; a Layout of (thread, value) or "
+                f"(thread, value, iteration) is needed"
+            )
+        if not isinstance(self.tv.shape, tuple) or len(self.tv.shape) not in (2, 3):
+            raise ShapeError(
+                f"tv {self.tv} of {self.op}: two modes (thread, value) or three (thread, value, iteration) "
+                f"are needed"
+            )
+        for name in ("base_bytes", "base_alignment_bytes"):
+            value = normalize(getattr(self, name), name)
+            if isinstance(value, tuple) or value < 0:
+                raise ShapeError(f"{name} is {value!r}; a non-negative integer is needed")
+            object.__setattr__(self, name, value)
+        aligned = self.base_alignment_bytes
+        if aligned == 0 or aligned & (aligned - 1):
+            raise ShapeError(f"base_alignment_bytes is {aligned}; a power of two is needed")
+
+    @staticmethod
+    def default(op: str, layout: AnyLayout, element: str | DType) -> Access:
+        """The access that covers the whole tile in the way `op` is meant to be used.
+
+        ld and st: lanes run along the stride-1 mode in vectors of the op's width, then along the other
+        modes in order.  ldmatrix and stmatrix: a matrix row is 16 bytes along the stride-1 mode; lane l of
+        .x4 supplies row l % 16 and 16-byte column l // 16, of .x2 row l % 16, of .x1 row l % 8; iterations
+        go along the stride-1 mode first.  Raises AlignmentError when there is no such mode or it is no
+        multiple of the vector, ShapeError when the tile is too small.
+
+        >>> tile = Layout((64, 64), (64, 1))
+        >>> print(Access.default("ldmatrix.x4", tile, "f16").tv)
+        ((16,2),8,(4,4)):((1,512),64,(1024,16))
+        """
+        return Access.along(op, layout, element, "default")
+
+    @staticmethod
+    def along(op: str, layout: AnyLayout, element: str | DType, mapping: str | Layout = "default") -> Access:
+        """The access that covers the tile with lanes along `mapping`.
+
+        "row": consecutive lanes along the last mode of the layout, then the one before, and so on; "col":
+        along the first mode, then the next; "default": see `default`; a Layout is taken as the tv itself.
+        Vectors lie along the stride-1 mode in every case; for ldmatrix and stmatrix, "row" and "col" say
+        along which mode the 16-byte matrix rows lie.  Raises as `default` does.
+
+        >>> tile = Layout((32, 128), (128, 1))
+        >>> print(Access.along("ld.shared.b128", tile, "f32", "col").tv)
+        ((32,32),4):((1,128),32)
+        """
+        element = dtype(element)
+        if isinstance(mapping, Layout):
+            return Access(op, mapping, element)
+        if mapping not in MAPPINGS:
+            raise UnknownNameError("mapping", str(mapping), MAPPINGS)
+        rule = INSTRUCTIONS.get(op)
+        if rule is None:
+            raise UnknownNameError("instruction", str(op), INSTRUCTIONS)
+        return Access(op, tile_tv(rule, layout, element, mapping), element)
+
+    @staticmethod
+    def of(spec: str | Access, layout: AnyLayout, element: str | DType) -> Access:
+        """An Access as it is, or the one a text describes: OP, OP@row, OP@col or OP@TV in CuTe notation.
+
+        Raises ParseError for a TV that is no layout text, and as `along` does.
+
+        >>> print(Access.of("ld.shared.b32@(32,1):(2,0)", Layout((64, 2)), "f32").tv)
+        (32,1):(2,0)
+        """
+        if isinstance(spec, Access):
+            return spec
+        if not isinstance(spec, str):
+            raise ArgumentTypeError(
+                f"access {spec!r} is a {type(spec).__name__}; an Access or a text OP[@row|col|TV] is needed"
+            )
+        op, at, mapping = (part.strip() for part in spec.partition("@"))
+        if not at:
+            return Access.default(op, layout, element)
+        if mapping in ("row", "col"):
+            return Access.along(op, layout, element, mapping)
+        tv = parse(mapping)
+        if not isinstance(tv, Layout):
+            raise ShapeError(f"access {spec!r}: {tv} is no thread-value layout; row, col or a Layout is")
+        return Access.along(op, layout, element, tv)
+
+
+@dataclass(frozen=True, slots=True)
+class TmaAccess:
+    """A tensor-map copy of `box` elements a side, stored with the `swizzle_bytes` mode (0: none).
+
+    TMA has no lanes, and its own traffic has no bank conflicts to count; what it fixes is the layout, so
+    it takes part in synthesis as a constraint.  Raises ShapeError for a box side outside 1..256 or a mode
+    that is not 0, 32, 64 or 128.
+
+    Source: CUDA Driver API, cuTensorMapEncodeTiled.
+
+    >>> TmaAccess((64, 64), 128).swizzle_bytes
+    128
+    """
+
+    box: tuple[int, ...]
+    swizzle_bytes: int
+
+    def __post_init__(self) -> None:
+        box = normalize(self.box, "box")
+        if not isinstance(box, tuple) or not box:
+            raise ShapeError(f"TMA box {self.box!r}: a tuple of sides is needed")
+        for side in box:
+            if isinstance(side, tuple) or not 1 <= side <= 256:
+                raise ShapeError(f"TMA box {self.box!r} has the side {side!r}; sides are 1 to 256 elements")
+        if self.swizzle_bytes not in (0, 32, 64, 128):
+            raise ShapeError(f"TMA swizzle of {self.swizzle_bytes!r} bytes; the modes are 0, 32, 64 and 128")
+        object.__setattr__(self, "box", box)

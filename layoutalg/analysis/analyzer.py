@@ -1,0 +1,151 @@
+"""analyze: the cost of an access on a layout, in closed form wherever there is one.
+
+The idea.  Four ways, tried from the shortest:
+
+    f2             layout o tv is linear over F2 (swizzles included): every instruction costs the same, and
+                   the count is a rank
+    gcd            every warp's lanes are equally spaced: a gcd, whatever the number of warps
+    digit-classes  everything else that composes to strides: warps sorted by their carries and by their
+                   base modulo a period, one of each sort counted
+    enumerated     the definition; where a lane predicate is arbitrary, or strides do not compose
+
+The first three do not depend on the size of the tile.
+
+>>> from layoutalg.layout import Layout
+>>> tile = Layout((64, 64), (64, 1))
+>>> report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
+>>> report.instructions, report.worst, report.worst_ideal, report.method
+(16, 32, 4, 'f2')
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.bank_forms import linear_wavefronts
+from layoutalg.analysis.banks import worst_clash
+from layoutalg.analysis.classes import class_table, count_classes, worst_alignment
+from layoutalg.analysis.enumerated import count_all, instruction_offsets
+from layoutalg.analysis.footprint import Footprint, footprint
+from layoutalg.analysis.report import (
+    GlobalReport,
+    Kind,
+    Method,
+    Place,
+    SharedReport,
+    Witness,
+    global_report,
+    shared_report,
+    worst_kind,
+)
+from layoutalg.analysis.sector_forms import linear_traffic
+from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.errors import ArgumentTypeError, NotLinearError, UnknownNameError, UnsupportedError
+from layoutalg.f2 import affine_f2
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
+
+Wanted: TypeAlias = Literal["auto"] | Method
+
+
+def analyze(
+    layout: AnyLayout, access: Access, arch: str | Arch = "sm_90", method: Wanted = "auto"
+) -> SharedReport | GlobalReport:
+    """The cost of all instructions of `access` on `layout`: wavefronts or sectors, by the op's space.
+
+    `method` "auto" takes the first that applies; a named one is used or refused.  Raises AlignmentError,
+    ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a named closed
+    form does not apply, UndecidedError when only enumerating is left and the tile is too large for it.
+
+    >>> from layoutalg.layout import Layout
+    >>> tile = Layout((1 << 20, 1 << 20), (1 << 20, 1))
+    >>> report = analyze(tile, Access.default("ld.global.b32", tile, "f32"))
+    >>> report.sectors == (1 << 40) // 8, report.method
+    (True, 'f2')
+    """
+    if not isinstance(access, Access):
+        raise ArgumentTypeError(
+            f"analyze counts what lanes do; {access!r} is a {type(access).__name__} and has none"
+        )
+    if method != "auto" and method not in METHODS:
+        raise UnknownNameError("method", str(method), ("auto", *METHODS))
+    machine = find_arch(arch)
+    rule = find_instruction(access.op, machine)
+    closed = access.active is None and method != "enumerated"
+    found = footprint(layout, access, rule, machine) if closed else None
+    counted = _closed_form(found, method) if found is not None else None
+    if counted is not None:
+        kinds, used = counted
+    elif method in ("auto", "enumerated"):
+        kinds, used = count_all(layout, access, rule, machine), "enumerated"
+    else:
+        raise UnsupportedError(
+            f"method {method!r} does not apply to {access.op} with tv {access.tv} on {layout}; "
+            f"'auto' takes the one that does"
+        )
+    if rule.space == "shared":
+        place = worst_kind(kinds).place
+        if found is not None:
+            offsets = found.lane_offsets(place)
+        else:
+            offsets = instruction_offsets(layout, access, place, machine)
+        witness = _witness(rule, machine, access.element.bits, place, offsets)
+        return shared_report(access.op, kinds, used, rule.provenance, witness)
+    table = class_table(found) if found is not None else None
+    if table is not None:
+        worst = worst_alignment(table)
+    else:
+        shifts = range(0, machine.sector_bytes, rule.width_bytes)
+        worst = max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
+    return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes)
+
+
+def _closed_form(found: Footprint, method: Wanted) -> tuple[list[Kind], Method] | None:
+    """The kinds of instruction by the first closed form that `method` admits, or None."""
+    if method in ("auto", "f2"):
+        linear = _linear(found)
+        if linear is not None or method == "f2":
+            return None if linear is None else ([linear], "f2")
+    table = class_table(found)
+    if table is None:
+        return None
+    if method in ("auto", "gcd") and table.is_progression:
+        return count_classes(table, by_stride=True), "gcd"
+    return None if method == "gcd" else (count_classes(table), "digit-classes")
+
+
+def _linear(found: Footprint) -> Kind | None:
+    """The one kind of instruction of an access that is linear over F2, or None when it is not."""
+    machine, rule = found.machine, found.rule
+    # A base added after the map is a translation; in whole words, or whole lines, it changes nothing.
+    unit = machine.line_bytes if rule.space == "global" else max(machine.bank_bytes, rule.width_bytes)
+    if found.base_bytes % unit:
+        return None
+    whole: AnyLayout = found.whole
+    if found.swizzles or found.offset:
+        whole = ComposedLayout(found.swizzles or Swizzle(0, 0, 0), found.offset, found.whole)
+    try:
+        _, columns = affine_f2(whole)
+    except NotLinearError:
+        return None
+    lane_bits = min(found.extent.threads.bit_length(), machine.lanes.bit_length()) - 1
+    lanes = [column * found.bits // 8 for column in columns[:lane_bits]]
+    form = linear_wavefronts if rule.space == "shared" else linear_traffic
+    return Kind(found.extent.instructions, tuple(form(rule, machine, lanes)), Place(0, 0, 0))
+
+
+def _witness(
+    rule: Instruction, machine: Arch, bits: int, place: Place, offsets: list[int | None]
+) -> Witness | None:
+    """The busiest bank of the instruction at `place`; None when no lane is active."""
+    worst = worst_clash(rule.name, offsets, machine)
+    if not worst.ways:
+        return None
+    value = place.register * 8 * rule.width_bytes // bits
+    return Witness(place.warp, value, place.iteration, worst.ways, worst.bank, worst.lanes)
+
+
+def _sectors(kinds: list[Kind]) -> int:
+    return sum(kind.instructions * kind.cost[0] for kind in kinds)

@@ -1,0 +1,249 @@
+"""The definition of an access's cost: every instruction of the tile, counted.
+
+The idea.  `instruction_offsets` spells out one instruction, lane by lane, straight from the meaning of an
+Access; everything else in this package must agree with it.  `count_all` does the same for all instructions
+at once with NumPy, in blocks, and stops at a budget instead of running for ever.
+
+>>> access = Access("ld.shared.b32", Layout((4, 1), (1, 0)), "f32")
+>>> instruction_offsets(Layout((4, 8), (8, 1)), access, Place(0, 0, 0), "sm_90")[:5]
+[0, 32, 64, 96, None]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.coalescing import traffic_batch
+from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
+from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.report import Kind, Place
+from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
+from layoutalg.layout import Layout, leaves, modes
+from layoutalg.measure import size, span
+from layoutalg.swizzle import AnyLayout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUDGET = 1 << 24
+"""Element addresses that `count_all` looks at, at most, before an UndecidedError."""
+
+_BLOCK = 1 << 18
+
+
+class Extent(NamedTuple):
+    """How many instructions an access has: warps x registers x iterations, of `elems` elements a lane."""
+
+    threads: int
+    warps: int
+    registers: int
+    iterations: int
+    elems: int
+
+    @property
+    def instructions(self) -> int:
+        """All of them."""
+        return self.warps * self.registers * self.iterations
+
+
+def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Extent:
+    """The instructions of `access`, after checking that it fits the layout and the instruction.
+
+    Raises ShapeError when the values are no whole number of vectors, or the access leaves the layout's
+    domain (asked of all lanes unless a predicate may exclude them); AlignmentError when the base is not
+    known to be aligned.
+
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> access = Access("ldmatrix.x4", Layout((32, 16), (1, 32)), "f16")
+    >>> access_extent(Layout((32, 64)), access, INSTRUCTIONS["ldmatrix.x4"], ARCHS["sm_90"])
+    Extent(threads=32, warps=1, registers=2, iterations=1, elems=8)
+    """
+    elems = vector_elems(rule, access.element)
+    counts = [size(mode) for mode in modes(access.tv)]
+    threads, values, iterations = counts[0], counts[1], counts[2] if len(counts) > 2 else 1
+    if values % elems:
+        raise ShapeError(
+            f"{access.op} moves {elems} {access.element} a lane; the {values} values of tv {access.tv} are "
+            f"no multiple"
+        )
+    low, high = span(access.tv)
+    if access.active is None and (low < 0 or high >= size(layout)):
+        raise ShapeError(
+            f"tv {access.tv} of {access.op} reaches the flat index {low if low < 0 else high} of {layout}, "
+            f"whose size is {size(layout)}"
+        )
+    needed = max(rule.width_bytes, machine.bank_bytes) if rule.space == "shared" else rule.width_bytes
+    if access.base_alignment_bytes % needed:
+        raise AlignmentError(
+            f"{access.op} needs a base known to {needed} bytes; base_alignment_bytes is "
+            f"{access.base_alignment_bytes}",
+            offset=access.base_alignment_bytes,
+            required_bytes=needed,
+        )
+    warps = -(-threads // machine.lanes)
+    return Extent(threads, warps, values // elems, iterations, elems)
+
+
+def instruction_offsets(
+    layout: AnyLayout, access: Access, place: Place, arch: str | Arch = "sm_90"
+) -> list[int | None]:
+    """Byte offsets of the lanes of one instruction, None where a lane is inactive: THE definition.
+
+    Raises AlignmentError when a lane's values are not contiguous or not aligned, ShapeError when a lane
+    leaves the layout's domain.
+
+    >>> access = Access("ld.shared.b64", Layout((32, 2), (2, 1)), "f32")
+    >>> instruction_offsets(Layout(64), access, Place(0, 0, 0))[:3]
+    [0, 8, 16]
+    """
+    machine = find_arch(arch)
+    rule = find_instruction(access.op, machine)
+    extent = access_extent(layout, access, rule, machine)
+    bits, first_value = access.element.bits, place.register * extent.elems
+    out: list[int | None] = []
+    for lane in range(machine.lanes):
+        thread = place.warp * machine.lanes + lane
+        if thread >= extent.threads or lane >= rule.lanes:
+            out.append(None)
+            continue
+        if access.active is not None and not access.active(thread, first_value, place.iteration):
+            out.append(None)
+            continue
+        found: list[int] = []
+        for value in range(first_value, first_value + extent.elems):
+            index = _tv(access, thread, value, place.iteration)
+            if not 0 <= index < size(layout):
+                raise ShapeError(
+                    f"thread {thread}, value {value}, iteration {place.iteration} of {access.op} is the flat "
+                    f"index {index} of {layout}, whose size is {size(layout)}"
+                )
+            found.append(layout(index))
+        for n, offset in enumerate(found):
+            if offset != found[0] + n:
+                raise scattered(rule, first_value + n, offset, found[0] + n)
+        if found[0] * bits % 8:
+            raise misaligned(rule, lane, found[0] * bits // 8)
+        address = found[0] * bits // 8 + access.base_bytes
+        if address % rule.width_bytes:
+            raise misaligned(rule, lane, address)
+        out.append(address)
+    return out
+
+
+def _tv(access: Access, thread: Any, value: Any, iteration: Any) -> Any:
+    """The flat index; an access without an iteration mode ignores it."""
+    three = isinstance(access.tv.shape, tuple) and len(access.tv.shape) == 3
+    return access.tv(thread, value, iteration) if three else access.tv(thread, value)
+
+
+def count_all(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, shift_bytes: int = 0
+) -> list[Kind]:
+    """Every instruction counted, equal costs gathered; `shift_bytes` is added to every address.
+
+    Raises UndecidedError when there are more than BUDGET element addresses, and as `instruction_offsets`
+    does.
+
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> access = Access("ld.shared.b32", Layout((32, 8), (8, 1)), "f32")
+    >>> count_all(Layout((8, 32)), access, INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"])
+    [Kind(instructions=8, cost=(8, 1), place=Place(warp=0, register=0, iteration=0))]
+    """
+    import numpy as np
+
+    extent = access_extent(layout, access, rule, machine)
+    lookups = extent.instructions * machine.lanes * extent.elems
+    if lookups > BUDGET:
+        raise UndecidedError(
+            f"{access.op} on {layout}: counting {extent.instructions} instructions one by one means "
+            f"{lookups} addresses; the budget is {BUDGET}",
+            budget=BUDGET,
+        )
+    _check_reach(layout)
+    step = max(1, _BLOCK // (machine.lanes * extent.elems))
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    for start in range(0, extent.instructions, step):
+        number = np.arange(start, min(start + step, extent.instructions))
+        offsets, mask = _block(layout, access, rule, machine, extent, number)
+        lanes = batch_lanes(rule, machine, np.where(mask, offsets + shift_bytes, 0), mask)
+        if rule.space == "shared":
+            costs = np.stack(served_batch(rule, machine, *lanes), axis=1)
+        else:
+            costs = traffic_batch(rule, machine, *lanes)
+        unique, first, count = np.unique(costs, axis=0, return_index=True, return_counts=True)
+        for cost, at, n in zip(unique.tolist(), first.tolist(), count.tolist(), strict=True):
+            before, place = found.get(tuple(cost), (0, start + at))
+            found[tuple(cost)] = (before + n, place)
+    return [Kind(n, cost, _place(extent, at)) for cost, (n, at) in sorted(found.items())]
+
+
+def _place(extent: Extent, number: int) -> Place:
+    """Instruction `number`, counted warp first, then register, then iteration."""
+    rest, warp = divmod(number, extent.warps)
+    iteration, register = divmod(rest, extent.registers)
+    return Place(warp, register, iteration)
+
+
+def _block(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, number: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Byte offsets and mask, (count, lanes), of the instructions `number`."""
+    import numpy as np
+
+    lane = np.arange(machine.lanes)
+    thread = number[:, None] % extent.warps * machine.lanes + lane
+    rest = number[:, None] // extent.warps
+    first_value = np.broadcast_to(rest % extent.registers * extent.elems, thread.shape)
+    iteration = np.broadcast_to(rest // extent.registers, thread.shape)
+    mask = (thread < extent.threads) & (lane < rule.lanes)
+    if access.active is not None:
+        asked = zip(
+            mask.ravel().tolist(),
+            thread.ravel().tolist(),
+            first_value.ravel().tolist(),
+            iteration.ravel().tolist(),
+            strict=True,
+        )
+        answers = [ok and bool(access.active(t, v, i)) for ok, t, v, i in asked]
+        mask = np.array(answers, dtype=bool).reshape(mask.shape)
+    thread = np.where(mask, thread, 0)
+    first: NDArray[Any] = np.zeros_like(thread)
+    for n in range(extent.elems):
+        index = np.where(mask, _tv(access, thread, first_value + n, iteration), 0)
+        outside = (index < 0) | (index >= size(layout))
+        if outside.any():
+            at = tuple(np.argwhere(outside)[0])
+            raise ShapeError(
+                f"thread {thread[at]}, value {first_value[at] + n}, iteration {iteration[at]} of {access.op} "
+                f"is the flat index {index[at]} of {layout}, whose size is {size(layout)}"
+            )
+        offset = np.broadcast_to(layout(index), index.shape)
+        if n == 0:
+            first = offset
+        wrong = mask & (offset != first + n)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            raise scattered(rule, int(first_value[at]) + n, int(offset[at]), int(first[at]) + n)
+    bits = access.element.bits
+    ragged = mask & (first * bits % 8 != 0)
+    if ragged.any():
+        at = tuple(np.argwhere(ragged)[0])
+        raise misaligned(rule, int(at[1]), int(first[at]) * bits // 8)
+    return first * bits // 8 + access.base_bytes, mask
+
+
+def _check_reach(layout: AnyLayout) -> None:
+    """Refuse layouts whose offsets could overflow 64-bit arithmetic."""
+    inner: AnyLayout = layout
+    reach, factor = 0, 1
+    while not isinstance(inner, Layout):
+        if isinstance(inner.outer, Layout):
+            factor *= 1 + sum(abs(stride) for _, stride in leaves(inner.outer))
+        reach += inner.offset
+        inner = inner.inner
+    reach += max(map(abs, span(inner)))
+    if 256 * (reach + 1) * factor >= MAX_ADDRESS:
+        raise ShapeError(f"the offsets of {layout} do not fit the 2^62 bytes that are counted exactly")

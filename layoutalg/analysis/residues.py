@@ -1,0 +1,117 @@
+"""Counting the choices of digits by where they lead, modulo a period: convolution, not enumeration.
+
+The idea.  An element offset is a sum of digit * stride, a thread number a sum of digit * place.  How many
+choices of digits give a thread number that starts a warp, and an offset congruent to q?  Each digit
+contributes the polynomial  1 + z + z^2 + ... + z^(extent - 1),  z a step in the group Z_Q x Z_lanes, and the
+answer is their product.  A digit's sum is built by doubling and closes up after the order of its step, so a
+digit of 2^40 costs no more than one of 2^12.
+
+    digits 3 (stride 1) and 4 (stride 2), modulo 4:  offsets 0 1 2 | 2 3 0 | 0 1 2 | 2 3 0     counts 4 2 4 2
+
+>>> table = Residues(4, 1)
+>>> table.joint((Digit(0, 3, 1, (0, 0, 0)), Digit(0, 4, 2, (0, 0, 0))))[:, 0].tolist()
+[4, 2, 4, 2]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Digit(NamedTuple):
+    """A digit that takes the `extent` values from `first` on, each worth `stride` and `moves`.
+
+    `moves` is what one step adds to (thread, register, iteration).
+    """
+
+    first: int
+    extent: int
+    stride: int
+    moves: tuple[int, int, int]
+
+
+class Family(NamedTuple):
+    """Instructions that differ in `digits` only: start + (sum of value * step), for offset and place."""
+
+    offset: int
+    place: tuple[int, int, int]
+    digits: tuple[Digit, ...]
+
+
+class Residues:
+    """Histograms over Z_modulus x Z_lanes: offsets modulo `modulus`, thread numbers modulo `lanes`.
+
+    Both are powers of two.  Histograms of equal tails of digits are computed once.
+    """
+
+    def __init__(self, modulus: int, lanes: int) -> None:
+        self.modulus, self.lanes = modulus, lanes
+        self._known: dict[tuple[Digit, ...], NDArray[Any]] = {}
+
+    def joint(self, digits: tuple[Digit, ...]) -> NDArray[Any]:
+        """Number of choices of `digits` by (offset mod modulus, thread mod lanes), as int64."""
+        import numpy as np
+
+        found = self._known.get(digits)
+        if found is None:
+            if digits:
+                found = self._spread(self.joint(digits[1:]), digits[0])
+            else:
+                found = np.zeros((self.modulus, self.lanes), dtype=np.int64)
+                found[0, 0] = 1
+            self._known[digits] = found
+        return found
+
+    def starts(self, family: Family) -> NDArray[Any]:
+        """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
+        column: NDArray[Any] = self.joint(family.digits)[:, -family.place[0] % self.lanes]
+        return _rolled(column, family.offset % self.modulus)
+
+    def member(self, family: Family, residue: int) -> tuple[int, int, int]:
+        """(thread, register, iteration) of one member that `starts` counts under `residue`."""
+        offset, thread = (residue - family.offset) % self.modulus, -family.place[0] % self.lanes
+        place = list(family.place)
+        for i, digit in enumerate(family.digits):
+            rest = self.joint(family.digits[i + 1 :])
+            value = digit.first
+            while not rest[
+                (offset - value * digit.stride) % self.modulus, (thread - value * digit.moves[0]) % self.lanes
+            ]:
+                value += 1
+            offset -= value * digit.stride
+            thread -= value * digit.moves[0]
+            place = [p + value * m for p, m in zip(place, digit.moves, strict=True)]
+        return place[0], place[1], place[2]
+
+    def _shift(self, hist: NDArray[Any], digit: Digit, steps: int) -> NDArray[Any]:
+        """The histogram moved by `steps` steps of the digit."""
+        hist = _rolled(hist, steps * digit.stride % self.modulus)
+        return _rolled(hist.T, steps * digit.moves[0] % self.lanes).T
+
+    def _spread(self, hist: NDArray[Any], digit: Digit) -> NDArray[Any]:
+        """The sum of `hist` shifted by every value of `digit`."""
+        order = max(
+            self.modulus // math.gcd(digit.stride, self.modulus),
+            self.lanes // math.gcd(digit.moves[0], self.lanes),
+        )
+        cycles, rest = divmod(digit.extent, order)
+        block, total, done = self._shift(hist, digit, digit.first), 0 * hist, 0
+        for bit in range(order.bit_length() - 1):
+            # `block` is the sum over 2^bit values.
+            if rest >> bit & 1:
+                total = total + self._shift(block, digit, done)
+                done += 1 << bit
+            block = block + self._shift(block, digit, 1 << bit)
+        out: NDArray[Any] = total + cycles * block
+        return out
+
+
+def _rolled(hist: NDArray[Any], steps: int) -> NDArray[Any]:
+    """`hist` moved along its first axis, round the end."""
+    import numpy as np
+
+    return np.concatenate((hist[-steps:], hist[:-steps])) if steps else hist
