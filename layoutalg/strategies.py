@@ -13,11 +13,16 @@ padding before it) in a compact or padded one.  Nesting is drawn last and shrink
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hypothesis import strategies as st
 
-from layoutalg.int_tuple import IntTuple
+from layoutalg.analysis.access import Access
+from layoutalg.arch import INSTRUCTIONS
+from layoutalg.dtype import dtype
+from layoutalg.int_tuple import IntTuple, flatten
 from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Extents of leaves: powers of two and their neighbours, smallest first, so that shrinking finds it."""
@@ -127,3 +132,92 @@ def composed_layouts(
     chain = tuple(draw(st.lists(swizzles(), min_size=1, max_size=max_swizzles)))
     inner = draw(layouts(max_size=max_size, power_of_two=power_of_two))
     return ComposedLayout(chain, draw(st.integers(0, MAX_NUMBER)), inner)
+
+
+KINDS = ("plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled")
+"""What `accesses` stresses: nothing; gaps between rows; extents that are no powers of two; warps that run
+over the end of a mode; inactive lanes; a base that is only just aligned; swizzles over padded strides."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanesBelow:
+    """The predicate of an access whose lanes from `limit` on, counted modulo `period`, are inactive."""
+
+    limit: int
+    period: int
+
+    def __call__(self, thread: int, value: int, iteration: int) -> bool:
+        return thread % self.period < self.limit
+
+
+def _factors(draw: st.DrawFn, n: int) -> list[int]:
+    """`n` as a product of factors, at random; shrinks to [n]."""
+    out: list[int] = []
+    while n > 1:
+        out.append(draw(st.sampled_from([d for d in range(n, 1, -1) if n % d == 0])))
+        n //= out[-1]
+    return out
+
+
+def _access_tile(draw: st.DrawFn, kind: str, elems: int, max_size: int) -> tuple[Layout, int]:
+    """A layout with a stride-1 mode of whole vectors and aligned strides, and the place of that mode."""
+    ragged = kind in ("ragged", "straddling")
+    extents = [draw(_extents(not ragged)) for _ in range(draw(st.integers(1, 3)))]
+    vector = draw(st.integers(0, len(extents) - 1))
+    extents[vector] = 1
+    extents = _clip(extents, max_size // elems)
+    extents[vector] = elems * draw(st.sampled_from((1, 2, 4, 3) if ragged else (1, 2, 4)))
+    order = [vector, *draw(st.permutations([i for i in range(len(extents)) if i != vector]))]
+    strides, current = [0] * len(extents), 1
+    for i in order:
+        strides[i] = current
+        current *= extents[i]
+        if kind in ("padded", "swizzled"):
+            current += elems * draw(st.integers(0, 4))
+        current += -current % elems
+    return Layout(tuple(extents), tuple(strides)), vector
+
+
+@st.composite
+def accesses(
+    draw: st.DrawFn, *, space: str | None = None, kind: str | None = None, max_size: int = 2048
+) -> tuple[AnyLayout, Access]:
+    """Pairs (layout, access) that fit each other; `space` and `kind` (one of KINDS) narrow the draw.
+
+    The access cuts the tile into the vectors of its instruction, in any order, reads some of them several
+    times or not at all, and spreads them over threads, registers and iterations.
+    """
+    kind = draw(st.sampled_from(KINDS)) if kind is None else kind
+    rule = draw(st.sampled_from([r for r in INSTRUCTIONS.values() if space in (None, r.space)]))
+    fits = [t for t in ("f32", "u8", "f16", "f64", "s4") if dtype(t).bits <= 8 * rule.width_bytes]
+    element = dtype(draw(st.sampled_from(fits)))
+    elems = 8 * rule.width_bytes // element.bits
+    inner, vector = _access_tile(draw, kind, elems, max_size)
+    layout: AnyLayout = inner
+    if kind == "swizzled":
+        low = elems.bit_length() - 1
+        one = draw(swizzles(max_bits=3, max_base=3))
+        chain = (Swizzle(one.bits, one.base + low, one.shift),)
+        layout = ComposedLayout(chain, elems * draw(st.integers(0, 3)), inner)
+    pieces: list[tuple[int, int]] = []
+    place, step = 1, 1
+    for i, extent in enumerate(flatten(inner.shape)):
+        count, at = (extent // elems, place * elems) if i == vector else (extent, place)
+        step = place if i == vector else step
+        for factor in _factors(draw, count):
+            pieces.append((factor, at))
+            at *= factor
+        place *= extent
+    modes: list[list[tuple[int, int]]] = [[], [(elems, step)], []]
+    for extent, at in draw(st.permutations(pieces)):
+        where = draw(st.sampled_from((0, 0, 0, 1, 2)))
+        modes[where].append((draw(st.integers(1, extent)) if kind == "partial" else extent, at))
+    if draw(st.booleans()):
+        modes[0].insert(draw(st.integers(0, len(modes[0]))), (draw(st.sampled_from((2, 3, 4, 32))), 0))
+    shape = tuple(tuple(n for n, _ in mode) or 1 for mode in modes)
+    stride = tuple(tuple(d for _, d in mode) or 0 for mode in modes)
+    base = rule.width_bytes * draw(st.integers(0, 9)) if kind == "misaligned" else 0
+    active = None
+    if kind == "partial" and draw(st.booleans()):
+        active = LanesBelow(draw(st.integers(0, 8)), draw(st.integers(1, 9)))
+    return layout, Access(rule.name, Layout(shape, stride), element, base_bytes=base, active=active)
