@@ -167,7 +167,7 @@ class Shadow:
         epoch = self.read_epoch[granules]
         if epoch.max() <= self.clocks.floor:
             return None
-        late = epoch > self.clocks.seen[threads >> WARP_BITS][:, None]
+        late = epoch > self.clocks.seen[threads >> WARP_BITS]
         if not late.any():
             return None
         reader = self.reader[granules]

@@ -151,7 +151,7 @@ class Group:
     """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
 
     It is `lanes` wide: `exists` are the lanes that have a thread, `active` those that execute now, `frame`
-    the values of their variables; `statement` tells where they stand.
+    the values of their variables; they stand at statement `number`, which `statement()` spells out.
     """
 
     def __init__(self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any]) -> None:
@@ -160,6 +160,7 @@ class Group:
         self.registers = Registers(self.lanes, register_words)
         self.copies = CopyQueue(self.lanes)
         self.active = exists
+        self.number = 0
         self.statement: Callable[[], str] = str
         self.block = ""
         self.barrier_ticket = -1
@@ -215,7 +216,7 @@ class Machine:
         self.poison = Memory(numpy.zeros_like(self.shared.raw))
         self._shared_shadows: list[Shadow] = []
         self._grid_shadows: list[GridShadow] = []
-        self._arrived: list[str | None] = [None] * warps
+        self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
         self._barriers = 0
         self.warps, self.block = warps, 0
         self.start_block(0)
@@ -224,7 +225,7 @@ class Machine:
         """Block `number` of the grid begins, with shared memory that nobody has written."""
         self.block = number
         self.poison.raw[:] = 0xFF
-        self._arrived = [None] * len(self._arrived)
+        self._arrived.clear()
         self.clocks.sync_block()
         for shadow in self._shared_shadows:
             shadow.forget()
@@ -322,16 +323,15 @@ class Machine:
         thread = group.absent()
         if thread is not None:
             raise group.fail(f"meets a block barrier that thread {thread} does not reach")
-        statement = group.statement()
-        for other in self._arrived:
-            if other is not None and other != statement:
-                raise group.fail(f"meets a block barrier while another warp waits at {other}")
-        first = group.first_warp
-        warps = len(group.exists.warps)
-        self._arrived[first : first + warps] = [statement] * warps
+        here = (group.number, group.statement())
+        for warp, (number, statement) in self._arrived.items():
+            if number != group.number:
+                raise group.fail(f"meets a block barrier while warp {warp} waits at another, {statement}")
+        for warp in range(group.first_warp, group.first_warp + len(group.exists.warps)):
+            self._arrived[warp] = here
         group.barrier_ticket = self._barriers
-        if None not in self._arrived:
-            self._arrived = [None] * len(self._arrived)
+        if len(self._arrived) == self.warps:
+            self._arrived.clear()
             self._barriers += 1
             self.clocks.sync_block()
 
@@ -345,7 +345,7 @@ class Machine:
             offsets = numpy.full(group.lanes, offsets, dtype=numpy.int64)
         at: Array = offsets[group.active.index]
         if int(at.max()) + width > buffer.size_bytes:
-            i = int(at.argmax())
+            i = int((at > buffer.size_bytes - width).argmax())
             raise group.fail(
                 f"{does} bytes {at[i]} to {at[i] + width - 1} of {buffer.name}, which has "
                 f"{buffer.size_bytes}", i, int(at[i]),

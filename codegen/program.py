@@ -99,7 +99,7 @@ class Program:
                 shapes.append(operand.words)
 
         def run(group: Group) -> Waits:
-            group.statement = partial(where, group.frame)
+            group.number, group.statement = number, partial(where, group.frame)
             self._count(number, group)
             taken = [source(group) for source in sources]
             given = _apply(s, machine, group, taken, shapes)
@@ -189,4 +189,5 @@ def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array,
     if not fits:
         got = [(value.shape, str(value.dtype)) for value in values]
         raise IRError("effect", s, f"{s.instr} must return uint32 of {group.lanes} x {words}, returned {got}")
-    return values
+    # What an effect passes on may be the registers themselves, which the first of several outputs changes.
+    return values if len(values) == 1 else tuple(value.copy() for value in values)

@@ -1,0 +1,101 @@
+"""A compiled expression has the value that `evaluate` defines in each lane; what is kept may be kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.closures import Scope
+from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
+from layoutalg.errors import IRError
+
+TID = Var("tid", 64, "thread")
+UNROLLED = Var("i", 4, "unroll")
+LOOP = Var("kt", 100, "loop")
+PARAM = Var("n", 1000, "param")
+VARS = (TID, UNROLLED, LOOP, PARAM)
+
+LEAVES = st.sampled_from(VARS) | st.integers(0, 70).map(Const)
+
+
+def _grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    pair = st.tuples(inner, inner)
+    positive = st.integers(1, 65)
+    return st.one_of(
+        pair.map(lambda p: p[0] + p[1]),
+        pair.map(lambda p: p[0] ^ p[1]),
+        pair.map(lambda p: p[0] & p[1]),
+        pair.map(lambda p: p[0] | p[1]),
+        st.tuples(inner, positive).map(lambda p: p[0] * p[1]),
+        st.tuples(inner, positive).map(lambda p: p[0] // p[1]),
+        st.tuples(inner, positive).map(lambda p: p[0] % p[1]),
+        st.tuples(inner, st.integers(0, 6)).map(lambda p: p[0] >> p[1]),
+        st.tuples(inner, st.integers(0, 6)).map(lambda p: p[0] << p[1]),
+        st.tuples(inner, inner, inner, inner).map(lambda p: Select(p[0] < p[1], p[2], p[3])),
+        st.tuples(inner, inner, inner, inner).map(
+            lambda p: Select(p[0].eq(p[1]) | (p[0] <= p[1]), p[2], p[3])
+        ),
+    )
+
+
+EXPRESSIONS = st.recursive(LEAVES, _grow, max_leaves=8)
+
+
+def _lanes(value: Any) -> list[int]:
+    return [int(v) for v in numpy.broadcast_to(value, 64)]
+
+
+@given(EXPRESSIONS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=5))
+def test_a_closure_is_evaluation(node: Expr, visits: list[tuple[int, int]]) -> None:
+    scope = Scope()
+    slots = {var: scope.declare(var) for var in VARS}
+    run = scope.compile(node)
+    frame = scope.frame()
+    frame[slots[TID]], frame[slots[PARAM]] = numpy.arange(64), 137
+    for i, kt in visits:  # one frame, so that what it remembers is put to use
+        frame[slots[UNROLLED]], frame[slots[LOOP]] = i, kt
+        env = {TID: numpy.arange(64), PARAM: 137, UNROLLED: i, LOOP: kt}
+        assert _lanes(run(frame)) == _lanes(evaluate(node, env))
+
+
+def test_a_let_of_fixed_variables_is_fixed() -> None:
+    scope = Scope()
+    tid, i = scope.declare(TID), scope.declare(UNROLLED)
+    row = Var("row", 64, "let")
+    value = TID // 2 + UNROLLED
+    compute, slot = scope.compile(value), scope.declare(row, value)
+    run = scope.compile(row * 3)
+    frame = scope.frame()
+    frame[tid] = numpy.arange(64)
+    seen = []
+    for n in (0, 1, 0):
+        frame[i] = n
+        frame[slot] = compute(frame)
+        seen.append(run(frame))
+    assert seen[0][5] == 6 and seen[1][5] == 9
+    assert seen[0] is seen[2], "the value for i = 0 is kept"
+
+
+def test_an_expression_of_a_loop_counter_is_not_kept() -> None:
+    scope = Scope()
+    tid, kt = scope.declare(TID), scope.declare(LOOP)
+    run = scope.compile(TID * 4 + LOOP * 64)
+    frame = scope.frame()
+    frame[tid], frame[kt] = numpy.arange(64), 0
+    first = run(frame)
+    frame[kt] = 1
+    assert (run(frame) == first + 64).all()
+
+
+def test_an_inner_scope_sees_the_outer_one_and_not_the_reverse() -> None:
+    outer = Scope()
+    outer.declare(TID)
+    inner = outer.inner()
+    inner.declare(LOOP)
+    inner.compile(TID + LOOP)
+    with pytest.raises(IRError, match="kt is not in scope"):
+        outer.compile(TID + LOOP)

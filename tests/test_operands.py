@@ -1,0 +1,94 @@
+"""Operands that do not fit their instruction are refused before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.instr import Instr, imm, write
+from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Do
+from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
+from layoutalg.layout import Layout
+
+
+def _builder() -> tuple[KernelBuilder, dict[str, Any]]:
+    k = KernelBuilder("operands", 32)
+    things = {
+        "x": k.pointer("x", 4),
+        "tile": k.shared("tile", 4, Layout((32,)), 32, 16),
+        "v": k.reg("v", 4, 2),
+    }
+    return k, things
+
+
+def _refused(k: KernelBuilder, error: type[LayoutAlgError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        simulate(k.build(), {"x": numpy.zeros(32, dtype=numpy.float32)})
+
+
+def test_a_register_of_another_size() -> None:
+    k, t = _builder()
+    k.do(LDG[4], t["v"][0], k.at(t["x"], k.tid))
+    _refused(k, IRError, r"operand d of 'ldg32\(v\[0\], x\[tid\]\)' is out of 1 words; it got v\[0\]")
+
+
+def test_an_int_for_a_register() -> None:
+    k, t = _builder()
+    k.do(LDG[4], 3, k.at(t["x"], k.tid))
+    _refused(k, IRError, "operand d .* is out of 1 words; it got 3")
+
+
+def test_a_register_index_past_its_mode() -> None:
+    k, t = _builder()
+    with k.Unroll("i", 5) as i:
+        k.do(LDG[8], t["v"][i], k.at(t["x"], 0))
+    _refused(k, IRError, r"register index: v\[i\]: i reaches 4, the mode has 4")
+
+
+def test_the_wrong_space() -> None:
+    k, t = _builder()
+    k.do(LDS[8], t["v"][0], k.at(t["x"], 0))
+    _refused(k, IRError, "space: operand p of lds64 is in shared memory")
+
+
+def test_a_store_through_a_const_pointer() -> None:
+    k, t = _builder()
+    k.do(LDG[8], t["v"][0], k.at(t["x"], 0))
+    k.do(STG[8], k.at(t["x"], k.tid), t["v"][0])
+    _refused(k, IRError, "read only: x is read only and 'stg64")
+
+
+def test_an_engine_nobody_has() -> None:
+    k, t = _builder()
+    odd = Instr("odd", (write("p", "shared", 4, "st.shared.b32"),), "", engine="dma")
+    k.do(odd, k.at(t["tile"], k.tid))
+    _refused(k, UnsupportedError, "the simulator has no engine dma, which 'odd")
+
+
+def test_immediates_reach_the_effect() -> None:
+    seen = []
+    k, _ = _builder()
+    k.do(Instr("pair", (imm("a"), imm("b")), "", lambda machine, group, a, b: seen.append((a, b))), 3, 4)
+    simulate(k.build(), {"x": numpy.zeros(32, dtype=numpy.float32)})
+    assert seen == [(3, 4)]
+
+
+def test_registers_lie_side_by_side() -> None:
+    """Three arrays whose words must not overlap."""
+    k = KernelBuilder("side", 32)
+    y = k.pointer("y", 4, writable=True)
+    regs = [k.reg("a", 2, 1), k.reg("b", 3), k.reg("c", 1)]
+    refs = [regs[0][0], regs[0][1], regs[1][0], regs[1][1], regs[1][2], regs[2][0]]
+    for n, ref in enumerate(refs):
+        k.do(LDG[4], ref, k.at(y, 32 * n + k.tid))
+    for n, ref in enumerate(refs):
+        k.do(STG[4], k.at(y, 32 * n + (k.tid ^ 0)), ref)
+    data = numpy.arange(192, dtype=numpy.uint32)
+    simulate(k.build(), {"y": data})
+    assert data.tolist() == list(range(192))
+    assert all(isinstance(s, Do) for s in k.build().body)
