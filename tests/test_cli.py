@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from layoutalg.cli import app
+from layoutalg import __version__
 from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
 from layoutalg.cli.output import count, size_bytes, write_whole
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
+from tests.command import answer, process, refusal, run
 
-COMMANDS = ("draw",)
-
-
-def run(*words: str) -> Any:
-    return CliRunner().invoke(app, words)
-
-
-def process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own, stdout and stderr piped."""
-    code = "from layoutalg.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-        cwd=Path(__file__).parents[1],
-    )
+COMMANDS = ("analyze", "generate", "verify", "bench", "draw")
 
 
 # --- help, version, errors -----------------------------------------------------------------------------
@@ -58,11 +38,10 @@ def test_every_command_has_help_and_json(name: str) -> None:
 def test_the_version_is_the_installed_one() -> None:
     result = run("--version")
     assert result.exit_code == 0
-    assert result.stdout.startswith("layoutalg ")
+    assert result.stdout == f"layoutalg {__version__}\n"
 
 
 BAD = [
-    (("nonsense",), "UsageError", "No such command 'nonsense'", None),
     (("draw",), "UsageError", "Missing argument", None),
     (("draw", "4:1", "--bogus"), "UsageError", "No such option", None),
     (("draw", "(4,8"), "ParseError", "cannot read '(4,8': expected ',' or ')' at position 4", 4),
@@ -86,18 +65,17 @@ BAD = [
 def test_bad_input_is_one_sentence_and_exit_code_2(
     words: tuple[str, ...], error: str, part: str, position: int | None
 ) -> None:
-    result = run(*words)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert part in result.stderr
-    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
+    got, message = refusal(*words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
+    assert answer(*words, exit_code=2)["position"] == position
 
-    result = run(*words, "--json")
-    assert result.exit_code == 2
-    assert result.stderr == ""
-    payload = json.loads(result.stdout)
-    assert set(payload) == {"schema", "command", "error", "message", "position"}
-    assert payload["error"] == error and part in payload["message"] and payload["position"] == position
+
+def test_a_command_that_is_none() -> None:
+    result = run("nonsense")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "layoutalg: No such command 'nonsense'.\n"
+    payload = json.loads(run("nonsense", "--json").stdout)
+    assert (payload["command"], payload["error"]) == ("", "UsageError")
 
 
 def test_a_process_behaves_the_same() -> None:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli import cmd_analyze, cmd_draw
+from layoutalg.cli import cmd_analyze, cmd_draw, cmd_kernels
 from layoutalg.cli.output import header
 from layoutalg.errors import LayoutAlgError
 
@@ -98,6 +98,9 @@ def _root(
 
 
 app.command("analyze")(cmd_analyze.analyze_command)
+app.command("generate")(cmd_kernels.generate_command)
+app.command("verify")(cmd_kernels.verify_command)
+app.command("bench")(cmd_kernels.bench_command)
 app.command("draw")(cmd_draw.draw_command)
 
 

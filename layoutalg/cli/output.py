@@ -115,7 +115,17 @@ def progress(what: str, total: int, *, quiet: bool) -> Iterator[Any]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file through a temporary one in the same folder: readers see all of it, or what was there."""
+    """Write a file through a temporary one in the same folder: readers see all of it, or what was there.
+
+    Raises OSError naming `path`.
+    """
+    try:
+        _replace(path, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

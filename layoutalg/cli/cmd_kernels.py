@@ -1,0 +1,251 @@
+"""`layoutalg generate`, `verify` and `bench`: the kernel families from the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from layoutalg.cli.options import JsonOption, OutputOption
+from layoutalg.cli.output import (
+    count,
+    header,
+    progress,
+    say,
+    say_json,
+    size_bytes,
+    table,
+    write_whole,
+)
+from layoutalg.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.nvrtc import Cubin
+    from layoutalg.kernels.bench import BenchRow
+    from layoutalg.kernels.family import Family, VerifyReport
+
+TARGETS = ("auto", "simulator", "gpu")
+
+LARGEST = 16384
+"""Default bound of m and n of a generated kernel."""
+
+VERIFIED = ((200, 136), (67, 259), (256, 256))
+"""What `verify` checks when no size is given: with and without tiles that stick out."""
+
+FamilyArgument: TypeAlias = Annotated[
+    str, typer.Argument(help="tiled_copy or transpose.", show_default=False)
+]
+ElementOption: TypeAlias = Annotated[str, typer.Option("--dtype", help="Element type: f16, f32, u8, ...")]
+LdsOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of the source, in elements. Default: n.")
+]
+LddOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of the destination. Default: its row length.")
+]
+
+
+def generate_command(
+    family: FamilyArgument,
+    dtype: ElementOption = "f32",
+    m: Annotated[int, typer.Option(help="Most rows of the source.")] = LARGEST,
+    n: Annotated[int, typer.Option(help="Most columns of the source.")] = LARGEST,
+    lds: LdsOption = None,
+    ldd: LddOption = None,
+    arch: Annotated[str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a.")] = "sm_90",
+    compile_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
+        ),
+    ] = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the CUDA source of a kernel, for all sizes up to m x n.
+
+    layoutalg generate transpose --dtype f32 -o transpose.cu
+    """
+    from layoutalg.codegen.cuda import to_cuda
+    from layoutalg.codegen.nvrtc import compile_cubin
+
+    chosen = _find_family(family)
+    problem = chosen.problem(m=m, n=n, dtype=dtype, lds=lds, ldd=ldd)
+    config = chosen.configs(problem, arch)[0]
+    kernel = chosen.build(problem, config)
+    source = to_cuda(kernel, arch)
+    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    if output is not None:
+        write_whole(output, source.encode())
+    if as_json:
+        say_json(
+            header("generate")
+            | {"family": family, "kernel": kernel.name, "problem": str(problem), "arch": arch}
+            | {"layout": str(config.layout), "threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"output": None if output is None else str(output)}
+            | {"source": source if output is None else None}
+            | {"compiled": [_cubin_fields(cubin) for cubin in compiled]}
+        )
+        return
+    if output is None:
+        sys.stdout.write(source)
+    else:
+        say(
+            f"wrote {output}: {kernel.name}, {count(len(source.splitlines()))} lines; "
+            f"{kernel.threads} threads a block, {size_bytes(kernel.shared_bytes)} of shared memory, tile {config.layout}"
+        )
+        say(*(cubin_sentence(cubin) for cubin in compiled))
+
+
+def verify_command(
+    family: FamilyArgument,
+    dtype: ElementOption = "f32",
+    m: Annotated[int | None, typer.Option(help="Rows of the source.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Columns of the source.", show_default=False)] = None,
+    lds: LdsOption = None,
+    ldd: LddOption = None,
+    target: Annotated[
+        str, typer.Option(help="auto (the GPU too where there is one), simulator, gpu.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps.")] = 0,
+    as_json: JsonOption = False,
+) -> int:
+    """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
+
+    layoutalg verify transpose --dtype f32
+    """
+    from layoutalg.codegen.runtime import gpu_status
+    from layoutalg.kernels.family import Target, verify
+
+    if target not in TARGETS:
+        raise UnknownNameError("target", target, TARGETS)
+    chosen = _find_family(family)
+    status = gpu_status()
+    targets: list[Target] = []
+    if target in ("auto", "simulator"):
+        targets.append("simulator")
+    if target == "gpu" or (target == "auto" and status.available):
+        targets.append("gpu")
+    sizes = VERIFIED if m is None and n is None else ((m or n or 0, n or m or 0),)
+    problems = [chosen.problem(m=a, n=b, dtype=dtype, lds=lds, ldd=ldd) for a, b in sizes]
+    reports = []
+    with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as step:
+        for where in targets:
+            for problem in problems:
+                reports.append(verify(chosen, problem, target=where, seed=seed))
+                step()
+    passed = all(report.passed for report in reports)
+    if as_json:
+        say_json(
+            header("verify")
+            | {"family": family, "dtype": dtype, "passed": passed}
+            | {"gpu": {"available": status.available, "name": status.name, "reason": status.reason}}
+            | {"reports": [_verify_fields(report) for report in reports]}
+        )
+    else:
+        say(*verify_tables(reports))
+        if "gpu" not in targets and target == "auto":
+            say(f"Not run on a GPU: {status.reason}.")
+        say("Passed." if passed else "FAILED.")
+    return 0 if passed else 1
+
+
+def bench_command(
+    family: FamilyArgument,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="Element type. Repeats. Default: f32, f16, u8.", show_default=False),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option(help="Side of the square matrices. Repeats. Default: 4096, 16384.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time a kernel beside a device copy, PyTorch and CuPy, in one run. Needs a GPU."""
+    import datetime
+
+    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
+
+    chosen = _find_family(family)
+    problems = [
+        chosen.problem(m=side, n=side, dtype=name) for name in dtype or DTYPES for side in size or SIZES
+    ]
+    status = require_gpu()
+    rows: list[BenchRow] = []
+    with progress(f"timing {family}", len(problems), quiet=as_json) as step:
+        for row in benchmark(chosen, iter(problems)):
+            rows.append(row)
+            step()
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    if as_json:
+        say_json(
+            header("bench")
+            | {"family": family, "device": status.name, "arch": status.arch, "date": today}
+            | {"rows": [_bench_fields(row) for row in rows]}
+        )
+    else:
+        columns = ("problem", "ours", "device copy", "PyTorch", "CuPy", "share of copy")
+        say(table(f"{family} on {status.name}, {today}, GB/s", columns, map(_bench_row, rows)))
+
+
+def verify_tables(reports: list[VerifyReport]) -> list[Any]:
+    """One table a report: every check, and what was seen."""
+    return [
+        table(
+            f"{report.family}, {report.problem}, on the {report.target}",
+            ("check", "", "seen"),
+            ((c.name, "ok" if c.passed else "FAILS", c.detail) for c in report.checks),
+            left=3,
+        )
+        for report in reports
+    ]
+
+
+def cubin_sentence(cubin: Cubin) -> str:
+    """What the assembler said of a kernel."""
+    spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"
+    return (
+        f"{cubin.name} for {cubin.arch}: {cubin.registers} registers a thread, {spills}, "
+        f"{size_bytes(len(cubin.image))} of machine code"
+    )
+
+
+def _find_family(name: str) -> Family:
+    from layoutalg.kernels.families import find_family
+
+    return find_family(name)
+
+
+def _cubin_fields(cubin: Cubin) -> dict[str, Any]:
+    return {
+        "arch": cubin.arch,
+        "registers": cubin.registers,
+        "spill_bytes": cubin.spill_bytes,
+        "shared_bytes": cubin.shared_bytes,
+        "image_bytes": len(cubin.image),
+    }
+
+
+def _verify_fields(report: VerifyReport) -> dict[str, Any]:
+    checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in report.checks]
+    return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
+
+
+def _bench_fields(row: BenchRow) -> dict[str, Any]:
+    return {
+        "problem": row.problem,
+        "ours_gb_per_s": row.ours,
+        "copy_gb_per_s": row.copy,
+        "torch_gb_per_s": row.torch,
+        "cupy_gb_per_s": row.cupy,
+        "share_of_copy": row.share,
+    }
+
+
+def _bench_row(row: BenchRow) -> tuple[str, ...]:
+    rates = (
+        f"{rate:,.0f}" if rate is not None else "-" for rate in (row.ours, row.copy, row.torch, row.cupy)
+    )
+    return (row.problem, *rates, f"{row.share:.2f}")
