@@ -186,6 +186,11 @@ def accesses(
 
     The access cuts the tile into the vectors of its instruction, in any order, reads some of them several
     times or not at all, and spreads them over threads, registers and iterations.
+
+    >>> from hypothesis import find
+    >>> layout, access = find(accesses(space="shared", kind="plain"), lambda pair: pair[1].tv(1, 0, 0) == 1)
+    >>> print(layout, access.op, access.tv)
+    (2):(1) ld.shared.b8 ((2),(1),1):((1),(1),0)
     """
     kind = draw(st.sampled_from(KINDS)) if kind is None else kind
     rule = draw(st.sampled_from([r for r in INSTRUCTIONS.values() if space in (None, r.space)]))

@@ -16,7 +16,7 @@ from layoutalg.analysis.classes import (
     worst_alignment,
 )
 from layoutalg.analysis.enumerated import count_all
-from layoutalg.analysis.footprint import footprint
+from layoutalg.analysis.footprint import find_footprint
 from layoutalg.arch import ARCHS, Arch
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
@@ -27,7 +27,7 @@ SM90 = ARCHS["sm_90"]
 
 
 def table_of(layout: AnyLayout, access: Access, machine: Arch = SM90) -> ClassTable | None:
-    found = footprint(layout, access, machine.instructions[access.op], machine)
+    found = find_footprint(layout, access, machine.instructions[access.op], machine)
     return None if found is None else class_table(found)
 
 

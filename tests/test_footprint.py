@@ -7,7 +7,7 @@ from hypothesis import given
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.enumerated import access_extent, count_all, instruction_offsets
-from layoutalg.analysis.footprint import Footprint, footprint
+from layoutalg.analysis.footprint import Footprint, find_footprint
 from layoutalg.analysis.report import Place
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
@@ -21,7 +21,7 @@ F32 = dtype("f32")
 
 
 def of(layout: AnyLayout, access: Access) -> Footprint | None:
-    return footprint(layout, access, SM90.instructions[access.op], SM90)
+    return find_footprint(layout, access, SM90.instructions[access.op], SM90)
 
 
 @given(accesses(max_size=128))

@@ -27,7 +27,7 @@ from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
 from layoutalg.analysis.classes import class_table, count_classes, worst_alignment
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
-from layoutalg.analysis.footprint import Footprint, footprint
+from layoutalg.analysis.footprint import Footprint, find_footprint
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -74,7 +74,7 @@ def analyze(
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
     closed = access.active is None and method != "enumerated"
-    found = footprint(layout, access, rule, machine) if closed else None
+    found = find_footprint(layout, access, rule, machine) if closed else None
     counted = _closed_form(found, method) if found is not None else None
     if counted is not None:
         kinds, used = counted

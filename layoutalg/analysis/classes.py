@@ -69,11 +69,11 @@ def class_table(found: Footprint) -> ClassTable | None:
     """Sort the warps of a footprint into classes; None when there would be more than MAX_RESIDUES bases.
 
     >>> from layoutalg.analysis.access import Access
-    >>> from layoutalg.analysis.footprint import footprint
+    >>> from layoutalg.analysis.footprint import find_footprint
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> from layoutalg.layout import Layout
     >>> tile, rule = Layout((1003, 8), (1, 1024)), INSTRUCTIONS["ld.shared.b32"]
-    >>> found = footprint(tile, Access.default(rule.name, tile, "f32"), rule, ARCHS["sm_90"])
+    >>> found = find_footprint(tile, Access.default(rule.name, tile, "f32"), rule, ARCHS["sm_90"])
     >>> len(class_table(found).classes)
     9
 
@@ -107,12 +107,12 @@ def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[Kind]:
     each sort is counted by the definition.
 
     >>> from layoutalg.analysis.access import Access
-    >>> from layoutalg.analysis.footprint import footprint
+    >>> from layoutalg.analysis.footprint import find_footprint
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> from layoutalg.layout import Layout
     >>> tile, rule = Layout((32, 4), (33, 1)), INSTRUCTIONS["ld.shared.b32"]
     >>> access = Access.along(rule.name, tile, "f32", "col")
-    >>> table = class_table(footprint(tile, access, rule, ARCHS["sm_90"]))
+    >>> table = class_table(find_footprint(tile, access, rule, ARCHS["sm_90"]))
     >>> count_classes(table, by_stride=True)
     [Kind(instructions=4, cost=(1, 1), place=Place(warp=0, register=0, iteration=0))]
     """
@@ -140,11 +140,11 @@ def worst_alignment(table: ClassTable) -> int:
     """Sectors of the whole access at the worst base among those that keep it aligned.
 
     >>> from layoutalg.analysis.access import Access
-    >>> from layoutalg.analysis.footprint import footprint
+    >>> from layoutalg.analysis.footprint import find_footprint
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> from layoutalg.layout import Layout
     >>> tile, rule = Layout(64), INSTRUCTIONS["ld.global.b32"]
-    >>> found = footprint(tile, Access.default(rule.name, tile, "f32"), rule, ARCHS["sm_90"])
+    >>> found = find_footprint(tile, Access.default(rule.name, tile, "f32"), rule, ARCHS["sm_90"])
     >>> worst_alignment(class_table(found))
     10
     """

@@ -96,7 +96,7 @@ def swizzled(swizzles: tuple[Swizzle, ...], offset: int) -> int:
     return offset
 
 
-def footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
+def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
     """The strides of `access` on `layout`, or None when they do not compose to a layout.
 
     None as well when a swizzle moves elements inside a vector: whether they then are contiguous depends on
@@ -105,7 +105,7 @@ def footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arc
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access.default("ldmatrix.x4", Layout((64, 64), (64, 1)), "f16")
-    >>> found = footprint(Layout((64, 64), (64, 1)), access, INSTRUCTIONS["ldmatrix.x4"], ARCHS["sm_90"])
+    >>> found = find_footprint(Layout((64, 64), (64, 1)), access, INSTRUCTIONS["ldmatrix.x4"], ARCHS["sm_90"])
     >>> found.threads, found.iterations
     (((16, 64), (2, 8)), ((4, 16), (4, 1024)))
     """
