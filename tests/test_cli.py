@@ -117,6 +117,18 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    for path in (tmp_path, Path(os.devnull)):
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            write_whole(path, b"x")
+        assert caught.value.filename == str(path)
+    assert not Path(os.devnull).is_file()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
+    write_whole(link, b"x")
+    assert link.is_symlink() and (tmp_path / "target").read_bytes() == b"x"
+
+
 def test_draw_writes_what_it_would_print(tmp_path: Path) -> None:
     for name, start in (("x.svg", b"<svg"), ("x.dot", b"digraph"), ("x.txt", b"(4,8):(8,1)")):
         path = tmp_path / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -117,10 +118,14 @@ def progress(what: str, total: int, *, quiet: bool) -> Iterator[Any]:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file through a temporary one in the same folder: readers see all of it, or what was there.
 
-    Raises OSError naming `path`.
+    A symbolic link stays and its target is written.  Raises OSError naming `path`, also for what is no
+    regular file.
     """
     try:
-        _replace(path, data)
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise OSError(errno.EINVAL, "not a regular file")
+        _replace(target, data)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 

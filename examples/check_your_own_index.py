@@ -1,0 +1,39 @@
+"""Point the library at index code of your own: as text, as C, as a property that hypothesis searches.
+
+Run it:  python examples/check_your_own_index.py        needs g++ and hypothesis
+"""
+
+import numpy
+
+from layoutalg import Layout, MismatchError, Swizzle, analysis, composition
+from layoutalg.index_text import parse_index
+from layoutalg.testing import check_bijective, check_index_function
+
+# An index expression out of a kernel, in Python or C: no layout needed.
+index = parse_index("(threadIdx.x / 8) * 144 + (threadIdx.x % 8) * 16")
+offsets = index(tid=numpy.arange(32)).tolist()
+print(f"{index.text}: {analysis.wavefronts('ld.shared.b128', offsets)} wavefronts")
+assert analysis.wavefronts("ld.shared.b128", offsets) == 4
+
+# Hand-written CUDA, compared with the layout it is meant to compute, over its whole domain.
+swizzled = composition(Swizzle(3, 3, 3), Layout((8, 64), (64, 1)))
+right = "__device__ int f(int row, int col) { return row * 64 + (col ^ (row % 8) * 8); }"
+check_index_function(right, swizzled)
+print("the index function is right")
+
+wrong = right.replace("row % 8", "row % 4")
+try:
+    check_index_function(wrong, swizzled)
+except MismatchError as error:
+    print(f"the other one is wrong: {error}")
+    assert error.index is not None
+else:
+    raise SystemExit("a wrong index function was not caught")
+
+# A layout that folds two elements onto one place.
+try:
+    check_bijective(Layout((4, 8), (8, 2)))
+except MismatchError as error:
+    print(f"not a permutation: {error}")
+else:
+    raise SystemExit("a layout that is no permutation was not caught")
