@@ -188,18 +188,20 @@ def _through(
     low, high = span(inner)
     if low < 0:
         return None
-    bits = (offset + high).bit_length()
-    for swizzle in swizzles:
-        bits = max(bits, (swizzle.yyy_mask | swizzle.zzz_mask).bit_length())
-    columns = _bit_images(a, bits)
+    live = (1 << (offset + high).bit_length()) - 1
+    moves: list[tuple[int, int]] = []
+    for swizzle in reversed(swizzles):
+        for y, z in swizzle.bit_pairs():
+            if live >> y & 1:
+                moves.append((y, z))
+                live |= 1 << z
+    columns = _bit_images(a, live.bit_length())
     if columns is None:
         return None
     pairs: list[tuple[int, int]] = []
-    for swizzle in reversed(swizzles):
-        for y, z in swizzle.bit_pairs():
-            to, source = columns[z], columns[y]
-            if not to:
-                continue
+    for y, z in moves:
+        source, to = columns[y], columns[z]
+        if to:
             if to & (to - 1) or source & (source - 1) or not source:
                 return None
             pairs.append((source.bit_length() - 1, to.bit_length() - 1))

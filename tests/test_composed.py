@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from layoutalg.composed import composition, normal_form, tiler_text
@@ -40,9 +40,10 @@ def test_a_swizzle_waits_outside(swizzle: Swizzle, b: AnyLayout) -> None:
     assert in_normal_form(result)
 
 
-@given(layouts(power_of_two=True, compact=True), swizzles(), st.integers(0, 3))
-def test_a_permutation_of_bits_moves_the_swizzle_out(a: Layout, swizzle: Swizzle, extra: int) -> None:
-    b = ComposedLayout(swizzle, 0, Layout(size(a) << extra))
+@given(layouts(power_of_two=True, compact=True), swizzles())
+def test_a_permutation_of_bits_moves_the_swizzle_out(a: Layout, swizzle: Swizzle) -> None:
+    assume(swizzle.shift >= 0)  # moving bits up leaves the part of `a` that is a permutation
+    b = ComposedLayout(swizzle, 0, Layout(size(a)))
     result = composition(a, b)
     assert table(result) == [a(b(c)) for c in range(size(b))]
     assert in_normal_form(result)
