@@ -56,10 +56,10 @@ def rewrite(node: Expr, rules: Rules) -> Expr:
 
 
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
-    if node in done:
-        return done[node]
     current, name = node, ""
     for _ in range(REWRITES_LIMIT):
+        if current in done:
+            return done.setdefault(node, done[current])
         old = tuple(terms(current)) if isinstance(current, Add) else children(current)
         new = tuple([_rewrite(operand, rules, done) for operand in old])
         if new != old:
@@ -70,6 +70,5 @@ def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
                 current, name = step, rule.name
                 break
         else:
-            done[node] = done[current] = current
-            return current
+            done[current] = current
     raise IRError("normal form", node, f"'{node}' still changes after {REWRITES_LIMIT} rewrites, by '{name}'")

@@ -45,15 +45,21 @@ def _shift(node: Expr) -> Expr | None:
 
 def _constants_right(node: Expr) -> Expr | None:
     match node:
-        case Add(_, Add()):
+        case Add() if not _in_order(node):
             return total(terms(node))
-        case Add(a, b) if isinstance(a, Const) or (isinstance(a, Add) and isinstance(a.b, Const)):
-            return total([*terms(a), b])
         case Mul(Const() as c, x):
             return Mul(x, c)
         case Mul(Mul(x, Const(c)), Const(d)):
             return Mul(x, Const(c * d))
     return None
+
+
+def _in_order(node: Add) -> bool:
+    """True for a sum that leans left and has no constant but its last term."""
+    a = node.a
+    while isinstance(a, Add) and not isinstance(a.b, Add | Const):
+        a = a.a
+    return not isinstance(a, Add | Const) and not isinstance(node.b, Add)
 
 
 def _distribute(node: Expr) -> Expr | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import And, Const, Expr, Select, Var, as_expr, evaluate, variables
+from layoutalg.codegen.expr import And, Const, Expr, Mul, Select, Var, as_expr, evaluate, variables
 from layoutalg.codegen.rewrite import Rule, rewrite
 from layoutalg.codegen.simplify import RULES, simplify
 from layoutalg.layout import Layout
@@ -31,6 +32,32 @@ def test_the_normal_form_is_equal_everywhere_and_final(node: Expr) -> None:
     assert simplify(out) == out, "not a normal form"
     assert occurrences(out) <= occurrences(node), "a variable is read more often than before"
     assert variables(out) <= variables(node)
+
+
+def universe() -> Iterator[Expr]:
+    """Every operator on every pair of simple operands, under every operator once more."""
+    x, others = Var("x", 13), (Var("y", 6), Var("m", 24, "let", 0, 4))
+
+    def simple(v: Expr) -> tuple[Expr, ...]:
+        return (v, v * 3, v * 4, v % 5, v % 4, v // 3, v // 4, v & 6, v + 7, v * 4 + v % 4)
+
+    for a, v in product(simple(x), others):
+        for b in (*simple(v), Const(8), a):
+            for node in (a + b, a ^ b, a | b, Mul(a, b)):
+                yield from (node // 4, node % 6, node % 8, node & 12, node * 3, node + 5, node ^ 3)
+                yield from (node < 11, node >= 6, node.eq(b))
+            yield from (a < b, a <= b, a.eq(b), (a < b) & (b < 9), Select(a < b, a, b))
+
+
+def test_no_rule_is_wrong_wherever_it_fires() -> None:
+    fired: dict[str, int] = dict.fromkeys((rule.name for rule in RULES), 0)
+    for node in universe():
+        for rule in RULES:
+            out = rule.apply(node)
+            if out is not None:
+                fired[rule.name] += 1
+                assert differ_at(node, out) is None, f"'{rule.name}': {node}  ->  {out}"
+    assert sum(count > 0 for count in fired.values()) >= 20, fired
 
 
 LARGE_VARIABLES = (
