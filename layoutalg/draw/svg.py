@@ -12,7 +12,7 @@ stand side by side while they fit a page of 1600 units, then wrap.
 from __future__ import annotations
 
 import textwrap
-from xml.sax.saxutils import escape
+from html import escape
 
 from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import Panel, Picture, clean
@@ -114,4 +114,4 @@ def _text(x: int, y: int, text: str, classes: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return escape(clean(text))
+    return escape(clean(text), quote=False)
