@@ -47,7 +47,7 @@ clean:
 
 # One stamp per extra: a second run installs only when pyproject.toml has changed.
 $(VENV)/.installed-%: pyproject.toml | prerequisites
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
