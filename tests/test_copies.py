@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.copies import CopyQueue
 from layoutalg.codegen.hazards import Array
 
 LANES = 3
+ALL = [True] * LANES
 MASKS = st.lists(st.booleans(), min_size=LANES, max_size=LANES)
 STEPS = st.lists(
     st.tuples(st.sampled_from(("start", "commit")), MASKS, st.just(0))
@@ -19,6 +20,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
+@example([("start", ALL, 0), ("commit", ALL, 0), ("commit", [False] * LANES, 0), ("wait", ALL, 1)])
 def test_each_lane_has_a_queue_of_its_own(steps: list[tuple[str, list[bool], int]]) -> None:
     queue = CopyQueue(LANES)
     landed: list[list[int]] = [[] for _ in range(LANES)]

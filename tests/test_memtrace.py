@@ -103,6 +103,16 @@ def test_a_warp_without_active_lanes_leaves_no_record() -> None:
     assert trace.total("ld.shared.b32") == (2, 2, 2)
 
 
+def test_the_ideal_of_part_of_a_sector_is_a_sector() -> None:
+    trace, mask = MemTrace((Site(0, "load", "ld.global.b32", "global", "x", 0),)), numpy.arange(32) < 9
+    trace.record(0, block=0, first_warp=0, offsets=numpy.arange(32) * 4 + 28, mask=mask)
+    trace.record(0, block=0, first_warp=0, offsets=0, mask=mask)
+    (total,) = trace.totals()
+    assert (total.total, total.ideal_total, total.worst) == (2 + 1, 2 + 1, 2)
+    trace.record(0, block=0, first_warp=0, offsets=numpy.arange(32) * 32, mask=mask)
+    assert trace.total("ld.global.b32") == (3, 2 + 1 + 9, 2 + 1 + 2)
+
+
 def test_nothing_executed_costs_nothing() -> None:
     trace = MemTrace((SITE,))
     assert trace.totals() == () and trace.total("ld.shared.b32") == (0, 0, 0)

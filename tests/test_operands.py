@@ -11,7 +11,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr import Instr, imm, write
 from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
 from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Do
+from layoutalg.codegen.tile import MemRef, RegRef
 from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
 from layoutalg.layout import Layout
 
@@ -79,16 +79,25 @@ def test_immediates_reach_the_effect() -> None:
 
 
 def test_registers_lie_side_by_side() -> None:
-    """Three arrays whose words must not overlap."""
+    """Arrays of several modes, whose words must not overlap."""
     k = KernelBuilder("side", 32)
-    y = k.pointer("y", 4, writable=True)
-    regs = [k.reg("a", 2, 1), k.reg("b", 3), k.reg("c", 1)]
-    refs = [regs[0][0], regs[0][1], regs[1][0], regs[1][1], regs[1][2], regs[2][0]]
-    for n, ref in enumerate(refs):
-        k.do(LDG[4], ref, k.at(y, 32 * n + k.tid))
-    for n, ref in enumerate(refs):
-        k.do(STG[4], k.at(y, 32 * n + (k.tid ^ 0)), ref)
-    data = numpy.arange(192, dtype=numpy.uint32)
-    simulate(k.build(), {"y": data})
-    assert data.tolist() == list(range(192))
-    assert all(isinstance(s, Do) for s in k.build().body)
+    y = k.pointer("y", 8, (32, 1), writable=True)
+    a, b, c = k.reg("a", 3, 2, 2), k.reg("b", 2, 2), k.reg("c", 2)
+    for move in (False, True):
+        with k.Unroll("i", 3) as i, k.Unroll("j", 2) as j:
+            _move(k, move, a[i, j], k.at(y, i * 2 + j, k.tid))
+        with k.Unroll("i2", 2) as i:
+            _move(k, move, b[i], k.at(y, i + 6, k.tid))
+        _move(k, move, RegRef(c, ()), k.at(y, 8, k.tid))
+    data = numpy.arange(9 * 32, dtype=numpy.uint64) * 0x100000001
+    scrambled = data.copy()
+    simulate(k.build(), {"y": scrambled})
+    assert (scrambled == data).all()
+    assert k.build().regs == (a, b, c)
+
+
+def _move(k: KernelBuilder, out: bool, ref: RegRef, place: MemRef) -> None:
+    if out:
+        k.do(STG[8], place, ref)
+    else:
+        k.do(LDG[8], ref, place)
