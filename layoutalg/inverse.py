@@ -69,7 +69,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     multiple at or past `cotarget` (3:2 up to 10 covers 12).  Modes of stride 0 are ignored, as in CuTe.
     `cotarget` is a number of elements or a shape; the default is the cosize of `layout`.  Raises
     NotInjectiveError with two coordinates, DivisibilityError when the gaps are no layout (`witness` is
-    the offset that cannot be completed), UnsupportedError for swizzled layouts and negative strides.
+    the offset that would be reached twice), UnsupportedError for swizzled layouts and negative strides.
 
     Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Complement.
 
@@ -97,11 +97,11 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         if rest or not gap:
             _refuse_collision("complement", layout, _filtered(layout))
             raise DivisibilityError(
-                f"complement of {layout}: offset {current} must be completed by a stride {current}, and the "
-                f"stride {d} is no multiple of it",
+                f"complement of {layout}: a layout that completes the offsets below {d} reaches {d} a second "
+                f"time; sorted by stride, each stride must be a multiple of extent * stride below it",
                 lhs=layout,
                 rhs=target,
-                witness=current,
+                witness=d,
             )
         if gap > 1:
             extents.append(gap)
@@ -207,8 +207,9 @@ def _closed_length(chain: tuple[Swizzle, ...], limit: int) -> int:
 def left_inverse(layout: AnyLayout) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 
-    Raises NotInjectiveError with two coordinates that share an offset, DivisibilityError when no layout
-    undoes it, UnsupportedError for negative strides.
+    The offsets' digits are read in the radix of the strides: sorted, each must be a multiple of the one
+    below, with room for its extent.  Raises DivisibilityError when they are not, NotInjectiveError with
+    two coordinates that share an offset, UnsupportedError for negative strides.
 
     Source: CUTLASS, include/cute/layout.hpp, left_inverse.
 
@@ -247,8 +248,8 @@ def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
         if rest or gap < below:
             _refuse_collision("left_inverse", whole, layout)
             raise DivisibilityError(
-                f"left_inverse of {whole}: the stride {d} is no multiple, or too small a one, of the stride "
-                f"{current} below it; no layout undoes it",
+                f"left_inverse of {whole}: sorted by stride, {d} is not a multiple of {current} that leaves "
+                f"room for {below} of it, so that the inverse cannot be read off digit by digit",
                 lhs=whole,
             )
         if gap > 1:

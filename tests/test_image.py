@@ -1,0 +1,124 @@
+"""cosize, equality, injectivity and surjectivity against tables, and at 2^40 elements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
+from layoutalg.image import (
+    cosize,
+    find_difference,
+    image_size,
+    is_bijective,
+    is_injective,
+    is_surjective,
+    same_function,
+)
+from layoutalg.layout import Layout
+from layoutalg.measure import coalesce, size
+from layoutalg.strategies import composed_layouts, layouts, swizzles
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from tests.brute import table
+
+anything = st.one_of(layouts(negative=True), layouts(), composed_layouts())
+
+
+@given(anything)
+@example(ComposedLayout(Swizzle(2, 0, 2), 0, Layout((3, 5), (1, 7))))
+@example(ComposedLayout(Swizzle(3, 1, -3), 5, Layout((3, 5), (1, 7))))
+@example(
+    ComposedLayout(Layout((4, 8), (9, 1)), 3, ComposedLayout(Swizzle(1, 0, 3), 1, Layout((2, 3), (5, 1))))
+)
+@example(ComposedLayout(Swizzle(0, 0, 0), 3, Layout(4, -2)))
+def test_numbers_of_the_image(layout: AnyLayout) -> None:
+    offsets = table(layout)
+    assert cosize(layout) == 1 + max(0, *offsets, 0) - min(0, *offsets, 0)
+    assert image_size(layout) == len(set(offsets))
+    assert is_injective(layout) == (len(set(offsets)) == len(offsets))
+    assert is_bijective(layout) == (sorted(offsets) == list(range(len(offsets))))
+    for codomain in (None, 1, 2, 7, len(offsets), max(offsets) + 1):
+        target = cosize(layout) if codomain is None else codomain
+        assert is_surjective(layout, codomain) == set(range(target)).issubset(offsets)
+
+
+@given(anything, anything)
+def test_equality_is_equality_of_tables(a: AnyLayout, b: AnyLayout) -> None:
+    if size(a) != size(b):
+        assert not same_function(a, b)
+        with pytest.raises(ShapeError, match="not comparable"):
+            find_difference(a, b)
+        return
+    wanted = table(a) == table(b)
+    assert same_function(a, b) == wanted
+    where = find_difference(a, b)
+    assert (where is None) == wanted
+    if where is not None:
+        assert a(where) != b(where)
+
+
+@given(composed_layouts(), swizzles())
+@example(ComposedLayout(Swizzle(1, 0, 1), 2, Layout((2, 3), (1, 4))), Swizzle(1, 2, 2))
+def test_equality_survives_a_detour(layout: ComposedLayout, swizzle: Swizzle) -> None:
+    """The same function, written with two swizzles more, or with a coalesced inner layout."""
+    if swizzle.is_involution:
+        longer = ComposedLayout((*layout.swizzles, swizzle, swizzle), layout.offset, layout.inner)
+        assert same_function(layout, longer)
+    assert same_function(layout, coalesce(layout))
+    other = ComposedLayout((swizzle, *layout.swizzles), layout.offset, layout.inner)
+    assert same_function(layout, other) == (table(layout) == table(other))
+
+
+def test_swizzles_that_happen_to_agree() -> None:
+    """Sw<1,0,2> and Sw<1,0,1> differ as maps, and agree on offsets whose bits 1 and 2 agree."""
+    inner = Layout((2, 3), (1, 14))
+    a, b = (ComposedLayout(Swizzle(1, 0, s), 0, inner) for s in (1, 2))
+    assert (table(a) == table(b)) == same_function(a, b)
+    even = Layout((2, 2), (6, 8))
+    a, b = (ComposedLayout(Swizzle(1, 0, s), 0, even) for s in (1, 2))
+    assert table(a) == table(b) and same_function(a, b)
+
+
+N = 1 << 20
+BIG = {
+    "chained": Layout((N, N), (N, 1)),
+    "padded": Layout((N, N), (N + 8, 1)),
+    "swizzled": ComposedLayout(Swizzle(3, 4, 3), 0, Layout((N, N), (N, 1))),
+    "swizzled with carries": ComposedLayout(Swizzle(3, 4, 3), 3, Layout((N, N), (N + 8, 1))),
+    "swizzled mixed radix": ComposedLayout(Swizzle(3, 0, 3), 0, Layout((3 * N, 5 * N), (5 * N, 1))),
+}
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_size_does_not_matter(name: str) -> None:
+    """Each question at 2^40 elements takes the time of a small one: a second would mean enumeration."""
+    layout = BIG[name]
+    other = ComposedLayout((Swizzle(1, 0, 2), Swizzle(1, 0, 2)), 0, layout)
+    questions: tuple[Callable[[], object], ...] = (
+        lambda: cosize(layout) >= size(layout),
+        lambda: is_injective(layout),
+        lambda: image_size(layout) == size(layout),
+        lambda: same_function(layout, coalesce(layout)),
+        lambda: same_function(layout, other),
+    )
+    start = time.perf_counter()
+    assert all(question() for question in questions)
+    assert is_bijective(layout) == (name in ("chained", "swizzled", "swizzled mixed radix"))
+    assert is_surjective(layout) == (name in ("chained", "swizzled", "swizzled mixed radix"))
+    assert time.perf_counter() - start < 1.0
+
+
+def test_what_is_not_decided_is_said() -> None:
+    odd = ComposedLayout(
+        Layout((5, 1 << 18), (3, 7)), 0, ComposedLayout(Swizzle(3, 0, 3), 0, Layout(1 << 20))
+    )
+    for question in (cosize, is_injective, image_size):
+        with pytest.raises(UndecidedError) as info:
+            question(odd)
+        assert info.value.budget == 1 << 16 and str(odd) in str(info.value)
+    with pytest.raises(UnsupportedError, match="negative offset -3 is swizzled"):
+        cosize(ComposedLayout(Swizzle(1, 0, 1), 0, Layout(4, -1)))
