@@ -231,6 +231,10 @@ KNOWN = {
         F.add(F.mul(ROW, constant(36)), constant(4)),
         between(4, ((1 << 20) - 1) * 36 + 4, 36, 4),
     ),
+    "u * 68 of u < 4 is two copies of u": (
+        F.mul(multiple(4), constant(68)),
+        Facts(0, 204, 68, 0, 0b11001100, 0),
+    ),
     "a multiple of 48, divided by 16, is a multiple of 3": (
         F.floordiv(F.mul(TID, constant(48)), constant(16)),
         between(0, 765, 3),
