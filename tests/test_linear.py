@@ -1,0 +1,164 @@
+"""LinearLayout: named dimensions, composition, inversion, and the way to CuTe's layouts and back."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError
+from layoutalg.layout import Layout, modes
+from layoutalg.linear import (
+    LinearLayout,
+    compose,
+    from_columns,
+    from_layout,
+    invert,
+    invert_and_compose,
+    to_layout,
+    unpack,
+)
+from layoutalg.measure import rank, size
+from layoutalg.strategies import composed_layouts, layouts
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from tests.brute import table
+
+linear_layouts = st.one_of(layouts(power_of_two=True), composed_layouts(power_of_two=True))
+bijections = st.permutations(range(4)).flatmap(
+    lambda order: st.tuples(*(st.integers(0, (1 << i) - 1) for i in range(4))).map(
+        lambda low: tuple(
+            (1 << order[i]) ^ sum((low[i] >> j & 1) << order[j] for j in range(i)) for i in range(4)
+        )
+    )
+)
+
+
+@given(linear_layouts)
+@example(ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
+@example(Layout(()))
+def test_there_and_back(layout: AnyLayout) -> None:
+    try:
+        linear = from_layout(layout)
+    except NotLinearError:
+        return
+    assert [linear(index=i)["offset"] for i in range(size(layout))] == table(layout)
+    try:
+        back = to_layout(linear)
+    except DivisibilityError as error:
+        assert error.witness is not None and layout(error.witness) == 0 != error.witness
+        return
+    assert table(back) == table(layout)
+    assert from_layout(back).columns == linear.columns
+
+
+@given(linear_layouts)
+def test_modes_get_names(layout: AnyLayout) -> None:
+    inner = layout.inner if isinstance(layout, ComposedLayout) else layout
+    assert isinstance(inner, Layout)
+    assume(rank(layout) == 2)
+    try:
+        linear = from_layout(layout, ("row", "col"))
+    except NotLinearError:
+        return
+    rows, cols = modes(inner)
+    for i in range(size(rows)):
+        for j in range(size(cols)):
+            assert linear(row=i, col=j)["offset"] == layout(i, j)
+
+
+def test_a_thread_value_layout() -> None:
+    tv = Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+    linear = from_layout(tv, ("lane", "register"))
+    assert linear.in_bits == {"lane": 5, "register": 2} and linear.out_bits == {"offset": 7}
+    assert str(linear) == (
+        "lane=1     -> 32\nlane=2     -> 64\nlane=4     -> 1\nlane=8     -> 2\nlane=16    -> 4\n"
+        "register=1 -> 16\nregister=2 -> 8\nouts: offset (7 bits)"
+    )
+    assert to_layout(linear) == Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+    where = invert(linear)
+    assert all(
+        where(**linear(lane=t, register=v)) == {"lane": t, "register": v} for t in range(32) for v in range(4)
+    )
+
+
+@given(bijections, bijections)
+def test_compose_and_invert(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    first = from_columns(a, {"lane": 3, "register": 1}, {"row": 4, "col": 4})
+    second = from_columns(b, {"col": 2, "row": 2}, {"offset": 16})
+    both = compose(second, first)
+    for lane in range(8):
+        for register in range(2):
+            assert both(lane=lane, register=register) == second(**first(lane=lane, register=register))
+    back = invert(both)
+    assert compose(back, both).columns == (1, 2, 4, 8) == compose(both, back).columns
+    assert dict(back.outs) == {"lane": 8, "register": 2}
+    conversion = invert_and_compose(both, from_columns(a, {"thread": 4}, {"offset": 16}))
+    assert [both(**conversion(thread=t))["offset"] for t in range(16)] == [
+        from_columns(a, {"thread": 4}, {"offset": 16})(thread=t)["offset"] for t in range(16)
+    ]
+
+
+def test_out_dimensions_are_packed_first_lowest() -> None:
+    linear = LinearLayout({"lane": [(1, 0), (0, 1)], "warp": [(0, 2)]}, {"row": 2, "col": 4})
+    assert linear.columns == (1, 2, 4)
+    assert linear(lane=3, warp=1) == {"row": 1, "col": 3} == unpack(7, linear.outs)
+    assert linear(warp=1) == {"row": 0, "col": 2}
+
+
+def test_it_is_a_value() -> None:
+    linear = LinearLayout({"lane": [1, 2]}, {"offset": 4})
+    assert linear == LinearLayout([("lane", [(1,), (2,)])], [("offset", 4)]) == copy.deepcopy(linear)
+    assert pickle.loads(pickle.dumps(linear)) == linear and hash(linear) == hash(copy.copy(linear))
+    assert repr(linear) == "LinearLayout({'lane': ((1,), (2,))}, {'offset': 4})"
+    assert linear != LinearLayout({"lane": [2, 1]}, {"offset": 4}) and linear != 3
+    with pytest.raises(AttributeError, match="immutable"):
+        linear.ins = ()  # type: ignore[misc]
+    assert str(LinearLayout({"block": []}, {"offset": 1})) == "block: size 1\nouts: offset (0 bits)"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: LinearLayout({"lane": [1]}, {"offset": 6}), "size 6; a power of two is needed"),
+        (lambda: LinearLayout({"lane": [4]}, {"offset": 4}), r"basis \(4,\) of 'lane' does not fit"),
+        (lambda: LinearLayout({"lane": [(1, 1)]}, {"offset": 4}), "does not fit"),
+        (lambda: LinearLayout({"lane": [True]}, {"offset": 4}), "does not fit"),
+        (lambda: LinearLayout([("a", [1]), ("a", [1])], {"offset": 4}), "repeat a name"),
+        (lambda: LinearLayout({"lane": [1]}, {"offset": 4})(warp=1), "there is no in dimension 'warp'"),
+        (lambda: LinearLayout({"lane": [1]}, {"offset": 4})(lane=2), r"lane=2 is outside \[0, 2\)"),
+        (lambda: from_columns((1,), {"lane": 2}, {"offset": 4}), "fewer than the bits"),
+        (lambda: from_columns((1, 2, 2), {"lane": 2}, {"offset": 4}), "more than the bits"),
+        (lambda: from_columns((9,), {"lane": 1}, {"offset": 4}), "do not fit the out dimensions"),
+        (lambda: invert(LinearLayout({"lane": [1, 1]}, {"offset": 4})), "1 of the out bits reached"),
+        (lambda: from_layout(Layout((2, 2)), ("a", "b", "c")), "3 names for the 2 modes"),
+        (
+            lambda: compose(LinearLayout({"row": [1]}, {"x": 2}), LinearLayout({"lane": [1]}, {"offset": 4})),
+            "inner has the out dimensions",
+        ),
+        (
+            lambda: invert_and_compose(
+                LinearLayout({"a": [1]}, {"x": 2}), LinearLayout({"a": [1]}, {"y": 2})
+            ),
+            "differ",
+        ),
+    ],
+)
+def test_what_does_not_fit(make: object, words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_what_is_not_reached_or_not_linear() -> None:
+    short = LinearLayout({"lane": [1]}, {"offset": 4})
+    long = LinearLayout({"lane": [1, 2]}, {"offset": 4})
+    with pytest.raises(DivisibilityError, match=r"does not reach \{'offset': 2\}") as info:
+        invert_and_compose(short, long)
+    assert info.value.witness == 2
+    for layout in (Layout(6), Layout(8, 3), ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4))):
+        with pytest.raises(NotLinearError):
+            from_layout(layout)
+    with pytest.raises(DivisibilityError, match="index 3 has the offset 0"):
+        to_layout(LinearLayout({"lane": [1, 1]}, {"offset": 2}))
