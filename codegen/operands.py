@@ -83,6 +83,8 @@ class Operands:
 
     def _word(self, ref: RegRef, s: Do) -> Expr:
         """Number of the first register word of `ref`."""
+        if ref.reg.name not in self._registers:
+            raise IRError("register", s, f"{ref.reg.name} of '{s}' is not a register of the kernel")
         place: Expr = Const(self._registers[ref.reg.name])
         for mode, e in enumerate(ref.index):
             extent = ref.reg.shape[mode]
@@ -95,6 +97,8 @@ class Operands:
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
     ) -> tuple[int, Buffer, int, Closure]:
         """(site, buffer, width, offsets) of a memory operand."""
+        if ref.buffer.name not in self.buffers:
+            raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
         buffer, size = self.buffers[ref.buffer.name], 1
         if isinstance(ref.buffer, Global):
             size = ref.buffer.element_bytes

@@ -1,7 +1,7 @@
 """A tile program made ready to run: every statement a generator over a group of lanes.
 
 The idea.  Each statement is compiled once to `run(group)`, which executes it for the group's active lanes:
-`If` narrows the lanes and restores them, loops set a variable in the group's frame, and `Do` moves data
+`If` and `For` narrow the lanes and restore them, loops set a variable in the group's frame, `Do` moves data
 
     registers, memory -> sources -> arrays (lanes, words) -> effect -> arrays -> targets -> registers, memory
 
@@ -70,7 +70,7 @@ class Program:
                 case For(var, count, inner):
                     trips, inside = scope.compile(count), scope.inner()
                     slot = inside.declare(var)
-                    steps.append(partial(_for, s, slot, trips, self._compile(inner, inside, (*loops, var))))
+                    steps.append(partial(_for, slot, trips, self._compile(inner, inside, (*loops, var))))
                 case Unroll(var, n, inner):
                     inside = scope.inner()
                     slot = inside.declare(var)
@@ -125,18 +125,18 @@ def _let(slot: int, value: Closure, group: Group) -> Waits:
     yield from ()
 
 
-def _for(s: For, slot: int, count: Closure, body: tuple[Step, ...], group: Group) -> Waits:
+def _for(slot: int, count: Closure, body: tuple[Step, ...], group: Group) -> Waits:
     trips = count(group.frame)
-    if isinstance(trips, numpy.ndarray):
-        each = trips[group.active.index]
-        if (each != each[0]).any():
-            group.statement = lambda: f"'{s}'"
-            i = int((each != each[0]).argmax())
-            raise group.fail(f"would run {each[i]} iterations and another lane {each[0]}", i)
-        trips = int(each[0])
-    for n in range(trips):
-        group.frame[slot] = n
-        yield from _run(body, group)
+    if not isinstance(trips, numpy.ndarray):
+        yield from _unroll(slot, trips, body, group)
+        return
+    outer = group.active
+    for n in range(int(trips[outer.index].max())):
+        inner = group.narrowed(trips > n)
+        if inner is not None:
+            group.frame[slot], group.active = n, inner
+            yield from _run(body, group)
+            group.active = outer
 
 
 def _unroll(slot: int, count: int, body: tuple[Step, ...], group: Group) -> Waits:

@@ -106,15 +106,15 @@ def simulate(
     grid = _grid(kernel, values)
     chosen = _blocks(blocks, grid)
     again = group == "block" and _waits_in_branches(kernel)
-    before = {name: raw.copy() for name, raw in arrays.items()} if again else {}
+    written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
+    before = {name: arrays[name].copy() for name in written} if again else {}
     try:
         return _launch(kernel, chip, values, arrays, chosen, grid, group, seed, trace)
     except _Deadlock:
         if not again:
             raise
-    for p in kernel.params:
-        if isinstance(p, Global) and p.writable:
-            arrays[p.name][:] = before[p.name]
+    for name, raw in before.items():
+        arrays[name][:] = raw
     return _launch(kernel, chip, values, arrays, chosen, grid, "warp", seed, trace)
 
 

@@ -11,7 +11,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr import Instr, imm, write
 from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
 from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import MemRef, RegRef
+from layoutalg.codegen.tile import MemRef, Reg, RegRef
 from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
 from layoutalg.layout import Layout
 
@@ -61,6 +61,16 @@ def test_a_store_through_a_const_pointer() -> None:
     k.do(LDG[8], t["v"][0], k.at(t["x"], 0))
     k.do(STG[8], k.at(t["x"], k.tid), t["v"][0])
     _refused(k, IRError, "read only: x is read only and 'stg64")
+
+
+def test_registers_and_buffers_of_another_kernel() -> None:
+    k, t = _builder()
+    k.do(LDG[4], Reg("w", (1,)), k.at(t["x"], 0))
+    _refused(k, IRError, r"register: w of 'ldg32\(w, x\[0\]\)' is not a register of the kernel")
+    k, t = _builder()
+    other = KernelBuilder("other", 32).pointer("z", 4)
+    k.do(LDG[8], t["v"][0], k.at(other, 0))
+    _refused(k, IRError, r"buffer: z of 'ldg64\(v\[0\], z\[0\]\)' is not a buffer of the kernel")
 
 
 def test_an_engine_nobody_has() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr import Instr, Operand, out
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WARP_SYNC
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
@@ -31,6 +31,9 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from tests.tileprograms import WAYS, copy_through_shared, every_way, floats, transpose_tile
 
 BOTH = pytest.mark.parametrize("way", WAYS, ids=str)
+
+
+INCREMENT = Instr("increment", (Operand("d", "inout", 1),), "", lambda machine, group, d: d + numpy.uint32(1))
 
 
 # --- programs ------------------------------------------------------------------------------------------
@@ -138,13 +141,28 @@ def test_a_loop_with_a_count_that_lanes_agree_on(way: dict[str, Any]) -> None:
     assert (y_out == floats(96)).all()
 
 
-def test_a_loop_whose_lanes_disagree() -> None:
-    k = KernelBuilder("loop", 32)
-    with k.For("kt", k.tid % 2 + 1):
-        k.do(WARP_SYNC)
-    message = r"thread 1 \(warp 0, lane 1\) of block .* would run 2 iterations and another lane 1"
-    with pytest.raises(SimulationError, match=message):
-        simulate(k.build(), {})
+@BOTH
+def test_a_loop_whose_lanes_disagree(way: dict[str, Any]) -> None:
+    """Each lane runs its own number of iterations; one without any does not execute."""
+    k = KernelBuilder("loop", 64)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 1)
+    k.do(LDG[4], v, k.at(y, k.tid))
+    with k.For("kt", k.tid % 5):
+        k.do(INCREMENT, v)
+    k.do(STG[4], k.at(y, k.tid), v)
+    got = numpy.zeros(64, dtype=numpy.uint32)
+    run = simulate(k.build(), {"y": got}, **way)
+    assert got.tolist() == [t % 5 for t in range(64)]
+    assert run.executed["increment"] == (4, 4)
+
+
+def test_a_barrier_in_a_loop_whose_lanes_disagree() -> None:
+    k = KernelBuilder("loop", 64)
+    with k.For("kt", k.tid // 32 + 1):
+        k.do(BAR)
+    for way in WAYS:
+        with pytest.raises(SimulationError, match=r"thread 0 does not reach|warp 1 waits .*, warp 0 has"):
+            simulate(k.build(), {}, **way)
 
 
 @BOTH
@@ -239,9 +257,6 @@ def test_offsets_past_32_bits(tmp_path: Path) -> None:
 
 
 # --- waiting -------------------------------------------------------------------------------------------
-
-
-INCREMENT = Instr("increment", (Operand("d", "inout", 1),), "", lambda machine, group, d: d + numpy.uint32(1))
 
 
 def _flag_program(warp0: str, warp1: str) -> Kernel:
