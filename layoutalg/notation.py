@@ -72,12 +72,11 @@ class _Reader:
     def fail(self, expected: str, position: int | None = None) -> NoReturn:
         at = self.start if position is None else position
         found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        self.refuse(f"expected {expected} at position {at}, found {found}", at)
+
+    def refuse(self, why: object, position: int) -> NoReturn:
         shown = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
-        raise ParseError(
-            f"cannot read {shown!r}: expected {expected} at position {at}, found {found}",
-            text=self.text,
-            position=at,
-        )
+        raise ParseError(f"cannot read {shown!r}: {why}", text=self.text, position=position) from None
 
     def is_mark(self, mark: str) -> bool:
         return self.kind == "mark" and self.token == mark
@@ -147,7 +146,7 @@ class _Reader:
         try:
             return Layout(pure, stride)
         except LayoutAlgError as error:
-            raise ParseError(f"cannot read {self.text!r}: {error}", text=self.text, position=start) from None
+            self.refuse(error, start)
 
     def swizzle(self) -> Swizzle:
         start = self.start
@@ -160,7 +159,7 @@ class _Reader:
         try:
             return Swizzle(*values)
         except LayoutAlgError as error:
-            raise ParseError(f"cannot read {self.text!r}: {error}", text=self.text, position=start) from None
+            self.refuse(error, start)
 
     def end(self) -> None:
         if self.kind != "end":
@@ -242,8 +241,12 @@ def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | st
     if not isinstance(last, Layout):
         reader.fail("a layout, shape:stride, as the innermost part", start)
     result: AnyLayout = last
+    levels = 0
     while parts:
         start, offset = parts.pop()
+        levels += 1
+        if levels > MAX_DEPTH:
+            reader.fail(f"at most {MAX_DEPTH} composed layouts inside each other", start)
         if isinstance(offset, (Swizzle, Layout)):
             reader.fail("an offset, as in 'Sw<3,4,3> o 0 o (8,64):(64,1)'", start)
         chain: list[Swizzle] = []
@@ -255,7 +258,7 @@ def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | st
             elif isinstance(part, Layout) and not chain:
                 outer = part
             else:
-                reader.fail("an offset between two layouts", at)
+                reader.fail("an offset after a layout", at)
             parts.pop()
         if outer is None and not chain:
             reader.fail("a swizzle or a layout before the offset", start)
@@ -268,9 +271,7 @@ def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | st
         try:
             result = ComposedLayout(outer or tuple(chain), offset, result)
         except LayoutAlgError as error:
-            raise ParseError(
-                f"cannot read {reader.text!r}: {error}", text=reader.text, position=start
-            ) from None
+            reader.refuse(error, start)
     return result
 
 
