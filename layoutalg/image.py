@@ -304,7 +304,10 @@ def is_bijective(layout: AnyLayout) -> bool:
     >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
     (True, False)
     """
-    return cosize(layout) == size(layout) and is_injective(layout)
+    if cosize(layout) != size(layout) or not is_injective(layout):
+        return False
+    parts = _parts(layout)  # what is left fills an interval of the right length: does it start at 0?
+    return min(_table("is_bijective", layout)) == 0 if parts is None else span(parts[2])[0] + parts[1] >= 0
 
 
 def image_size(layout: AnyLayout) -> int:

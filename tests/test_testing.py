@@ -100,6 +100,19 @@ def test_what_is_not_bijective_is_shown_small(text: str, message: str, index: ob
     assert (str(caught.value), caught.value.index) == (message, index)
 
 
+def test_large_layouts_are_decided_in_closed_form() -> None:
+    n = 1 << 40
+    check_bijective(Layout((n, n), (n, 1)))
+    check_bijective(ComposedLayout(Swizzle(3, 4, 3), 0, Layout((n, n), (n, 1))))
+    for wrong in (Layout((n, n), (n, 2)), Layout((n, n), (n + 1, 1)), Layout(n, -1)):
+        with pytest.raises(MismatchError, match=r"is not one-to-one onto \[0,"):
+            check_bijective(wrong)
+    check_same_function(Layout((n, n)), Layout(n * n))
+    with pytest.raises(MismatchError) as caught:
+        check_same_function(Layout((n, n)), Layout((n, n), (1, n + 1)))
+    assert caught.value.index == n
+
+
 # --- the same function ----------------------------------------------------------------------------------
 
 
