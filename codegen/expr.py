@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from layoutalg.codegen import facts as F
 from layoutalg.codegen.facts import Facts
-from layoutalg.errors import ArgumentTypeError, IRError
+from layoutalg.errors import ArgumentTypeError, IRError, ResourceError
 
 VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base"]
 
@@ -374,11 +374,15 @@ def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
     >>> str(substitute(i * 2 + 1, {i: Const(3)}))
     '3 * 2 + 1'
     """
-    if isinstance(node, Var):
-        return values.get(node, node)
-    old = children(node)
-    new = tuple(substitute(c, values) for c in old)
-    return node if new == old else rebuild(node, new)
+    return _substitute(node, {**values})
+
+
+def _substitute(node: Expr, known: dict[Any, Expr]) -> Expr:
+    if node not in known:
+        old = children(node)
+        new = tuple([_substitute(c, known) for c in old])
+        known[node] = node if new == old else rebuild(node, new)
+    return known[node]
 
 
 def variables(node: Expr) -> frozenset[Var]:
@@ -387,35 +391,54 @@ def variables(node: Expr) -> frozenset[Var]:
     >>> sorted(v.name for v in variables(Var("i", 8) * 4 + Var("j", 4)))
     ['i', 'j']
     """
-    if isinstance(node, Var):
-        return frozenset((node,))
-    return frozenset().union(*map(variables, children(node)))
+    seen, waiting = {node}, [node]
+    while waiting:
+        new = set(children(waiting.pop())) - seen
+        seen |= new
+        waiting += new
+    return frozenset(v for v in seen if isinstance(v, Var))
 
 
 def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
-    """The value for given variables, which may be ints or NumPy arrays (int64); predicates give 0 or 1.
+    """The value for given variables, which may be ints or integer NumPy arrays; predicates give 0 or 1.
+
+    Arrays are computed in int64.  Raises IRError for a variable without a value, ResourceError where an
+    array could hold a value past 63 bits.
 
     >>> i = Var("i", 8)
     >>> evaluate(i % 4 * 2 + 1, {i: 7})
     7
     """
+    return _evaluate(node, {v: x.astype("int64") if hasattr(x, "astype") else x for v, x in env.items()})
+
+
+def _evaluate(node: Expr, known: dict[Any, Any]) -> Any:
+    if node not in known:
+        parts = [_evaluate(c, known) for c in children(node)]
+        value = _apply(node, parts)
+        if node.facts.hi >> 63 and hasattr(value, "astype"):
+            raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 63)
+        known[node] = value
+    return known[node]
+
+
+def _apply(node: Expr, parts: list[Any]) -> Any:
     match node:
         case Const(value):
             return value
-        case Var():
-            return env[node]
-        case Shl(a, amount):
-            return evaluate(a, env) << amount
-        case Shr(a, amount):
-            return evaluate(a, env) >> amount
-        case Select(c, a, b):
-            test = evaluate(c, env)
-            yes, no = evaluate(a, env), evaluate(b, env)
+        case Var(name):
+            raise IRError("scope", node, f"no value is given for {name}")
+        case Shl(_, amount):
+            return parts[0] << amount
+        case Shr(_, amount):
+            return parts[0] >> amount
+        case Select():
+            test, yes, no = parts
             return test * yes + (1 - test) * no
         case Lt() | Le() | Eq():
-            return OPERATION[type(node)](evaluate(node.a, env), evaluate(node.b, env)) * 1
+            return OPERATION[type(node)](*parts) * 1
         case _:
-            return OPERATION[type(node)](evaluate(node.a, env), evaluate(node.b, env))
+            return OPERATION[type(node)](*parts)
 
 
 _TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
@@ -438,11 +461,11 @@ SYMBOL: Mapping[type, tuple[str, int]] = {
 
 
 def render(node: Expr) -> str:
-    """The expression as Python text with as few parentheses as C's precedence allows.
+    """The expression as Python text, with as few parentheses as Python and C read alike.
 
     >>> i = Var("i", 8)
-    >>> render((i + 1) * 2 ^ (i >> 1))
-    '(i + 1) * 2 ^ i >> 1'
+    >>> render((i + 1) * 2 ^ (i >> 1)), render((i < 4) & (i + 1 <= 7))
+    ('(i + 1) * 2 ^ i >> 1', '(i < 4) & (i + 1 <= 7)')
     """
     return _render(node, 0)
 
@@ -461,4 +484,5 @@ def _render(node: Expr, outer: int) -> str:
         case _:
             symbol, power = SYMBOL[type(node)]
             text = f"{_render(node.a, power)} {symbol} {_render(node.b, power + 1)}"
-    return f"({text})" if power < outer else text
+    compared = isinstance(node, Lt | Le | Eq)  # binds looser than & ^ | in Python, tighter in C
+    return f"({text})" if power < outer or (compared and outer) else text
