@@ -4,17 +4,14 @@
 // __syncthreads for its block, in a warp exchange for its warp.  When no fibre can go on and none can be
 // released, the launch fails as a deadlock.  Shared memory starts poisoned in every block.  Faults (a guard
 // page, undefined behaviour compiled to a trap: misaligned access, overflow, wild shift) end the launch with
-// a message that names the thread; they never end the process.
+// a message that names the thread; they never end the process.  No C++ header is included: a kernel compiles
+// in half the time.
 #pragma once
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <deque>
-#include <limits>
-#include <type_traits>
-#include <utility>
-#include <vector>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -50,19 +47,21 @@ namespace shim {
 
 enum class State { ready, at_block_barrier, in_warp_exchange, done };
 
-struct PendingCopy { void* to; const void* from; unsigned bytes; };
+struct PendingCopy { void* to; const void* from; unsigned bytes, group; };
 
 struct Fibre {
     ucontext_t context;
     State state;
     uint3 thread;
     unsigned lane, warp, mask, exchanges;
-    std::vector<std::vector<PendingCopy>> copies;  // cp.async groups, the open one last
+    PendingCopy* copies;  // started and not yet waited for, oldest first
+    unsigned pending, room, group;
 };
 
-constexpr std::size_t stack_bytes = 64 << 10, slot_bytes = 64;
-static std::vector<Fibre> fibres;
-static std::vector<char> slots;  // one exchange slot a thread and parity
+constexpr size_t stack_bytes = 64 << 10, slot_bytes = 64;
+static Fibre* fibres;
+static unsigned threads;
+static char* slots;  // one exchange slot a thread and parity
 static ucontext_t scheduler;
 static Fibre* current;
 static unsigned char *shared_base, *shared_end;  // from there on accesses trap
@@ -70,8 +69,11 @@ static unsigned shared_bytes;
 static char message[512];
 static void (*kernel_body)();
 
+struct AllFibres { Fibre *begin() { return fibres; } Fibre *end() { return fibres + threads; } };
+inline AllFibres all_fibres() { return {}; }
+
 [[noreturn]] inline void fail(const char* what) {
-    std::snprintf(message, sizeof message, "%s in block (%u,%u,%u) thread (%u,%u,%u)", what, blockIdx.x,
+    snprintf(message, sizeof message, "%s in block (%u,%u,%u) thread (%u,%u,%u)", what, blockIdx.x,
                   blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
     setcontext(&scheduler);
     __builtin_unreachable();
@@ -89,11 +91,11 @@ void exchange(unsigned mask, const T& mine, T (&all)[32]) {
     if (!(mask >> current->lane & 1)) fail("a warp operation whose mask leaves out the caller");
     const unsigned parity = current->exchanges++ & 1, first = current->warp * 32;
     auto slot = [&](unsigned thread) { return &slots[(2 * thread + parity) * slot_bytes]; };
-    std::memcpy(slot(first + current->lane), &mine, sizeof(T));
+    memcpy(slot(first + current->lane), &mine, sizeof(T));
     current->mask = mask;
     wait(State::in_warp_exchange);
     for (unsigned lane = 0; lane < 32; ++lane)
-        if (mask >> lane & 1) std::memcpy(&all[lane], slot(first + lane), sizeof(T));
+        if (mask >> lane & 1) memcpy(&all[lane], slot(first + lane), sizeof(T));
 }
 
 inline void run_fibre() {
@@ -104,15 +106,15 @@ inline void run_fibre() {
 
 inline bool release_warps() {
     bool any = false;
-    for (std::size_t first = 0; first < fibres.size(); first += 32) {
-        for (std::size_t i = first; i < fibres.size() && i < first + 32; ++i) {
+    for (size_t first = 0; first < threads; first += 32) {
+        for (size_t i = first; i < threads && i < first + 32; ++i) {
             const unsigned mask = fibres[i].mask;
             unsigned arrived = 0;
-            for (std::size_t j = first; j < fibres.size() && j < first + 32; ++j)
+            for (size_t j = first; j < threads && j < first + 32; ++j)
                 if (fibres[j].state == State::in_warp_exchange && fibres[j].mask == mask)
                     arrived |= 1u << fibres[j].lane;
             if (fibres[i].state != State::in_warp_exchange || (arrived & mask) != mask) continue;
-            for (std::size_t j = first; j < fibres.size() && j < first + 32; ++j)
+            for (size_t j = first; j < threads && j < first + 32; ++j)
                 if (mask >> fibres[j].lane & 1) fibres[j].state = State::ready;
             any = true;
         }
@@ -124,12 +126,12 @@ inline bool release_warps() {
 inline bool release() {
     if (release_warps()) return true;
     bool waiting = false;
-    for (Fibre& f : fibres) {
+    for (Fibre& f : all_fibres()) {
         threadIdx = f.thread;
         if (f.state == State::in_warp_exchange) fail("deadlock: a warp operation that others do not reach");
         waiting |= f.state == State::at_block_barrier;
     }
-    for (Fibre& f : fibres)
+    for (Fibre& f : all_fibres())
         if (f.state == State::at_block_barrier) f.state = State::ready;
     return waiting;
 }
@@ -142,20 +144,20 @@ inline bool intact(const unsigned char* from, const unsigned char* to) {
 }
 
 inline void run_block(unsigned char* stacks, bool reverse) {
-    std::memset(shared_base, poison, shared_end - shared_base);
-    for (unsigned t = 0; t < fibres.size(); ++t) {
+    memset(shared_base, poison, shared_end - shared_base);
+    for (unsigned t = 0; t < threads; ++t) {
         Fibre& f = fibres[t];
         f.state = State::ready;
         f.thread = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
         f.lane = t % 32, f.warp = t / 32, f.exchanges = 0;
-        f.copies.assign(1, {});
+        f.pending = f.group = 0;
         getcontext(&f.context);
         f.context.uc_stack = {stacks + t * stack_bytes, 0, stack_bytes};
         makecontext(&f.context, run_fibre, 0);
     }
     do {
-        for (std::size_t i = 0; i < fibres.size(); ++i) {
-            current = &fibres[reverse ? fibres.size() - 1 - i : i];
+        for (size_t i = 0; i < threads; ++i) {
+            current = &fibres[reverse ? threads - 1 - i : i];
             if (current->state != State::ready) continue;
             threadIdx = current->thread;
             swapcontext(&scheduler, &current->context);
@@ -168,18 +170,18 @@ inline void run_block(unsigned char* stacks, bool reverse) {
 inline void on_fault(int signal, siginfo_t* info, void*) {
     char what[96];
     if (signal == SIGILL)
-        std::snprintf(what, sizeof what, "undefined behaviour (misaligned access, overflow or wild shift)");
+        snprintf(what, sizeof what, "undefined behaviour (misaligned access, overflow or wild shift)");
     else
-        std::snprintf(what, sizeof what, "an access out of bounds at address %p", info->si_addr);
+        snprintf(what, sizeof what, "an access out of bounds at address %p", info->si_addr);
     fail(what);
 }
 
 // Memory between two wide stretches of address space that trap: what is touched past either end faults.
 struct Pages {
-    static constexpr std::size_t guard = 64 << 20;
+    static constexpr size_t guard = 64 << 20;
     unsigned char *begin, *end;
-    explicit Pages(std::size_t wanted) {
-        const std::size_t bytes = (wanted + 4095) / 4096 * 4096;
+    explicit Pages(size_t wanted) {
+        const size_t bytes = (wanted + 4095) / 4096 * 4096;
         begin = guard + static_cast<unsigned char*>(mmap(nullptr, bytes + 2 * guard, PROT_NONE,
                                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
         end = begin + bytes;
@@ -193,15 +195,15 @@ struct Pages {
 struct Array {
     Pages pages;
     unsigned char *from, *to;
-    std::size_t bytes;
-    Array(void* data, std::size_t n) : pages(n + 16), bytes(n) {
-        std::memset(pages.begin, poison, pages.end - pages.begin);
+    size_t bytes;
+    Array(void* data, size_t n) : pages(n + 16), bytes(n) {
+        memset(pages.begin, poison, pages.end - pages.begin);
         from = pages.end - (n + 15) / 16 * 16;
         to = static_cast<unsigned char*>(data);
-        std::memcpy(from, to, n);
+        memcpy(from, to, n);
     }
     bool close() {
-        std::memcpy(to, from, bytes);
+        memcpy(to, from, bytes);
         return intact(pages.begin, from) && intact(from + bytes, pages.end);
     }
 };
@@ -209,32 +211,58 @@ struct Array {
 struct Argument {
     char kind;  // 'i' integer, 'd' floating point, 'p' array of `bytes`
     union { long long i; double d; void* p; } value;
-    std::size_t bytes;
+    size_t bytes;
 };
 
+constexpr unsigned max_arguments = 64;
+static Argument arguments[max_arguments];
+static unsigned next_argument;
+
 template <class A>
-A unpack(const Argument& a) {
-    const char kind = std::is_pointer_v<A> ? 'p' : std::is_floating_point_v<A> ? 'd' : 'i';
-    if (a.kind != kind) fail("an argument of another kind than the kernel's parameter");
-    if constexpr (std::is_pointer_v<A>) return static_cast<A>(a.value.p);
-    else if constexpr (std::is_floating_point_v<A>) return static_cast<A>(a.value.d);
-    else {
+struct Unpack {
+    static A from(const Argument& a) {
+        if (a.kind != 'i') fail("an argument of another kind than the kernel's parameter");
         if (static_cast<long long>(static_cast<A>(a.value.i)) != a.value.i)
             fail("an integer argument that does not fit the kernel's parameter");
         return static_cast<A>(a.value.i);
     }
-}
+};
 
-static std::vector<Argument> arguments;
+template <class T>
+struct Unpack<T*> {
+    static T* from(const Argument& a) {
+        if (a.kind != 'p') fail("an argument of another kind than the kernel's parameter");
+        return static_cast<T*>(a.value.p);
+    }
+};
 
-template <auto kernel, class... A, std::size_t... I>
-void call(void (*)(A...), std::index_sequence<I...>) { kernel(unpack<std::remove_cv_t<A>>(arguments[I])...); }
+template <>
+struct Unpack<double> {
+    static double from(const Argument& a) {
+        if (a.kind != 'd') fail("an argument of another kind than the kernel's parameter");
+        return a.value.d;
+    }
+};
 
-template <auto kernel, class... A>
-void call_all(void (*k)(A...)) { call<kernel>(k, std::index_sequence_for<A...>{}); }
+template <>
+struct Unpack<float> {
+    static float from(const Argument& a) { return static_cast<float>(Unpack<double>::from(a)); }
+};
 
 template <auto kernel>
-void body() { call_all<kernel>(kernel); }
+struct Call {
+    template <class... A>
+    Call(A... arguments) { kernel(arguments...); }
+};
+
+template <auto kernel, class... A>
+void call(void (*)(A...)) {
+    next_argument = 0;
+    Call<kernel>{Unpack<A>::from(arguments[next_argument++])...};  // in braces: from left to right
+}
+
+template <auto kernel>
+void body() { call<kernel>(kernel); }
 
 template <class... A>
 constexpr unsigned arity(void (*)(A...)) { return sizeof...(A); }
@@ -243,19 +271,23 @@ template <auto kernel>
 const char* launch(dim3 grid, dim3 block, const Argument* args, unsigned count, unsigned bytes, bool reverse) {
     message[0] = 0;
     if (count != arity(kernel)) return "the kernel has another number of parameters";
-    const unsigned threads = block.x * block.y * block.z;
+    if (count > max_arguments) return "the kernel has more parameters than the shim holds";
+    threads = block.x * block.y * block.z;
     const Pages shared(bytes + 1024), stacks(threads * stack_bytes);
     shared_bytes = bytes;
     shared_end = shared.end;
     shared_base = shared.end - (bytes + 1023) / 1024 * 1024;
     kernel_body = body<kernel>;
-    arguments.assign(args, args + count);
-    std::deque<Array> arrays;
-    for (Argument& a : arguments)
-        if (a.kind == 'p') a.value.p = arrays.emplace_back(a.value.p, a.bytes).from;
+    Array* arrays[max_arguments] = {};
+    for (unsigned i = 0; i < count; ++i) {
+        arguments[i] = args[i];
+        if (args[i].kind != 'p') continue;
+        arrays[i] = new Array(args[i].value.p, args[i].bytes);
+        arguments[i].value.p = arrays[i]->from;
+    }
     gridDim = grid, blockDim = block;
-    fibres.assign(threads, Fibre{});
-    slots.assign(2 * slot_bytes * (threads + 31) / 32 * 32, 0);
+    fibres = static_cast<Fibre*>(calloc(threads, sizeof(Fibre)));
+    slots = static_cast<char*>(calloc((threads + 31) / 32 * 32, 2 * slot_bytes));
     struct sigaction action = {}, old[3];
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -266,9 +298,13 @@ const char* launch(dim3 grid, dim3 block, const Argument* args, unsigned count, 
             for (blockIdx.x = 0; blockIdx.x < grid.x && !message[0]; ++blockIdx.x)
                 run_block(stacks.begin, reverse);
     for (int i = 0; i < 3; ++i) sigaction(signals[i], &old[i], nullptr);
-    for (std::size_t i = 0, k = 0; i < arguments.size(); ++i)
-        if (arguments[i].kind == 'p' && !arrays[k++].close() && !message[0])
-            std::snprintf(message, sizeof message, "a write outside the array of argument %zu", i);
+    for (Fibre& f : all_fibres()) free(f.copies);
+    free(fibres), free(slots);
+    for (unsigned i = 0; i < count; ++i) {
+        if (arrays[i] && !arrays[i]->close() && !message[0])
+            snprintf(message, sizeof message, "a write outside the array of argument %u", i);
+        delete arrays[i];
+    }
     return message[0] ? message : nullptr;
 }
 

@@ -41,9 +41,14 @@ namespace shim {
 
 template <unsigned bytes>
 void start_copy(void* to, const void* from) {
-    if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % bytes)
+    if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % bytes)
         fail("a cp.async that is not aligned to its width");
-    current->copies.back().push_back({to, from, bytes});
+    Fibre& f = *current;
+    if (f.pending == f.room) {
+        f.room = 2 * f.room + 16;
+        f.copies = static_cast<PendingCopy*>(realloc(f.copies, f.room * sizeof(PendingCopy)));
+    }
+    f.copies[f.pending++] = {to, from, bytes, f.group};
 }
 
 }  // namespace shim
@@ -52,13 +57,14 @@ inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
 inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
 
-inline void cp_async_commit() { shim::current->copies.emplace_back(); }
+inline void cp_async_commit() { ++shim::current->group; }
 
 template <int newest>
 void cp_async_wait() {
-    auto& groups = shim::current->copies;  // the last one is still open
-    while (groups.size() > newest + 1u) {
-        for (const shim::PendingCopy& c : groups.front()) std::memcpy(c.to, c.from, c.bytes);
-        groups.erase(groups.begin());
-    }
+    shim::Fibre& f = *shim::current;
+    unsigned landed = 0;  // all groups but the open one and the `newest` before it
+    for (; landed < f.pending && f.copies[landed].group + newest < f.group; ++landed)
+        memcpy(f.copies[landed].to, f.copies[landed].from, f.copies[landed].bytes);
+    f.pending -= landed;
+    memmove(f.copies, f.copies + landed, f.pending * sizeof(shim::PendingCopy));
 }
