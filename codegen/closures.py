@@ -1,7 +1,8 @@
 """Index expressions compiled to Python closures over a frame of values, one value a lane.
 
 The idea.  A simulated warp evaluates the same few hundred expressions over and over.  Walking the tree each
-time would cost more than the arithmetic, so each expression becomes a closure once:
+time would cost more than the arithmetic, so each expression becomes straight-line code once, a step for each
+distinct subexpression:
 
     i = scope.declare(Var("i", 4, "unroll"))        slot 1 of every frame
     f = scope.compile(tid % 8 * 16 + i * 128)       frame -> int or int64 array (lanes,)
@@ -20,26 +21,20 @@ a value that came from a frame.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.expr import OPERATION, Const, Expr, Select, Shl, Shr, Var, variables
-from layoutalg.errors import IRError
+from layoutalg.codegen.expr import OPERATION, Expr, Select, Shl, Shr, Var, children
+from layoutalg.errors import IRError, ResourceError
 
 Frame: TypeAlias = list[Any]
 Closure: TypeAlias = Callable[[Frame], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """Where a variable lives; `fixed` with the slots of the unrolled indices its value depends on."""
-
-    slot: int
-    fixed: bool
-    unrolled: frozenset[int]
+Unrolled: TypeAlias = "frozenset[int] | None"
+"""The slots of the unrolled indices that a fixed value depends on; None for a value that is not fixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,7 @@ class Scope:
     [1, 3, 5, 7]
     """
 
-    _bindings: dict[Var, _Binding] = field(default_factory=dict)
+    _bindings: dict[Var, tuple[int, Unrolled]] = field(default_factory=dict)  # slot and dependence
     _slots: list[bool] = field(default_factory=list)  # True: a memo, a dictionary in each frame
 
     def inner(self) -> Scope:
@@ -71,37 +66,57 @@ class Scope:
         """Give `var` a slot; `value` is what a let stands for."""
         slot = self._new_slot()
         if value is not None:
-            fixed, unrolled = self._dependence(value)
+            unrolled = self._dependences(value)[value]
+        elif var.kind == "unroll":
+            unrolled = frozenset({slot})
         else:
-            fixed = var.kind in {"thread", "param", "unroll"}
-            unrolled = frozenset({slot}) if var.kind == "unroll" else frozenset()
-        self._bindings[var] = _Binding(slot, fixed, unrolled)
+            unrolled = frozenset() if var.kind in {"thread", "param"} else None
+        self._bindings[var] = (slot, unrolled)
         return slot
 
     def compile(self, node: Expr) -> Closure:
-        """A closure frame -> value.  Raises IRError for a variable that is not in scope."""
-        if isinstance(node, Var | Const):
-            return self._plain(node)
-        fixed, unrolled = self._dependence(node)
-        if fixed and variables(node):
-            return self._remembered(self._plain(node), sorted(unrolled))
-        return self._plain(node, self.compile)
+        """A closure frame -> value.
+
+        Raises IRError for a variable that is not in scope; the closure raises ResourceError where an array
+        could hold a value past 63 bits.
+        """
+        depends = self._dependences(node)
+        if not children(node):
+            return self._leaf(node)
+        if depends[node] is not None:
+            return self._remembered(node, depends)
+        changing = [n for n in depends if depends[n] is None]
+        fixed = {part for n in changing for part in children(n) if depends[part] is not None}
+        kept = {n: self._remembered(n, depends) for n in fixed if children(n)}
+        return self._straight(node, kept)
 
     def _new_slot(self, *, memo: bool = False) -> int:
         self._slots.append(memo)
         return len(self._slots) - 1
 
-    def _binding(self, var: Var) -> _Binding:
-        binding = self._bindings.get(var)
-        if binding is None:
-            raise IRError("scope", var, f"{var} is not in scope")
-        return binding
+    def _dependences(self, node: Expr) -> dict[Expr, Unrolled]:
+        """What every subexpression depends on, operands first."""
+        found: dict[Expr, Unrolled] = {}
+        for n in _operands_first(node, ()):
+            if isinstance(n, Var):
+                if n not in self._bindings:
+                    raise IRError("scope", n, f"{n} is not in scope")
+                found[n] = self._bindings[n][1]
+            else:
+                parts = [found[c] for c in children(n)]
+                known = [p for p in parts if p is not None]
+                found[n] = frozenset().union(*known) if len(known) == len(parts) else None
+        return found
 
-    def _dependence(self, node: Expr) -> tuple[bool, frozenset[int]]:
-        used = [self._binding(v) for v in variables(node)]
-        return all(b.fixed for b in used), frozenset().union(*(b.unrolled for b in used))
+    def _leaf(self, node: Expr) -> Closure:
+        if isinstance(node, Var):
+            return operator.itemgetter(self._bindings[node][0])
+        value = node.facts.lo  # of a constant
+        return lambda frame: value
 
-    def _remembered(self, compute: Closure, unrolled: list[int]) -> Closure:
+    def _remembered(self, node: Expr, depends: dict[Expr, Unrolled]) -> Closure:
+        """A fixed value, computed once for each combination of the unrolled indices."""
+        compute, unrolled = self._straight(node, {}), sorted(depends[node] or ())
         memo = self._new_slot(memo=True)
 
         def run(frame: Frame) -> Any:
@@ -113,33 +128,64 @@ class Scope:
 
         return run
 
-    def _plain(self, node: Expr, child: Callable[[Expr], Closure] | None = None) -> Closure:
-        child = child or self._plain
-        match node:
-            case Const(value):
-                return lambda frame: value
-            case Var():
-                return operator.itemgetter(self._binding(node).slot)
-            case Shl(a, amount):
-                return _with_constant(operator.lshift, child(a), amount)
-            case Shr(a, amount):
-                return _with_constant(operator.rshift, child(a), amount)
-            case Select(condition, a, b):
-                return _select(child(condition), child(a), child(b))
-            case _ if isinstance(node.b, Const):
-                return _with_constant(OPERATION[type(node)], child(node.a), node.b.value)
-            case _:
-                apply, left, right = OPERATION[type(node)], child(node.a), child(node.b)
-                return lambda frame: apply(left(frame), right(frame))
+    def _straight(self, node: Expr, kept: dict[Expr, Closure]) -> Closure:
+        """Straight-line code of a node: leaves and `kept` values first, then one step a subexpression."""
+        order = list(_operands_first(node, kept))
+        inner = [n for n in order if n not in kept and children(n)]
+        outer = [n for n in order if n in kept or not children(n)]
+        place = {n: i for i, n in enumerate(outer + inner)}
+        leaves = [kept[n] if n in kept else self._leaf(n) for n in outer]
+        steps = [(_step(n), [place[c] for c in children(n)]) for n in inner]
+
+        def run(frame: Frame) -> Any:
+            values = [leaf(frame) for leaf in leaves]
+            for apply, operands in steps:
+                values.append(apply(*[values[i] for i in operands]))
+            return values[-1]
+
+        return run
 
 
-def _with_constant(apply: Callable[[Any, Any], Any], operand: Closure, value: int) -> Closure:
-    return lambda frame: apply(operand(frame), value)
+def _operands_first(node: Expr, stop: Container[Expr]) -> Iterator[Expr]:
+    """Every distinct subexpression after its operands; those in `stop` without theirs."""
+    done: set[Expr] = set()
+    waiting = [(node, False)]
+    while waiting:
+        n, ready = waiting.pop()
+        if n in done:
+            continue
+        if ready or n in stop:
+            done.add(n)
+            yield n
+        else:
+            waiting.append((n, True))
+            waiting += [(c, False) for c in reversed(children(n))]
 
 
-def _select(condition: Closure, a: Closure, b: Closure) -> Closure:
-    def run(frame: Frame) -> Any:
-        test, yes, no = condition(frame), a(frame), b(frame)
-        return numpy.where(test, yes, no) if isinstance(test, numpy.ndarray) else yes if test else no
+def _step(node: Expr) -> Callable[..., Any]:
+    """What a node computes of its operands' values."""
+    wide = any(n.facts.hi >> 63 for n in (node, *children(node)))
+    return partial(_of_ints, node, _operation(node)) if wide else _operation(node)
 
-    return run
+
+def _operation(node: Expr) -> Callable[..., Any]:
+    match node:
+        case Shl(_, amount):
+            return lambda a: a << amount
+        case Shr(_, amount):
+            return lambda a: a >> amount
+        case Select():
+            return _select
+        case _:
+            return OPERATION[type(node)]
+
+
+def _select(test: Any, yes: Any, no: Any) -> Any:
+    return numpy.where(test, yes, no) if isinstance(test, numpy.ndarray) else yes if test else no
+
+
+def _of_ints(node: Expr, apply: Callable[..., Any], *operands: Any) -> Any:
+    if any(isinstance(value, numpy.ndarray) for value in operands):
+        bits = max(n.facts.hi for n in (node, *children(node))).bit_length()
+        raise ResourceError(f"bits of '{node}' in an int64 array", bits, 63)
+    return apply(*operands)

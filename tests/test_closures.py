@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.closures import Scope
 from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
-from layoutalg.errors import IRError
+from layoutalg.errors import IRError, ResourceError
 
 TID = Var("tid", 64, "thread")
 UNROLLED = Var("i", 4, "unroll")
@@ -99,3 +99,31 @@ def test_an_inner_scope_sees_the_outer_one_and_not_the_reverse() -> None:
     inner.compile(TID + LOOP)
     with pytest.raises(IRError, match="kt is not in scope"):
         outer.compile(TID + LOOP)
+
+
+def test_shared_subexpressions_are_computed_once() -> None:
+    """Forty swizzles of swizzles: a tree of 2^40 leaves, a graph of 120 nodes."""
+    scope = Scope()
+    tid, kt = scope.declare(TID), scope.declare(LOOP)
+    node: Expr = TID + LOOP * 64
+    for n in range(40):
+        node = node ^ (node >> (n % 5 + 1))
+    run = scope.compile(node)
+    frame = scope.frame()
+    frame[tid], frame[kt] = numpy.arange(64), 3
+    want = numpy.arange(64) + 192
+    for n in range(40):
+        want = want ^ (want >> (n % 5 + 1))
+    assert (run(frame) == want).all()
+
+
+def test_values_past_63_bits_stay_ints_or_are_refused() -> None:
+    wide = Var("wide", 1 << 70, "param")
+    scope = Scope()
+    tid, slot = scope.declare(TID), scope.declare(wide)
+    alone, mixed = scope.compile(wide * 4 + 1), scope.compile((wide * 4 + TID) % 1024)
+    frame = scope.frame()
+    frame[tid], frame[slot] = numpy.arange(64), 1 << 69
+    assert alone(frame) == (1 << 71) + 1
+    with pytest.raises(ResourceError, match=r"bits of 'wide \* 4 \+ tid' in an int64 array: 73 asked"):
+        mixed(frame)
