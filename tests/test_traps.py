@@ -1,0 +1,173 @@
+"""Inputs on which other implementations are silently wrong, crash or hang: one named test each.
+
+PC is pycute (nvidia-cutlass 4.2.0), TL tensor-layouts 0.3.2, DSL nvidia-cutlass-dsl 4.8.1, C++ the CuTe
+headers of August 2026, TN Triton's LinearLayout.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from layoutalg import f2
+from layoutalg.algebra import (
+    coalesce,
+    complement,
+    composition,
+    cosize,
+    left_inverse,
+    logical_product,
+    right_inverse,
+    size,
+)
+from layoutalg.errors import (
+    DivisibilityError,
+    LayoutAlgError,
+    NotInjectiveError,
+    NotLinearError,
+    ShapeError,
+    UnsupportedError,
+)
+from layoutalg.int_tuple import IntTuple
+from layoutalg.layout import Layout
+from layoutalg.linear import LinearLayout, from_layout
+from layoutalg.notation import parse
+from layoutalg.swizzle import ComposedLayout, Swizzle, swizzle_inverse
+from tests.brute import is_layout_of, table
+
+
+def layout(text: str) -> Layout:
+    value = parse(text)
+    assert isinstance(value, Layout)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "who"),
+    [
+        ("(6,2):(1,7)", "(3,2):(2,3)", "PC, TL, DSL and C++ give (3,2):(2,3), whose value at 5 is 7, not 8"),
+        ("(2,2):(4,0)", "(2,2):(1,1)", "all give (2,2):(4,4), 8 at 3 instead of 0"),
+        ("(4,6,8):(2,3,5)", "6:3", "C++ is wrong"),
+        ("(4,2):(1,16)", "6:1", "PC gives 4:1, of size 4"),
+        ("(2,5):(8,4)", "(2,3,2):(1,1,6)", "PC gives a layout of size 8"),
+        ("(6,4):(4,1)", "3:4", "C++ is wrong for run-time extents"),
+    ],
+)
+def test_composition_that_carries(a: str, b: str, who: str) -> None:
+    left, right = layout(a), layout(b)
+    values = [left(right(c)) for c in range(size(right))]
+    assert not is_layout_of(right.shape, values), who
+    with pytest.raises(DivisibilityError) as info:
+        composition(left, right)
+    assert info.value.witness is not None
+
+
+def test_composition_with_a_negative_index() -> None:
+    """PC: (4,2):(2,1) o 4:-1 -> 4:0."""
+    with pytest.raises(ShapeError, match="coordinate 3 of the second layout has the offset -3") as info:
+        composition(layout("(4,2):(2,1)"), layout("4:-1"))
+    assert info.value.witness == 3
+
+
+def test_composition_past_the_domain() -> None:
+    assert composition(layout("4:3"), layout("8:1")) == layout("8:3")
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "wanted"),
+    [
+        ("((2,2),(2,2)):((1,2),(4,8))", (1, 1), "(4,4):(1,4)"),  # TL: (1,1):(0,0)
+        ("(2,2,4):(2,1,4)", (4, 4), "(2,2,4):(2,1,4)"),  # TL changes the function
+    ],
+)
+def test_coalesce_by_profile(text: str, profile: IntTuple, wanted: str) -> None:
+    assert coalesce(layout(text), profile) == layout(wanted)
+    assert table(layout(wanted)) == table(layout(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "error"),
+    [
+        ("(4,4):(1,2)", 32, NotInjectiveError),  # PC and DSL return size 0, TL 4:8
+        ("(5,2):(9,10)", 48, DivisibilityError),  # TL: (9,3):(1,20), which reaches 28 twice
+        ("4:-1", 8, UnsupportedError),  # DSL: nonsense
+    ],
+)
+def test_complement_where_there_is_none(text: str, target: int, error: type[LayoutAlgError]) -> None:
+    with pytest.raises(error):
+        complement(layout(text), target)
+
+
+def test_complement_rounds_up_to_cover() -> None:
+    rest = complement(layout("3:2"), 10)
+    assert str(rest) == "(2,2):(1,6)"
+    assert sorted(x + y for x in table(layout("3:2")) for y in table(rest)) == list(range(12))
+
+
+def test_left_inverse_with_a_gap() -> None:
+    """PC: (4,8):(1,5) -> 4:1."""
+    padded = layout("(4,8):(1,5)")
+    assert str(left_inverse(padded)) == "(5,8):(1,4)"
+    assert [left_inverse(padded)(x) for x in table(padded)] == list(range(32))
+
+
+def test_right_inverse_without_a_first_mode() -> None:
+    """PC gives (2,3):(15,1) and TL (2,15):(0,1) for (3,5):(2,7); DSL and C++ refuse."""
+    assert str(right_inverse(layout("(3,5):(2,7)"))) == "1:0"
+    assert str(right_inverse(layout("(4,8):(0,1)"))) == "8:4"
+
+
+def test_a_swizzle_of_no_bits() -> None:
+    """PC: Swizzle(0,4,0)(x) recurses for ever."""
+    assert [Swizzle(0, 4, 0)(x) for x in range(64)] == list(range(64))
+
+
+def test_a_swizzle_that_overlaps_itself() -> None:
+    """Sw<3,0,2>: bijective, no involution; DSL inverts it to the identity without a word."""
+    swizzle = Swizzle(3, 0, 2)
+    assert not swizzle.is_involution
+    first, second = swizzle_inverse(swizzle)
+    assert [first(second(swizzle(x))) for x in range(64)] == list(range(64))
+    assert any(swizzle(swizzle(x)) != x for x in range(64))
+
+
+def test_product_with_an_extent() -> None:
+    """PC: logical_product(L, int) divides."""
+    assert str(logical_product(layout("(2,2):(4,1)"), 6)) == "((2,2),(2,3)):((4,1),(2,8))"
+
+
+def test_two_swizzles_of_different_shifts_compose() -> None:
+    inner = ComposedLayout(Swizzle(2, 0, 3), 0, Layout(256))
+    both = composition(Swizzle(2, 2, 4), inner)
+    assert table(both) == [Swizzle(2, 2, 4)(x) for x in table(inner)]
+    assert str(both) == "Sw<2,2,4> o Sw<2,0,3> o 0 o 256:1"
+
+
+def test_the_matrix_of_a_layout_that_carries() -> None:
+    """TL: to_F2_matrix((4,4):(1,3)) is wrong on 9 of 16 points."""
+    with pytest.raises(NotLinearError, match="carries"):
+        f2.to_f2(layout("(4,4):(1,3)"))
+
+
+def test_a_linear_layout_of_six() -> None:
+    """TN: identity_1d(6) aborts the process."""
+    with pytest.raises(NotLinearError, match="extent 6 is no power of two"):
+        from_layout(Layout(6))
+    with pytest.raises(ShapeError, match="a power of two is needed"):
+        LinearLayout({"lane": [1, 2]}, {"offset": 6})
+
+
+def test_cosize_of_a_negative_stride() -> None:
+    """PC: cosize(8:-1) = -6."""
+    assert cosize(layout("8:-1")) == 8
+
+
+def test_cosize_under_a_swizzle_and_an_offset() -> None:
+    """C++ ignores both."""
+    tile = ComposedLayout(Swizzle(2, 0, 2), 16, Layout(5))
+    assert cosize(tile) == max(table(tile)) + 1 == 22
+
+
+def test_cosize_of_a_large_swizzle_takes_no_time() -> None:
+    """TL enumerates: 7.4 s at 2^20 elements."""
+    big = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 30, 1 << 30), ((1 << 30) + 8, 1)))
+    assert cosize(big) >= 1 << 60
