@@ -47,6 +47,21 @@ def _store(prefix: str, space: Space, nbytes: int) -> Instr:
     return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
 
 
+def _clear(nbytes: int) -> Instr:
+    name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
+    if words == 1:
+        text = f"void {name}(u32& d) {{ d = 0; }}"
+    else:
+        text = f"void {name}(u32* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
+
+    def zeros(machine: Any, group: Any) -> Any:
+        import numpy
+
+        return numpy.zeros((group.lanes, words), dtype=numpy.uint32)
+
+    return Instr(name, (out("d", words),), text, zeros)
+
+
 def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
     return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
 
@@ -55,6 +70,8 @@ LDG = _table(_load, "ldg", "global")
 STG = _table(_store, "stg", "global")
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
+CLEAR = MappingProxyType({n: _clear(n) for n in WIDTHS_BYTES})
+"""Registers set to zero: what stands in for a load in lanes that must not load."""
 
 
 def _arrive(machine: Any, group: Any) -> None:
@@ -134,7 +151,7 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), BAR, WARP_SYNC,
+            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), *CLEAR.values(), BAR, WARP_SYNC,
             TRANSPOSE_16, TRANSPOSE_8,
         )
     }

@@ -6,8 +6,8 @@ The idea.  A block copies one tile in vectors as wide as both leading dimensions
     "cp.async"     copy into shared memory asynchronously (sm_80), wait, read it back, store: the smallest
                    program with a real asynchronous copy, and the first stage of every GEMM
 
-One thread-value layout places both sides.  Tiles that stick out of the matrix are copied element by element
-under a block-uniform branch.
+One thread-value layout places both sides.  Tiles that stick out of the matrix take a predicated loop under a
+block-uniform branch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks
+from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks, element_steps
 from layoutalg.layout import Layout, concat
 
 Via: TypeAlias = Literal["registers", "cp.async"]
@@ -34,7 +34,8 @@ Via: TypeAlias = Literal["registers", "cp.async"]
 class CopyConfig:
     """How one block works: its tile and vector in elements, its threads, and the way through the chip.
 
-    `lanes` threads run along a row; the others take further rows.
+    `lanes` threads run along a row; the others take further rows.  Tiles that stick out of the matrix are
+    copied `edge_vec` elements at a time: a whole vector where the matrix's edge cuts none.
     """
 
     tile_m: int
@@ -42,6 +43,7 @@ class CopyConfig:
     threads: int
     vec: int
     lanes: int
+    edge_vec: int
     via: Via
 
 
@@ -74,7 +76,8 @@ def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, .
     ways: list[Via] = ["registers"]
     if find_arch(arch).compute_capability >= (8, 0) and vec * p.element_bytes >= 4:
         ways.append("cp.async")
-    return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, via) for via in ways)
+    edge_vec = 1 if p.n % vec else vec
+    return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, edge_vec, via) for via in ways)
 
 
 def copy_tv(c: CopyConfig, width: int) -> Layout:
@@ -89,7 +92,7 @@ def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """The tile program of a configuration, for all sizes up to the problem's."""
     size = p.element_bytes
     k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
-    m, n = k.param("m", p.m), k.param("n", p.n)
+    m, n = k.param("m", p.m), k.param("n", p.n, c.edge_vec, multiple=c.edge_vec)
     lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
     ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
     src = k.pointer("src", size, (lds, 1), align_bytes=c.vec * size)
@@ -141,7 +144,7 @@ def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: 
 def tile_layout(c: CopyConfig) -> Layout:
     """The tile in shared memory, (n, m) -> element: rows one after the other.
 
-    >>> print(tile_layout(CopyConfig(32, 128, 256, 4, 32, "cp.async")))
+    >>> print(tile_layout(CopyConfig(32, 128, 256, 4, 32, 4, "cp.async")))
     (128,32):(1,128)
     """
     return Layout((c.tile_n, c.tile_m))
@@ -163,13 +166,15 @@ def predict_tile(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") ->
 
 
 def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles times their number, edge tiles element by element."""
+    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane."""
     costs = predict_tile(p, c, arch)
     costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
-    size = p.element_bytes
-    for e in edge_walks(p, c.tile_m, c.tile_n, c.threads, along_n=True):
-        costs.lanes(f"ld.global.b{8 * size}", "global", (e.m * p.lds + e.n) * size, e.active)
-        costs.lanes(f"st.global.b{8 * size}", "global", (e.m * p.ldd + e.n) * size, e.active)
+    nbytes = c.edge_vec * p.element_bytes
+    row, piece = element_steps(c.tile_m, c.tile_n // c.edge_vec, c.threads, along_n=True)
+    for e in edge_walks(p, c.tile_m, c.tile_n, row, piece * c.edge_vec):
+        for way, ld in (("ld", p.lds), ("st", p.ldd)):
+            addresses = (e.m * ld + e.n) * p.element_bytes
+            costs.lanes(f"{way}.global.b{8 * nbytes}", "global", addresses, e.active)
     return costs.prediction()
 
 
@@ -188,11 +193,11 @@ def _notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
 def _edge(
     k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var, m: Var, n: Var
 ) -> None:
-    size = src.element_bytes
-    one = k.reg("one", max(1, size // 4))
-    with k.For("j", c.tile_m * c.tile_n // c.threads) as j:
+    nbytes, pieces = c.edge_vec * src.element_bytes, c.tile_n // c.edge_vec
+    one = k.reg("one", max(1, nbytes // 4))
+    with k.For("j", c.tile_m * pieces // c.threads, unroll=4) as j:
         x = k.tid + j * c.threads
-        row, column = m0 + x // c.tile_n, n0 + x % c.tile_n
+        row, column = m0 + x // pieces, n0 + x % pieces * c.edge_vec
         with k.If((row < m) & (column < n)):
-            k.do(LDG[size], one, k.at(src, row, column))
-            k.do(STG[size], k.at(dst, row, column), one)
+            k.do(LDG[nbytes], one, k.at(src, row, column))
+            k.do(STG[nbytes], k.at(dst, row, column), one)

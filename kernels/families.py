@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels import copy_family, transpose_family
+from layoutalg.kernels import copy_family, transpose_family, transpose_plan
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.matrix import reference
 
@@ -20,7 +20,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             ),
             Family(
                 "transpose", "dst[n, m] = src[m, n] with leading dimensions", transpose_family.problem,
-                transpose_family.configs, transpose_family.build, reference, transpose_family.predict,
+                transpose_plan.configs, transpose_family.build, reference, transpose_plan.predict,
             ),
         )
     }

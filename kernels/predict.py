@@ -1,8 +1,7 @@
 """Predictions: what every access of a launch costs, before anything runs.
 
 Full tiles are counted in closed form on their layouts (`analyze`) and multiplied by their number.  Tiles
-that stick out of the matrix walk their elements one by one; those few are counted by the enumerated
-definition, address by address.
+that stick out of the matrix are few; they are counted by the enumerated definition, address by address.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, Space, find_arch, find_instruction
+from layoutalg.int_tuple import product
 from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 
 
@@ -86,6 +87,11 @@ class Costs:
             ideal = -(-useful // machine.sector_bytes)
         self.add(op, Cost(int(ran.sum()), int(cost.sum()), int(ideal.sum())))
 
+    def include(self, other: Costs) -> None:
+        """Add everything another sum has found."""
+        for op, cost in other.found.items():
+            self.add(op, cost)
+
     def prediction(self) -> Prediction:
         """The sums, by instruction."""
         return MappingProxyType(dict(sorted(self.found.items())))
@@ -110,9 +116,9 @@ def _is_shared(op: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EdgeWalk:
-    """Where the threads of the edge tiles are, element by element: all arrays are (instructions, 32).
+    """Where the lanes of edge tiles are: all arrays are (instructions, 32).
 
-    `row`, `column` are the element's place in its tile, `m`, `n` in the matrix; `active` is m, n inside.
+    `row`, `column` are the place in the tile, `m`, `n` in the matrix; `active` is m, n inside.
     """
 
     row: Any
@@ -122,22 +128,46 @@ class EdgeWalk:
     active: Any
 
 
-def edge_walks(
-    p: MatrixProblem, tile_m: int, tile_n: int, threads: int, *, along_n: bool
-) -> Iterator[EdgeWalk]:
-    """The tiles that stick out of the matrix, in a few pieces of bounded size.
+def edge_tiles(p: MatrixProblem, tile_m: int, tile_n: int) -> list[tuple[int, int]]:
+    """The tiles, by row and column of tiles, that stick out of the matrix.
 
-    Thread t visits the elements t, t + threads, ... of its tile, counted along n first or along m first.
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> edge_tiles(matrix_problem(130, 64, "f32", turned=True), 64, 64)
+    [(2, 0)]
+    """
+    full_m, full_n = p.m // tile_m, p.n // tile_n
+    below = [(i, j) for i in range(full_m, -(-p.m // tile_m)) for j in range(-(-p.n // tile_n))]
+    return below + [(i, j) for i in range(full_m) for j in range(full_n, -(-p.n // tile_n))]
+
+
+def edge_walks(p: MatrixProblem, tile_m: int, tile_n: int, row: Any, column: Any) -> Iterator[EdgeWalk]:
+    """Each edge tile in turn, its threads at `row`, `column` of the tile: arrays (steps, threads)."""
+    row, column = row.reshape(-1, 32), column.reshape(-1, 32)
+    for i, j in edge_tiles(p, tile_m, tile_n):
+        m, n = row + i * tile_m, column + j * tile_n
+        yield EdgeWalk(row, column, m, n, (m < p.m) & (n < p.n))
+
+
+def element_steps(tile_m: int, tile_n: int, threads: int, *, along_n: bool) -> tuple[Any, Any]:
+    """(row, column) of threads that visit the elements t, t + threads, ... of a tile, along n or along m.
+
+    >>> [a.tolist() for a in element_steps(2, 2, 2, along_n=True)]
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     import numpy as np
 
-    tiles_m, tiles_n = -(-p.m // tile_m), -(-p.n // tile_n)
-    full_m, full_n = p.m // tile_m, p.n // tile_n
-    outside = [(i, j) for i in range(full_m, tiles_m) for j in range(tiles_n)]
-    outside += [(i, j) for i in range(full_m) for j in range(full_n, tiles_n)]
     x = np.arange(tile_m * tile_n // threads)[:, None] * threads + np.arange(threads)
-    row, column = (x // tile_n, x % tile_n) if along_n else (x % tile_m, x // tile_m)
-    for tile_i, tile_j in outside:
-        m, n = row + tile_i * tile_m, column + tile_j * tile_n
-        arrays = (row, column, m, n, (m < p.m) & (n < p.n))
-        yield EdgeWalk(*(a.reshape(-1, 32) for a in arrays))
+    return (x // tile_n, x % tile_n) if along_n else (x % tile_m, x // tile_m)
+
+
+def vector_steps(tv: Layout, tile_n: int) -> tuple[Any, Any]:
+    """(row, column) of the first elements that threads visit: `tv` is (thread, step) -> n + tile_n * m.
+
+    >>> [a.tolist() for a in vector_steps(Layout((2, 2), (1, 2)), 2)]
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    import numpy as np
+
+    step, thread = np.indices((product(tv[1].shape), product(tv[0].shape)))
+    x = tv(thread, step)
+    return x // tile_n, x % tile_n

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutalg.kernels.matrix import matrix_problem
-from layoutalg.kernels.predict import Cost, Costs, describe, edge_walks
+from layoutalg.kernels.predict import Cost, Costs, describe, edge_walks, element_steps
 
 
 def test_costs_add_field_by_field_and_drop_out_at_zero_tiles() -> None:
@@ -34,7 +34,8 @@ def test_lanes_are_counted_by_the_definition() -> None:
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (64, 64), (65, 64), (64, 65), (130, 70), (10, 200)])
 def test_edge_walks_visit_exactly_the_elements_outside_full_tiles(m: int, n: int, along_n: bool) -> None:
     seen = np.zeros((m, n), dtype=int)
-    for e in edge_walks(matrix_problem(m, n, "f32", turned=True), 64, 32, 128, along_n=along_n):
+    steps = element_steps(64, 32, 128, along_n=along_n)
+    for e in edge_walks(matrix_problem(m, n, "f32", turned=True), 64, 32, *steps):
         assert e.active.shape[1] == 32
         np.add.at(seen, (e.m[e.active], e.n[e.active]), 1)
         assert (e.m % 64 == e.row).all()
