@@ -123,6 +123,6 @@ def test_what_does_not_compose() -> None:
         composition(a, (ComposedLayout(Swizzle(1, 0, 1), 0, Layout(4)), 8))
     for left, right in ((a, "4:1"), (a, 2.0), ("8:1", a), (Swizzle(1, 0, 1), (4, 4))):
         with pytest.raises(ArgumentTypeError):
-            composition(left, right)  # type: ignore[call-overload]
+            composition(left, right)  # type: ignore[arg-type]
     with pytest.raises(ShapeError):
         composition(a, 0)

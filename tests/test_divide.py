@@ -101,6 +101,6 @@ def test_bad_tilers() -> None:
             divide(layout, (2, 2, 2))
         for bad in ("4:1", 2.0, True, (2, "4"), ComposedLayout(Swizzle(1, 0, 1), 0, Layout(4))):
             with pytest.raises(ArgumentTypeError, match="a tiler is a layout, an extent, None or a tuple"):
-                divide(layout, bad)
+                divide(layout, bad)  # type: ignore[arg-type]
         with pytest.raises(ShapeError, match="extent 0"):
             divide(layout, 0)

@@ -84,7 +84,7 @@ def test_swizzles_that_happen_to_agree() -> None:
 
 
 N = 1 << 20
-BIG = {
+BIG: dict[str, AnyLayout] = {
     "chained": Layout((N, N), (N, 1)),
     "padded": Layout((N, N), (N + 8, 1)),
     "swizzled": ComposedLayout(Swizzle(3, 4, 3), 0, Layout((N, N), (N, 1))),

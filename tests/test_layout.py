@@ -61,9 +61,10 @@ def test_it_is_a_value() -> None:
     assert a == b and hash(a) == hash(b) and a != Layout((2, 4)) and a != "(2,4):(4,1)"
     assert copy.deepcopy(a) == pickle.loads(pickle.dumps(a)) == a
     assert repr(a) == "Layout((2, 4), (4, 1))"
-    for change in (lambda: setattr(a, "shape", 3), lambda: delattr(a, "stride")):
-        with pytest.raises(AttributeError, match="immutable"):
-            change()
+    with pytest.raises(AttributeError, match="immutable"):
+        a.shape = 3
+    with pytest.raises(AttributeError, match="immutable"):
+        del a.stride
     match a:
         case Layout(shape, stride):
             assert (shape, stride) == ((2, 4), (4, 1))

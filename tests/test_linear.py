@@ -115,7 +115,7 @@ def test_it_is_a_value() -> None:
     assert repr(linear) == "LinearLayout({'lane': ((1,), (2,))}, {'offset': 4})"
     assert linear != LinearLayout({"lane": [2, 1]}, {"offset": 4}) and linear != 3
     with pytest.raises(AttributeError, match="immutable"):
-        linear.ins = ()  # type: ignore[misc]
+        linear.ins = ()
     assert str(LinearLayout({"block": []}, {"offset": 1})) == "block: size 1\nouts: offset (0 bits)"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import compatible
+from layoutalg.int_tuple import IntTuple, compatible
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import (
     coalesce,
@@ -45,9 +45,9 @@ def test_coalesced_forms_are_unique(a: Layout, b: Layout) -> None:
 
 
 @given(layouts(), shapes())
-def test_coalesce_by_profile(layout: Layout, profile: object) -> None:
+def test_coalesce_by_profile(layout: Layout, profile: IntTuple) -> None:
     try:
-        result = coalesce(layout, profile)  # type: ignore[arg-type]
+        result = coalesce(layout, profile)
     except ShapeError:
         assert isinstance(profile, tuple)
         return

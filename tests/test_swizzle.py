@@ -105,7 +105,7 @@ def test_values() -> None:
         assert value == copy.deepcopy(value) == pickle.loads(pickle.dumps(value))
         assert hash(value) == hash(copy.copy(value))
         with pytest.raises(AttributeError, match="immutable"):
-            value.bits = 3  # type: ignore[union-attr, misc]
+            value.bits = 3
     assert repr(tile) == "ComposedLayout(Swizzle(3, 4, 3), 2, Layout((8, 64), (64, 1)))"
     assert swizzle != Swizzle(3, 4, -3) and swizzle != (3, 4, 3)
     assert str(ComposedLayout((swizzle, Swizzle(1, 0, 2)), 0, Layout(4))) == "Sw<3,4,3> o Sw<1,0,2> o 0 o 4:1"

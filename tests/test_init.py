@@ -1,0 +1,56 @@
+"""`import layoutalg`: what it offers, and what it does not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import layoutalg
+
+SOURCE = Path(layoutalg.__file__)
+HEAVY = ("numpy", "sympy", "graphviz", "cupy", "rich", "typer", "hypothesis", "torch", "dataclasses")
+
+
+def test_every_name_is_there() -> None:
+    names = layoutalg.__all__
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert getattr(layoutalg, name) is not None
+    assert set(names) <= set(dir(layoutalg))
+    assert "filter" not in names, "a star import must not hide the builtin"
+    assert str(layoutalg.filter(layoutalg.Layout((4, 2), (0, 1)))) == "2:1"
+
+
+def test_type_checkers_see_what_is_loaded_later() -> None:
+    """The block for type checkers names the same things as the table for the interpreter."""
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    block = next(n for n in tree.body if isinstance(n, ast.If))
+    seen = {
+        (node.module, alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    wanted = {("layoutalg", module) for module in layoutalg._MODULES}
+    wanted |= {(f"layoutalg.{module}", name) for name, module in layoutalg._NAMES.items()}
+    assert seen == wanted
+
+
+def test_loaded_later_is_loaded() -> None:
+    for name, module in layoutalg._NAMES.items():
+        assert getattr(layoutalg, name) is getattr(getattr(layoutalg, module), name)
+    with pytest.raises(AttributeError, match="module 'layoutalg' has no attribute 'nothing'"):
+        layoutalg.nothing  # noqa: B018
+
+
+def test_importing_is_cheap() -> None:
+    code = (
+        f"import sys; before = set(sys.modules); import layoutalg; new = set(sys.modules) - before; "
+        f"print([m for m in {HEAVY!r} if m in new], 'layoutalg.notation' in new)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n")[0] == "[] False"
