@@ -94,7 +94,11 @@ def by_mode(
     *,
     keep: bool,
 ) -> Layout:
-    """`operation` on every mode of `a` with its part of `tiler`; modes past it are kept or dropped."""
+    """`operation` on every mode of `a` with its part of `tiler`; modes past it are kept or dropped.
+
+    >>> print(by_mode("composition", composition, Layout((8, 8, 2)), (4, 2), keep=True))
+    (4,2,2):(1,8,64)
+    """
     parts = fitting_modes(name, a, tiler)
     out: list[Layout] = []
     for part, t in zip(parts, tiler, strict=False):
@@ -109,7 +113,11 @@ def by_mode(
 
 
 def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layout, ...]:
-    """The modes of `a`, of which there must be at least as many as in `tiler`."""
+    """The modes of `a`, of which there must be at least as many as in `tiler`; else ShapeError.
+
+    >>> len(fitting_modes("composition", Layout((8, 8)), (4,)))
+    2
+    """
     parts = modes(a)
     if len(tiler) > len(parts):
         raise ShapeError(

@@ -61,7 +61,11 @@ def _divide(layout: Layout, tiler: Tiler) -> Layout:
 
 
 def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
-    """A tiler for one mode as a layout: itself, or n:1 for an extent n."""
+    """A tiler for one mode as a layout: itself, or n:1 for an extent n; else ArgumentTypeError.
+
+    >>> print(as_tile("logical_divide", Layout(8), 4))
+    4:1
+    """
     if isinstance(tiler, Layout):
         return tiler
     if type(tiler) is int:

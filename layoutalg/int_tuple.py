@@ -69,17 +69,19 @@ def flatten(value: IntTuple) -> tuple[int, ...]:
     """
     if not isinstance(value, tuple):
         return (value,)
-    out: list[int] = []
-    stack = [iter(value)]
-    while stack:
-        for v in stack[-1]:
+    while True:
+        for v in value:
             if isinstance(v, tuple):
-                stack.append(iter(v))
                 break
-            out.append(v)
         else:
-            stack.pop()
-    return tuple(out)
+            return value  # type: ignore[return-value]
+        level: list[IntTuple] = []
+        for v in value:
+            if isinstance(v, tuple):
+                level += v
+            else:
+                level.append(v)
+        value = tuple(level)
 
 
 def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
@@ -167,7 +169,12 @@ def tree_depth(value: IntTuple) -> int:
 
 
 def check_index(index: Any) -> None:
-    """Refuse what is not a non-negative index: float, bool, a negative int, array element or symbol."""
+    """Refuse what is not a non-negative index: float, bool, a negative int, array element or symbol.
+
+    Raises ShapeError for a negative one, ArgumentTypeError for another type.
+
+    >>> check_index(7)
+    """
     if type(index) is int:
         if index < 0:
             raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
@@ -202,16 +209,20 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
         for c, s, d in zip(crd, shape, stride, strict=True):
             total = total + crd2idx(c, s, d)
         return total
-    check_index(crd)
+    if type(crd) is not int or crd < 0:
+        check_index(crd)
     if not isinstance(shape, tuple):
         return crd * stride
-    total, rest = 0, crd
-    leaves, strides = flatten(shape), flatten(stride)
-    for s, d in zip(leaves[:-1], strides[:-1], strict=True):
+    extents, strides = flatten(shape), flatten(stride)
+    if not extents:
+        return 0
+    total = 0
+    for i in range(len(extents) - 1):
+        s = extents[i]
         if s != 1:
-            total = total + rest % s * d
-            rest = rest // s
-    return total + rest * strides[-1] if strides else total
+            total = total + crd % s * strides[i]
+            crd = crd // s
+    return total + crd * strides[-1]
 
 
 def idx2crd(index: Any, shape: IntTuple) -> Any:

@@ -20,6 +20,7 @@ not injective has no complement and no left inverse: refused, with two coordinat
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
@@ -30,14 +31,14 @@ from layoutalg.measure import merge, plain, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
 
-def _moving(layout: Layout) -> list[tuple[int, int, int]]:
-    """(stride, extent, weight of the mode in the flat index) of all modes that move, sorted by stride."""
+def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]]:
+    """(stride, extent, weight in the flat index) of all modes of extents above 1, sorted by stride."""
     out: list[tuple[int, int, int]] = []
     base = 1
     for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if s > 1 and d:
+        if s > 1:
             out.append((d, s, base))
-        base *= s
+            base *= s
     out.sort()
     return out
 
@@ -55,10 +56,8 @@ def _refuse_collision(name: str, layout: AnyLayout, inner: Layout) -> None:
         )
 
 
-def _refuse_negative(name: str, layout: AnyLayout, inner: Layout) -> None:
-    for s, d in leaves(inner):
-        if d < 0 and s > 1:
-            raise UnsupportedError(f"{name} of {layout}: stride {d} is negative; strides >= 0 are accepted")
+def _refuse_negative(name: str, layout: AnyLayout, stride: int) -> NoReturn:
+    raise UnsupportedError(f"{name} of {layout}: stride {stride} is negative; strides >= 0 are accepted")
 
 
 def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
@@ -80,9 +79,9 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     if not isinstance(plain_layout, Layout):
         raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
     layout = plain_layout
-    modes = _moving(layout)
+    modes = _sorted_modes(layout)
     if modes and modes[0][0] < 0:
-        _refuse_negative("complement", layout, layout)
+        _refuse_negative("complement", layout, modes[0][0])
     if cotarget is None:
         target = span(layout)[1] + 1
     else:
@@ -93,6 +92,8 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     strides: list[int] = []
     current = 1
     for d, s, _ in modes:
+        if not d:
+            continue
         gap, rest = divmod(d, current)
         if rest or not gap:
             _refuse_collision("complement", layout, _filtered(layout))
@@ -163,11 +164,26 @@ def _fixes(chain: tuple[Swizzle, ...], length: int) -> bool:
 
 def _right_inverse(layout: Layout) -> Layout:
     """The longest chain of modes in which each stride is the product of the extents before it."""
-    modes = [m for m in _moving(layout) if m[0] > 0]
+    extents: list[int] = []
+    weights: list[int] = []
+    modes = _sorted_modes(layout)
+    current = 1
+    for i, (d, s, weight) in enumerate(modes):
+        if d == current:
+            if i + 1 < len(modes) and modes[i + 1][0] == d:
+                return _longest_chain(modes)
+            extents.append(s)
+            weights.append(weight)
+            current *= s
+    return plain(*merge(extents, weights))
+
+
+def _longest_chain(modes: list[tuple[int, int, int]]) -> Layout:
+    """`_right_inverse` where two modes have one stride, so that there is a choice."""
     best: dict[int, tuple[int, list[tuple[int, int]]]] = {}
     for d, s, weight in reversed(modes):
         length, chain = best.get(s * d, (1, []))
-        if d not in best or best[d][0] < s * length:
+        if d > 0 and (d not in best or best[d][0] < s * length):
             best[d] = (s * length, [(s, weight), *chain])
     chain = best.get(1, (1, []))[1]
     return plain(*merge([s for s, _ in chain], [w for _, w in chain]))
@@ -234,10 +250,9 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
 
 def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     """L with L(offset + layout(i)) = i."""
-    _refuse_negative("left_inverse", whole, layout)
-    modes = _moving(layout)
-    if any(s > 1 and d == 0 for s, d in leaves(layout)):
-        _refuse_collision("left_inverse", whole, layout)
+    modes = _sorted_modes(layout)
+    if modes and modes[0][0] < 0:
+        _refuse_negative("left_inverse", whole, modes[0][0])
     if offset:
         modes = sorted([*modes, (offset, 2, 0)])
     extents: list[int] = []

@@ -141,11 +141,20 @@ class Layout:
         return f"Layout({self.shape!r}, {self.stride!r})"
 
 
+_new = object.__new__
+_set_shape = Layout.__dict__["shape"].__set__
+_set_stride = Layout.__dict__["stride"].__set__
+
+
 def make_layout(shape: IntTuple, stride: IntTuple) -> Layout:
-    """A Layout from parts that are already known to be valid: the library's own constructor, unchecked."""
-    out = object.__new__(Layout)
-    object.__setattr__(out, "shape", shape)
-    object.__setattr__(out, "stride", stride)
+    """A Layout from parts that are already known to be valid: the library's own constructor, unchecked.
+
+    >>> print(make_layout((2, 4), (4, 1)))
+    (2,4):(4,1)
+    """
+    out = _new(Layout)
+    _set_shape(out, shape)
+    _set_stride(out, stride)
     return out
 
 

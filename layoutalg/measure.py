@@ -122,7 +122,11 @@ def span(layout: Layout) -> tuple[int, int]:
 
 
 def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
-    """A layout of flat leaves: 1:0 for none, an integer for one."""
+    """A layout of flat leaves: 1:0 for none, an integer for one.
+
+    >>> print(plain([], []), plain([4], [2]), plain([4, 8], [8, 1]))
+    1:0 4:2 (4,8):(8,1)
+    """
     if len(extents) == 1:
         return make_layout(extents[0], strides[0])
     if not extents:

@@ -26,7 +26,7 @@ at most MAX_DIGITS digits.  Comparison with CuTe: C++ and DSL only print.
 from __future__ import annotations
 
 import re
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, cast
 
 from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
@@ -135,13 +135,13 @@ class _Reader:
 
     def layout_after(self, shape: Tiler, start: int) -> Layout:
         """The layout whose shape was just read; the cursor stands on its ':'."""
-        pure = as_int_tuple(shape)
+        pure = _as_int_tuple(shape)
         if pure is None:
             self.fail("a shape of integers before ':'", start)
         self.advance()
         at = self.start
-        stride = as_int_tuple(self.term(layouts=False))
-        if stride is None or not congruent(pure, stride):
+        stride = cast("IntTuple", self.term(layouts=False))
+        if not congruent(pure, stride):
             self.fail("a stride of the same form as the shape", at)
         try:
             return Layout(pure, stride)
@@ -166,7 +166,7 @@ class _Reader:
             self.fail("the end of the text")
 
 
-def as_int_tuple(value: Tiler) -> IntTuple | None:
+def _as_int_tuple(value: Tiler) -> IntTuple | None:
     """`value` itself when it is made of integers only, else None."""
     return value if all(type(v) is int for v in flatten(value)) else None  # type: ignore[arg-type, return-value]
 
@@ -180,9 +180,8 @@ def parse_int_tuple(text: str) -> IntTuple:
     ((2, 4), 8)
     """
     reader = _Reader(text)
-    value = as_int_tuple(reader.term(layouts=False))
+    value = cast("IntTuple", reader.term(layouts=False))
     reader.end()
-    assert value is not None
     return value
 
 
