@@ -102,6 +102,10 @@ def _work(node: Expr) -> tuple[list[str], list[Expr]]:
             return ["SHF"], [a]
         case Mod(a, Const(c)) if is_power_of_two(c):
             return _bits(node)
+        case FloorDiv(FloorDiv(a, Const(c)), Const(d)):
+            return [], [FloorDiv(a, Const(c * d))]
+        case Mod(FloorDiv() as a, Const()):  # the compiler shares this quotient with none
+            return ["IMAD", "IMAD", "SHF"], [a]
         case FloorDiv(a, Const(c)):
             return (["SHF"] if is_power_of_two(c) else ["IMAD", "SHF"]), [a]
         case FloorDiv(a, b):

@@ -10,13 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
+from layoutalg import strategies
 from layoutalg.codegen.cost import VARIABLE_DIVISION, index_cost, instructions
 from layoutalg.codegen.ctext import TYPES, to_c
 from layoutalg.codegen.expr import Expr, Select, Var, as_expr, variables
 from layoutalg.codegen.nvrtc import compile_cubin, version
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import UnsupportedError
+from layoutalg.int_tuple import product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 
@@ -47,6 +50,8 @@ EXPRESSIONS: dict[str, Expr] = {
     "a remainder by 12": A % 12,
     "a decimal digit": A // 10 % 10,
     "quotient and remainder share": A // 12 * 40 + A % 12,
+    "three digits": A % 3 * 35 + A // 3 % 5 * 7 + A // 15,
+    "three digits, step by step": A % 3 * 35 + A // 3 % 5 * 7 + A // 3 // 5,
     "a guard": Select((A < B) & (C < D), C, D),
     "a padded tile": simplify(as_expr(Layout((8, 32), (33, 1))(A // 32, A % 32))),
     "a swizzled tile": simplify(as_expr(TILE(A // 8, A % 8 * 8))),
@@ -118,6 +123,7 @@ def test_the_model_is_right_on_the_whole(machine_code: dict[str, Counter[str]]) 
         (A, {}),
         (A * 8 + B * 3 + C + 5, {"LEA": 1, "IMAD": 1, "IADD3": 1}),
         (A << 3, {"SHF": 1}),
+        (A // 3 // 5, {"IMAD": 1, "SHF": 1}),
         (A >> 3, {"SHF": 1}),
         (A * B, {"IMAD": 1}),
         ((A < 3) & (B < C) | A.eq(B), {"ISETP": 3}),
@@ -142,7 +148,13 @@ def test_values_past_32_bits_count_twice() -> None:
     assert index_cost(Var("row", 1 << 20) * Var("ld", 1 << 20) + A) == 2
 
 
-def test_simplifying_never_costs_more_on_layouts() -> None:
+@given(strategies.layouts())
+def test_simplifying_a_layout_never_costs_more(layout: Layout) -> None:
+    called = as_expr(layout(Var("i", product(layout.shape))))
+    assert index_cost(simplify(called)) <= index_cost(called)
+
+
+def test_simplifying_a_tile_pays() -> None:
     """Swizzled, padded and hierarchical tiles, called on thread and step: the simplified form is cheaper."""
     tid, step = Var("tid", 128), Var("i", 4)
     for layout in (TILE, Layout((64, 64), (65, 1)), Layout(((8, 8), (8, 8)), ((8, 512), (1, 64)))):
