@@ -18,10 +18,10 @@ from typing import Literal, TypeAlias
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Expr, Operand, Var
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.tile import Global, Kernel, MemRef
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
 from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks, element_steps
@@ -45,6 +45,16 @@ class CopyConfig:
     lanes: int
     edge_vec: int
     via: Via
+
+    @property
+    def rows_a_pass(self) -> int:
+        """Rows that all threads together move at once."""
+        return self.threads // self.lanes
+
+    @property
+    def passes(self) -> int:
+        """Vectors a thread moves."""
+        return self.tile_m // self.rows_a_pass
 
 
 def problem(
@@ -82,10 +92,8 @@ def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, .
 
 def copy_tv(c: CopyConfig, width: int) -> Layout:
     """(thread, element of the vector, pass) -> n + width * m of the tile."""
-    rows = c.threads // c.lanes
-    return concat(
-        Layout((c.lanes, rows), (c.vec, width)), Layout(c.vec, 1), Layout(c.tile_m // rows, rows * width)
-    )
+    threads = Layout((c.lanes, c.rows_a_pass), (c.vec, width))
+    return concat(threads, Layout(c.vec, 1), Layout(c.passes, c.rows_a_pass * width))
 
 
 def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
@@ -100,45 +108,41 @@ def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
     block = k.block(0, tiles_m * tiles_n)
     m0, n0 = k.let("m0", block // tiles_n * c.tile_m), k.let("n0", block % tiles_n * c.tile_n)
+    first = copy_tv(c, c.tile_n)(k.tid, 0, 0)
+    row, column = k.let("row", m0 + first // c.tile_n), k.let("column", n0 + first % c.tile_n)
     with k.If((m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)):
-        (_by_registers if c.via == "registers" else _by_cp_async)(k, c, src, dst, m0, n0)
+        (_by_registers if c.via == "registers" else _by_cp_async)(k, c, src, dst, row, column)
     with k.Else():
         _edge(k, c, src, dst, m0, n0, m, n)
     return k.build()
 
 
-def _place(k: KernelBuilder, c: CopyConfig, step: Operand) -> tuple[Expr, Expr]:
-    """(row, column) in the tile of the thread's vector in pass `step`."""
-    x = copy_tv(c, c.tile_n)(k.tid, 0, step)
-    return x // c.tile_n, x % c.tile_n
-
-
-def _by_registers(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var) -> None:
-    nbytes, passes = c.vec * src.element_bytes, c.tile_m // (c.threads // c.lanes)
+def _by_registers(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row: Var, column: Var) -> None:
+    nbytes, passes, rows = c.vec * src.element_bytes, c.passes, c.rows_a_pass
     v = k.reg("v", passes, max(1, nbytes // 4))
     with k.Unroll("i", passes) as i:
-        row, column = _place(k, c, i)
-        k.do(LDG[nbytes], v[i], k.at(src, m0 + row, n0 + column))
+        k.do(LDG[nbytes], v[i], k.at(src, row + i * rows, column))
     with k.Unroll("i", passes) as i:
-        row, column = _place(k, c, i)
-        k.do(STG[nbytes], k.at(dst, m0 + row, n0 + column), v[i])
+        k.do(STG[nbytes], k.at(dst, row + i * rows, column), v[i])
 
 
-def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, m0: Var, n0: Var) -> None:
-    nbytes, passes = c.vec * src.element_bytes, c.tile_m // (c.threads // c.lanes)
+def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row: Var, column: Var) -> None:
+    nbytes, passes, rows = c.vec * src.element_bytes, c.passes, c.rows_a_pass
     tile = k.shared("tile", src.element_bytes, tile_layout(c), c.tile_m * c.tile_n, 128)
     v = k.reg("v", passes, max(1, nbytes // 4))
+
+    def slot(step: Var) -> MemRef:
+        at = copy_tv(c, c.tile_n)(k.tid, 0, step)
+        return k.at(tile, at % c.tile_n, at // c.tile_n)
+
     with k.Unroll("i", passes) as i:
-        row, column = _place(k, c, i)
-        k.do(CP_ASYNC[nbytes], k.at(tile, column, row), k.at(src, m0 + row, n0 + column))
+        k.do(CP_ASYNC[nbytes], slot(i), k.at(src, row + i * rows, column))
     k.do(CP_COMMIT)
     k.do(CP_WAIT, 0)  # every thread reads back only what it copied: its own wait is enough
     with k.Unroll("i", passes) as i:
-        row, column = _place(k, c, i)
-        k.do(LDS[nbytes], v[i], k.at(tile, column, row))
+        k.do(LDS[nbytes], v[i], slot(i))
     with k.Unroll("i", passes) as i:
-        row, column = _place(k, c, i)
-        k.do(STG[nbytes], k.at(dst, m0 + row, n0 + column), v[i])
+        k.do(STG[nbytes], k.at(dst, row + i * rows, column), v[i])
 
 
 def tile_layout(c: CopyConfig) -> Layout:
@@ -197,7 +201,7 @@ def _edge(
     one = k.reg("one", max(1, nbytes // 4))
     with k.For("j", c.tile_m * pieces // c.threads, unroll=4) as j:
         x = k.tid + j * c.threads
-        row, column = m0 + x // pieces, n0 + x % pieces * c.edge_vec
-        with k.If((row < m) & (column < n)):
-            k.do(LDG[nbytes], one, k.at(src, row, column))
-            k.do(STG[nbytes], k.at(dst, row, column), one)
+        at = m0 + x // pieces, n0 + x % pieces * c.edge_vec
+        with k.If((at[0] < m) & (at[1] < n)):
+            k.do(LDG[nbytes], one, k.at(src, *at))
+            k.do(STG[nbytes], k.at(dst, *at), one)

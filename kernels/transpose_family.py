@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Expr, Operand, Var
+from layoutalg.codegen.expr import Const, Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.dtype import DType
@@ -72,13 +72,16 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     full = (m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)
     x = _Parts(k, c, src, dst, tile, m0, n0, m, n)
     v, u = x.source_registers(), x.target_registers()
+    first_in, first_out = x.place(x.source, k.tid, (0, 0, 0)), x.place(x.target, k.tid, (0, 0))
+    load_m, load_n = k.let("load_m", m0 + first_in[1]), k.let("load_n", n0 + first_in[0])
+    store_m, store_n = k.let("store_m", m0 + first_out[1]), k.let("store_n", n0 + first_out[0])
     with k.If(full):
-        _load_vectors(x, v)
+        _load_vectors(x, v, load_m, load_n)
         if not by_vectors:
             _turn(x, v)
     with k.Else():
         if by_vectors:
-            _load_vectors(x, v, predicated=True)
+            _load_vectors(x, v, load_m, load_n, predicated=True)
         else:
             _load_elements(x)
     if by_vectors:
@@ -89,10 +92,10 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     with k.If(full):
         if not by_vectors:
             _fetch(x, u)
-        _store_vectors(x, u)
+        _store_vectors(x, u, store_m, store_n)
     with k.Else():
         if by_vectors:
-            _store_vectors(x, u, predicated=True)
+            _store_vectors(x, u, store_m, store_n, predicated=True)
         else:
             _store_elements(x)
     return k.build()
@@ -122,91 +125,86 @@ class _Parts:
         """Rows of a corner."""
         return rows_per_word(self.size)
 
+    @property
+    def source(self) -> Layout:
+        """(thread, (element, row, pass)) -> n + tile_n * m of what a thread loads."""
+        return source_tv(self.c, self.size, self.c.tile_n)
+
+    @property
+    def target(self) -> Layout:
+        """(thread, (element, pass)) -> n + tile_n * m of what a thread stores."""
+        return target_tv(self.c, self.c.tile_n)
+
     def source_registers(self) -> Reg:
         """v[pass][row of the corner][word of the vector]."""
-        passes = product(self._source_tv[1].shape) // (self.rows * self.c.src_vec)
+        passes = product(self.source[1].shape) // (self.rows * self.c.src_vec)
         return self.k.reg("v", passes, self.rows, max(1, self.c.src_vec * self.size // 4))
 
     def target_registers(self) -> Reg:
         """u[pass][word of the vector]."""
-        passes = product(self._target_tv[1].shape) // self.c.dst_vec
+        passes = product(self.target[1].shape) // self.c.dst_vec
         return self.k.reg("u", passes, max(1, self.c.dst_vec * self.size // 4))
 
-    @property
-    def _source_tv(self) -> Layout:
-        return source_tv(self.c, self.size, self.c.tile_n)
-
-    @property
-    def _target_tv(self) -> Layout:
-        return target_tv(self.c, self.c.tile_n)
-
-    def incoming(self, element: Operand, row: Operand, step: Operand) -> tuple[Expr, Expr]:
-        """(n, m) in the tile of an element this thread loads."""
-        at = self._source_tv(self.k.tid, (element, row, step))
+    def place(self, tv: Layout, thread: Operand, value: tuple[Operand, ...]) -> tuple[Expr, Expr]:
+        """(n, m) in the tile; a layout adds up, so place(t, v) = place(t, 0) + place(0, v)."""
+        at = tv(thread, value) + Const(0)
         return at % self.c.tile_n, at // self.c.tile_n
 
-    def outgoing(self, step: Operand) -> tuple[Expr, Expr]:
-        """(n, m) in the tile of the first element of a vector this thread stores."""
-        at = self._target_tv(self.k.tid, (0, step))
-        return at % self.c.tile_n, at // self.c.tile_n
-
-    def inside(self, tn: Expr, tm: Expr) -> Expr:
-        """The predicate that element (n, m) of the tile lies in the matrix."""
-        return (self.m0 + tm < self.m) & (self.n0 + tn < self.n)
-
-    def at_source(self, tn: Expr, tm: Expr) -> MemRef:
-        """Element (n, m) of the tile in the source."""
-        return self.k.at(self.src, self.m0 + tm, self.n0 + tn)
-
-    def at_target(self, tn: Expr, tm: Expr) -> MemRef:
-        """Element (n, m) of the tile in the destination."""
-        return self.k.at(self.dst, self.n0 + tn, self.m0 + tm)
+    def inside(self, row: Expr, column: Expr) -> Expr:
+        """The predicate that element (row, column) of the source exists."""
+        return (row < self.m) & (column < self.n)
 
 
-def _load_vectors(x: _Parts, v: Reg, *, predicated: bool = False) -> None:
+def _load_vectors(x: _Parts, v: Reg, load_m: Var, load_n: Var, *, predicated: bool = False) -> None:
     k, nbytes = x.k, x.c.src_vec * x.size
     passes, rows, _ = v.shape
     with k.Unroll("i", passes) as i, k.Unroll("r", rows) as r:
-        place = x.incoming(0, r, i)
+        dn, dm = x.place(x.source, 0, (0, r, i))
+        row, column = load_m + dm, load_n + dn
         if predicated:
-            with k.If(x.inside(*place)):
-                k.do(LDG[nbytes], v[i, r], x.at_source(*place))
+            with k.If(x.inside(row, column)):
+                k.do(LDG[nbytes], v[i, r], k.at(x.src, row, column))
             with k.Else():
                 k.do(CLEAR[nbytes], v[i, r])
         else:
-            k.do(LDG[nbytes], v[i, r], x.at_source(*place))
+            k.do(LDG[nbytes], v[i, r], k.at(x.src, row, column))
 
 
 def _turn(x: _Parts, v: Reg) -> None:
     """From registers to the tile, corner by corner."""
     k, (passes, rows, vector_words) = x.k, v.shape
+
+    def slot(element: Operand, step: Operand) -> MemRef:
+        return k.at(x.tile, *x.place(x.source, k.tid, (element, 0, step)))
+
     if rows == 1:
         words = x.size // 4
         with k.Unroll("i", passes) as i, k.Unroll("e", x.c.src_vec) as e:
-            k.do(STS[x.size], k.at(x.tile, *x.incoming(e, 0, i)), v.slice(i, 0, e * words, count=words))
+            k.do(STS[x.size], slot(e, i), v.slice(i, 0, e * words, count=words))
         return
     t = k.reg("t", rows)
     with k.Unroll("i", passes) as i, k.Unroll("w", vector_words) as w:
         k.do(TURN[rows], t, *(v[i, r, w] for r in range(rows)))
         with k.Unroll("e", min(rows, x.c.src_vec)) as e:
-            k.do(STS[4], k.at(x.tile, *x.incoming(w * rows + e, 0, i)), t[e])
+            k.do(STS[4], slot(w * rows + e, i), t[e])
 
 
 def _fetch(x: _Parts, u: Reg) -> None:
     k = x.k
     with k.Unroll("i", u.shape[0]) as i:
-        k.do(LDS[x.c.dst_vec * x.size], u[i], k.at(x.tile, *x.outgoing(i)))
+        k.do(LDS[x.c.dst_vec * x.size], u[i], k.at(x.tile, *x.place(x.target, k.tid, (0, i))))
 
 
-def _store_vectors(x: _Parts, u: Reg, *, predicated: bool = False) -> None:
+def _store_vectors(x: _Parts, u: Reg, store_m: Var, store_n: Var, *, predicated: bool = False) -> None:
     k, store = x.k, STG[x.c.dst_vec * x.size]
     with k.Unroll("i", u.shape[0]) as i:
-        place = x.outgoing(i)
+        dn, dm = x.place(x.target, 0, (0, i))
+        row, column = store_m + dm, store_n + dn
         if predicated:
-            with k.If(x.inside(*place)):
-                k.do(store, x.at_target(*place), u[i])
+            with k.If(x.inside(row, column)):
+                k.do(store, k.at(x.dst, column, row), u[i])
         else:
-            k.do(store, x.at_target(*place), u[i])
+            k.do(store, k.at(x.dst, column, row), u[i])
 
 
 def _load_elements(x: _Parts) -> None:
@@ -214,10 +212,10 @@ def _load_elements(x: _Parts) -> None:
     one = k.reg("one", max(1, x.size // 4))
     with k.For("j", c.tile_m * c.tile_n // c.threads) as j:
         at = k.tid + j * c.threads
-        place = at % c.tile_n, at // c.tile_n
-        with k.If(x.inside(*place)):
-            k.do(LDG[x.size], one, x.at_source(*place))
-            k.do(STS[x.size], k.at(x.tile, *place), one)
+        tn, tm = at % c.tile_n, at // c.tile_n
+        with k.If(x.inside(x.m0 + tm, x.n0 + tn)):
+            k.do(LDG[x.size], one, k.at(x.src, x.m0 + tm, x.n0 + tn))
+            k.do(STS[x.size], k.at(x.tile, tn, tm), one)
 
 
 def _store_elements(x: _Parts) -> None:
@@ -225,10 +223,10 @@ def _store_elements(x: _Parts) -> None:
     last = k.reg("last", max(1, x.size // 4))
     with k.For("j", c.tile_m * c.tile_n // c.threads) as j:
         at = k.tid + j * c.threads
-        place = at // c.tile_m, at % c.tile_m
-        with k.If(x.inside(*place)):
-            k.do(LDS[x.size], last, k.at(x.tile, *place))
-            k.do(STG[x.size], x.at_target(*place), last)
+        tm, tn = at % c.tile_m, at // c.tile_m
+        with k.If(x.inside(x.m0 + tm, x.n0 + tn)):
+            k.do(LDS[x.size], last, k.at(x.tile, tn, tm))
+            k.do(STG[x.size], k.at(x.dst, x.n0 + tn, x.m0 + tm), last)
 
 
 def _notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:

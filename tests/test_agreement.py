@@ -81,7 +81,8 @@ def test_lowering_changes_nothing(name: str) -> None:
         for k in (kernel, lower(kernel)):
             dst = old.copy()
             run = simulate(k, arguments(p, src, dst))
-            runs.append((dst.tobytes(), {s.op: run.trace.total(s.op) for s in run.trace.sites}))
+            costs = {s.op: run.trace.total(s.op) for s in run.trace.sites}
+            runs.append((dst.tobytes(), {op: cost for op, cost in costs.items() if cost[0]}))
         assert runs[0] == runs[1]
 
 

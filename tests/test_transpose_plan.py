@@ -1,4 +1,4 @@
-"""The plan of a transpose: layouts that cover the tile, swizzles free of conflicts, fitting configurations."""
+"""The plan of a transpose: layouts that cover the tile, swizzles without conflicts, fitting configurations."""
 
 from __future__ import annotations
 
