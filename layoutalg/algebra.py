@@ -3,13 +3,15 @@
 The idea.  A layout is a function from coordinates to offsets, and a kernel is a handful of such functions
 put together: composed, cut into tiles, repeated, inverted.  Each module below holds one idea,
 
-    measure     size cosize* rank depth coalesce filter
+    measure     size rank depth coalesce filter
     digits      composition of two layouts, digit by digit
     composed    composition with swizzles, composed layouts and tilers
     injective   two coordinates that share an offset, or the proof that there are none
-    inverse     complement right_inverse left_inverse, max_common_vector ...
+    inverse     complement right_inverse left_inverse
     divide      logical_divide zipped_divide tiled_divide flat_divide
     products    logical_product ... blocked_product raked_product tile_to_shape
+    common      max_common_layout max_common_vector max_alignment nullspace
+    recast      upcast downcast recast_layout
     ordered     make_ordered_layout make_layout_like
     image       cosize of anything, same_function, is_injective, is_surjective, is_bijective, image_size
 
@@ -23,11 +25,13 @@ defining equation at every coordinate, or an error says at which coordinate it c
 
 from __future__ import annotations
 
+from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
 from layoutalg.composed import Tiler, composition, normal_form
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.image import (
     cosize,
     find_difference,
+    find_offset_bit,
     image_size,
     is_bijective,
     is_injective,
@@ -48,6 +52,7 @@ from layoutalg.products import (
     tiled_product,
     zipped_product,
 )
+from layoutalg.recast import downcast, recast_layout, upcast
 
 __all__ = [
     "Layout",
@@ -58,10 +63,12 @@ __all__ = [
     "composition",
     "cosize",
     "depth",
+    "downcast",
     "filter",
     "filter_zeros",
     "find_collision",
     "find_difference",
+    "find_offset_bit",
     "flat_divide",
     "flat_product",
     "image_size",
@@ -73,15 +80,21 @@ __all__ = [
     "logical_product",
     "make_layout_like",
     "make_ordered_layout",
+    "max_alignment",
+    "max_common_layout",
+    "max_common_vector",
     "normal_form",
+    "nullspace",
     "raked_product",
     "rank",
+    "recast_layout",
     "right_inverse",
     "same_function",
     "size",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "upcast",
     "zipped_divide",
     "zipped_product",
 ]

@@ -184,10 +184,7 @@ def _swizzled_difference(
         return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
 
     def moved(x: int) -> int:
-        y = x
-        for swizzle in reversed(relative):
-            y = swizzle(y)
-        return y - x
+        return _swizzled(relative, x) - x
 
     x, gap = left[1] % period, right[1] - left[1]
     if moved(x) != gap:
@@ -231,6 +228,42 @@ def _refine(
         if t > common:
             right.append((t // common, e * common))
     return out
+
+
+def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
+    """A flat coordinate whose offset has the given bit set, or None when there is none.
+
+    Decided by the residues of the offsets modulo 2^(bit + 1).  Raises UndecidedError as `same_function`.
+
+    >>> find_offset_bit(Layout((4, 8), (8, 1)), 3), find_offset_bit(Layout((4, 8), (8, 1)), 5)
+    (1, None)
+    """
+    parts = _parts(layout)
+    period = 2 << bit
+    for swizzle in parts[0] if parts else ():
+        period = max(period, swizzle.period)
+    if parts is None or period > 1 << WINDOW_BITS:
+        table = _table("find_offset_bit", layout)
+        return next((i for i, x in enumerate(table) if x >> bit & 1), None)
+    swizzles, offset, inner = parts
+    seen = {offset % period: 0}
+    base = 1
+    for s, d in leaves(inner):
+        new = list(seen)
+        for _ in range(s - 1):
+            fresh = {(x + d) % period: seen[x] + base for x in reversed(new)}
+            new = [x for x in fresh if x not in seen]
+            seen.update((x, fresh[x]) for x in new)
+            if not new:
+                break
+        base *= s
+    return min((c for x, c in seen.items() if _swizzled(swizzles, x) >> bit & 1), default=None)
+
+
+def _swizzled(swizzles: tuple[Swizzle, ...], x: int) -> int:
+    for swizzle in reversed(swizzles):
+        x = swizzle(x)
+    return x
 
 
 def same_function(a: AnyLayout, b: AnyLayout) -> bool:

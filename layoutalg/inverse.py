@@ -20,7 +20,7 @@ not injective has no complement and no left inverse: refused, with two coordinat
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import NoReturn, overload
 
 from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
@@ -121,6 +121,10 @@ def _filtered(layout: Layout) -> Layout:
     return make_layout(tuple(s for s, _ in pairs), tuple(d for _, d in pairs))
 
 
+@overload
+def right_inverse(layout: Layout) -> Layout: ...
+@overload
+def right_inverse(layout: ComposedLayout) -> AnyLayout: ...
 def right_inverse(layout: AnyLayout) -> AnyLayout:
     """R with layout(R(i)) = i for every i < size(R), on as many whole modes as continue each other.
 
@@ -220,6 +224,10 @@ def _closed_length(chain: tuple[Swizzle, ...], limit: int) -> int:
     return n
 
 
+@overload
+def left_inverse(layout: Layout) -> Layout: ...
+@overload
+def left_inverse(layout: ComposedLayout) -> AnyLayout: ...
 def left_inverse(layout: AnyLayout) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 

@@ -14,10 +14,12 @@ from layoutalg.algebra import (
     complement,
     composition,
     cosize,
+    downcast,
     left_inverse,
     logical_product,
     right_inverse,
     size,
+    upcast,
 )
 from layoutalg.errors import (
     DivisibilityError,
@@ -171,3 +173,23 @@ def test_cosize_of_a_large_swizzle_takes_no_time() -> None:
     """TL enumerates: 7.4 s at 2^20 elements."""
     big = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 30, 1 << 30), ((1 << 30) + 8, 1)))
     assert cosize(big) >= 1 << 60
+
+
+def test_upcast_that_is_not_exact() -> None:
+    """TL and DSL: upcast(8:3, 2) -> 8:2."""
+    with pytest.raises(DivisibilityError) as info:
+        upcast(layout("8:3"), 2)
+    assert info.value.witness == 1
+
+
+def test_upcast_that_would_drop_a_swizzle_bit() -> None:
+    """C++ drops it; here only where no offset has it."""
+    with pytest.raises(DivisibilityError, match="moves parts of an element"):
+        upcast(ComposedLayout(Swizzle(3, 0, 3), 0, Layout(32)), 4)
+    dead = ComposedLayout(Swizzle(3, 1, 3), 0, Layout((2, 2)))
+    assert str(upcast(dead, 8)) == "Sw<1,0,3> o 0 o (1,1):(0,0)"
+
+
+def test_downcast_grows_one_mode() -> None:
+    """C++ grows every mode of stride 1, and elements repeat."""
+    assert str(downcast(layout("(1,2,8,2):(1,8,1,16)"), 8)) == "(1,2,64,2):(0,64,1,128)"
