@@ -1,0 +1,77 @@
+"""Padding: rows set apart so that they start in different banks, at a cost in memory.
+
+The idea.  A pitch of `row + pad` instead of `row` moves row r by r * pad.  What conflicts depends on the
+pitch modulo one row of all banks (128 bytes), so at most 128 / vector pads are worth trying, and none is
+left out:
+
+    f32 (32,32), columns    pitch 33 words: conflict-free for 128 bytes more
+    f16 (64,64), ldmatrix   pitch 72 halves: the 16-byte rows start 4 banks apart; 1024 bytes more
+
+Pads keep every vector aligned.  Whether a pitch serves is asked of the analysis, whose gcd and digit-class
+forms answer for tiles of any shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.report import SharedReport
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.dtype import DType
+from layoutalg.int_tuple import IntTuple, product
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout
+from layoutalg.synthesis.result import Order, storage_layout
+
+
+def padded_tiles(
+    shape: IntTuple,
+    accesses: Sequence[Access],
+    element: DType,
+    order: Order,
+    max_extra_bytes: int,
+    machine: Arch,
+) -> Iterator[tuple[Layout, int]]:
+    """Every padded storage order worth trying within `max_extra_bytes`, as (layout, extra bytes).
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> column = Access("ld.shared.b128", Layout((32, 4), (1, 32)), "f32")
+    >>> found = padded_tiles((32, 32), [column], dtype("f32"), "row", 1024, ARCHS["sm_90"])
+    >>> [(str(layout), extra) for layout, extra in found]
+    [('(32,32):(36,1)', 512), ('(32,32):(40,1)', 1024)]
+    """
+    sizes = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
+    run = next((size for size in (reversed(sizes) if order == "row" else sizes) if size > 1), 1)
+    rows = product(shape) // run
+    widths = [8 * find_instruction(a.op, machine).width_bytes for a in accesses]
+    step = max([1, *(bits // element.bits for bits in widths), 8 // element.bits])
+    turn = 8 * machine.banks * machine.bank_bytes // element.bits
+    if rows == 1:
+        return
+    for pad in range(step, turn, step):
+        extra_bytes = rows * pad * element.bits // 8
+        if extra_bytes > max_extra_bytes:
+            return
+        yield storage_layout(shape, order, pad), extra_bytes
+
+
+def reports_if_free(
+    layout: AnyLayout, accesses: Sequence[Access], machine: Arch
+) -> tuple[SharedReport, ...] | None:
+    """The reports of all accesses if none has a conflict, else None.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 32)), "f32")
+    >>> reports_if_free(Layout((32, 32), (32, 1)), [column], ARCHS["sm_90"]) is None
+    True
+    """
+    out: list[SharedReport] = []
+    for access in accesses:
+        report = analyze(layout, access, machine)
+        if not isinstance(report, SharedReport) or not report.conflict_free:
+            return None
+        out.append(report)
+    return tuple(out)

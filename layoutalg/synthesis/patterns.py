@@ -1,0 +1,176 @@
+"""Patterns: accesses as subspaces of a tile's words, which is all that a search needs to know of them.
+
+The idea.  Number the words of a tile in storage order (a word is one bank wide); the bits of that number are
+coordinates over F2.  A linear access moves along fixed vectors: those of its values, which must be the
+lowest ones (a vector is contiguous), and those of its lanes.  The footprint of a phase is the span of the
+words that its vector and its lanes move along:
+
+    f32 (32,128), row-major, lane l reads row l        2^7 2^8 2^9 2^10 2^11
+    the same, 8 lanes of 16 bytes down the rows        2^0 2^1, 2^7 2^8 2^9
+
+Elements narrower than a word: their bits within a word are dropped, and no layout here touches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.enumerated import access_extent
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.dtype import DType
+from layoutalg.errors import AlignmentError, NotLinearError, ShapeError, UnsupportedError
+from layoutalg.f2 import affine_f2, apply, basis, rank, to_f2
+from layoutalg.int_tuple import IntTuple, product, to_text
+from layoutalg.layout import Layout
+from layoutalg.synthesis.result import Order, storage_layout
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile in plain storage order: log2 of its elements, of their bits, of a bank's bits, of the banks."""
+
+    base: Layout
+    element_bits: int
+    log_width: int
+    log_bank: int
+    bank_bits: int
+
+    @property
+    def word_bits(self) -> int:
+        """Coordinates of words: log2 of the words in the tile."""
+        return max(0, self.element_bits + self.word_shift)
+
+    @property
+    def word_shift(self) -> int:
+        """Word bit minus element bit of the same coordinate: negative where a word holds several elements."""
+        return self.log_width - self.log_bank
+
+    def words(self, element: int) -> int:
+        """The word vector of an element vector, in storage order."""
+        return element << self.log_width >> self.log_bank
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One access on a tile, over the words in storage order.
+
+    `footprint` is a basis of the words that a phase reaches, `vector_bits` log2 of the words that a lane
+    reads at once; `repeats` tells that lanes of an instruction without broadcast ask one word twice.
+    """
+
+    footprint: tuple[int, ...]
+    vector_bits: int
+    repeats: bool
+
+
+def make_tile(shape: IntTuple, width_bits: int, order: Order, machine: Arch) -> Tile:
+    """The tile of a power-of-two shape with elements of `width_bits` bits; raises NotLinearError.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> make_tile((32, 128), 16, "row", ARCHS["sm_90"]).word_bits
+    11
+    """
+    base = storage_layout(shape, order)
+    size = product(shape)
+    if size & (size - 1):
+        raise NotLinearError(f"shape {to_text(shape)} has {size} elements, which is no power of two")
+    log_bank = (8 * machine.bank_bytes).bit_length() - 1
+    return Tile(
+        base, size.bit_length() - 1, width_bits.bit_length() - 1, log_bank, machine.banks.bit_length() - 1
+    )
+
+
+def make_patterns(
+    tile: Tile, accesses: Sequence[Access], element: DType, machine: Arch
+) -> tuple[Pattern, ...]:
+    """The patterns of linear accesses of shared memory.
+
+    Raises NotLinearError for an access that is not linear over F2, AlignmentError when vectors do not lie
+    along the contiguous mode (naming two accesses whose vectors lie in different directions), and
+    UnsupportedError for a lane predicate or global memory.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> tile = make_tile((32, 128), 32, "row", ARCHS["sm_90"])
+    >>> column = Access.along("ld.shared.b128", tile.base, "f32", "col")
+    >>> make_patterns(tile, [column], dtype("f32"), ARCHS["sm_90"])[0].footprint
+    (1, 2, 128, 256, 512)
+    """
+    return tuple(_pattern(tile, accesses, i, element, machine) for i in range(len(accesses)))
+
+
+def check_access(access: Access, element: DType, machine: Arch) -> None:
+    """Refuse accesses that synthesis does not take: predicates, other elements, global memory.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> check_access(Access("ld.shared.b32", Layout((32, 1)), dtype("f32")), dtype("f32"), ARCHS["sm_90"])
+    """
+    rule = find_instruction(access.op, machine)
+    if rule.space != "shared":
+        raise UnsupportedError(f"{access.op} addresses global memory; synthesis places shared memory")
+    if access.active is not None:
+        raise UnsupportedError(f"{access.op} has a lane predicate; synthesis takes accesses of whole warps")
+    if access.element.bits != element.bits:
+        raise ShapeError(f"{access.op} reads {access.element}, the tile holds {element}: their widths differ")
+
+
+def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, machine: Arch) -> Pattern:
+    access = accesses[i]
+    check_access(access, element, machine)
+    rule = find_instruction(access.op, machine)
+    extent = access_extent(tile.base, access, rule, machine)
+    unit_bytes = max(rule.width_bytes, machine.bank_bytes)
+    if access.base_bytes % unit_bytes:
+        raise UnsupportedError(
+            f"base_bytes {access.base_bytes} of {access.op}: synthesis needs a multiple of {unit_bytes}"
+        )
+    threads, vector, rest = _moves(tile, access, extent.threads, extent.elems)
+    if vector != _units(vector):
+        crossing = next((a for a in accesses if a is not access and _is_along(tile, a, machine)), None)
+        raise AlignmentError(
+            f"the vectors of {access.op} with tv {access.tv} do not lie along the contiguous mode of "
+            f"{tile.base}"
+            + (f", as those of {crossing.op} with tv {crossing.tv} do" if crossing else "")
+            + ": vectors of one direction only can be contiguous",
+            required_bytes=rule.width_bytes,
+        )
+    if any(column % extent.elems for column in threads + rest):
+        raise AlignmentError(
+            f"{access.op} with tv {access.tv} does not start at multiples of {extent.elems} elements of "
+            f"{tile.base}",
+            required_bytes=rule.width_bytes,
+        )
+    lanes = threads[: rule.lanes.bit_length() - 1]
+    group_bits = rule.group_lanes.bit_length() - 1
+    if any(x >> len(lanes) or lanes[x.bit_length() - 1] == 0 for x in rule.merge_xor):
+        group_bits += 1
+    lanes = lanes[:group_bits]
+    inside = max(0, (8 * rule.width_bytes).bit_length() - 1 - tile.log_bank)
+    words = [tile.words(column) for column in lanes]
+    repeats = not rule.broadcast and rank(words) < len(words)
+    return Pattern(basis([1 << j for j in range(inside)] + words), inside, repeats)
+
+
+def _moves(tile: Tile, access: Access, threads: int, elems: int) -> tuple[list[int], list[int], list[int]]:
+    """Storage elements that the bits of thread, vector and (register, iteration) move by."""
+    _, columns = affine_f2(access.tv)
+    storage = to_f2(tile.base)
+    moved = [apply(storage, column) for column in columns]
+    first = threads.bit_length() - 1
+    last = first + elems.bit_length() - 1
+    return moved[:first], moved[first:last], moved[last:]
+
+
+def _units(vector: Sequence[int]) -> list[int]:
+    return [1 << j for j in range(len(vector))]
+
+
+def _is_along(tile: Tile, access: Access, machine: Arch) -> bool:
+    """True when the access has vectors, and they lie along the contiguous mode."""
+    rule = find_instruction(access.op, machine)
+    extent = access_extent(tile.base, access, rule, machine)
+    vector = _moves(tile, access, extent.threads, extent.elems)[1]
+    return bool(vector) and vector == _units(vector)

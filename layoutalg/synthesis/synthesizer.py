@@ -1,0 +1,392 @@
+"""synthesize: a layout of a tile without bank conflicts for all its accesses, or the proof of none.
+
+The idea.  A tile is written by one pattern and read by others.  The simplest layout that serves all of
+them is taken, in this order, each step only if the one before has nothing:
+
+    plain      storage order as it is
+    swizzle    storage order under one Sw<B,M,S>, fewest bits first
+    xor        under a XOR matrix: a chain of swizzles, rows whole if possible
+    padding    rows set apart, if the caller allows memory for it
+
+>>> tile = synthesize((32, 128), ["st.shared.b32@row", "ld.shared.b32@col"], element="f32")
+>>> print(tile.layout, tile.certificate.reason)
+Sw<5,0,7> o 0 o (32,128):(128,1) ranks
+
+Notes.  Any two accesses whose vectors are equally wide are served by some linear map (see search).  A
+narrow access beside wide vectors may not be: a column of 32 floats and float4 rows have no layout at all,
+since only the 8 banks at multiples of 16 bytes hold the first words of vectors.
+
+Comparison with CuTe.  CuTe leaves the choice of B, M, S to its user; the usual rule (M = log2 V,
+B = log2(1024 / bits) - M, S = log2(max(1024 / bits, X)) - M for rows of X elements) is one answer for one
+pattern.  Here the patterns are the input, and the answer is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple, TypeAlias, get_args
+
+from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.report import SharedReport
+from layoutalg.arch import Arch, find_arch
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    NotLinearError,
+    ResourceError,
+    ShapeError,
+    UndecidedError,
+    UnknownNameError,
+)
+from layoutalg.f2 import rank
+from layoutalg.int_tuple import IntTuple, normalize, product, to_text
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
+from layoutalg.synthesis.padding import padded_tiles, reports_if_free
+from layoutalg.synthesis.patterns import Pattern, Tile, check_access, make_patterns, make_tile
+from layoutalg.synthesis.result import (
+    Alternative,
+    Certificate,
+    Form,
+    Kind,
+    Order,
+    Synthesis,
+    storage_layout,
+)
+from layoutalg.synthesis.search import degree_bits, find_graph, find_kernel, in_rows, single_swizzles
+from layoutalg.synthesis.tma import tma_layouts
+
+OTHERS = 3
+"""Further swizzles that are listed as alternatives, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, checked: `lanes` are the accesses that have lanes, `copies` those of TMA."""
+
+    shape: IntTuple
+    lanes: tuple[Access, ...]
+    copies: tuple[TmaAccess, ...]
+    element: DType
+    order: Order
+    form: Form
+    max_extra_bytes: int
+    machine: Arch
+
+
+_Other: TypeAlias = "tuple[AnyLayout, Kind, int]"
+"""A layout beside the answer: what kind it is, and the bytes it takes beyond the tile."""
+
+
+class _Padding(NamedTuple):
+    layout: AnyLayout
+    extra_bytes: int
+    reports: tuple[SharedReport, ...]
+
+
+class _Answer(NamedTuple):
+    layout: AnyLayout | None
+    kind: Kind
+    extra_bytes: int
+    reports: tuple[SharedReport, ...]
+    certificate: Certificate
+
+
+def synthesize(
+    shape: IntTuple,
+    accesses: Iterable[Access | TmaAccess | str],
+    *,
+    element: str | DType,
+    order: Order = "row",
+    max_extra_bytes: int = 0,
+    form: Form = "any",
+    arch: str | Arch = "sm_90",
+) -> Synthesis:
+    """A shared-memory layout of a tile of `shape` without bank conflicts for all `accesses`, with proof.
+
+    An access is an Access on the flat index of `shape`, a TmaAccess, or a text OP[@row|col|TV] as of
+    `Access.of`.  `order` is the storage order that is swizzled ("row": last mode contiguous).  `form`
+    narrows the answer: "single" one Sw<B,M,S>, "tma" what a tensor-map copy can write (implied by a
+    TmaAccess), "any" all of them.  `max_extra_bytes` admits padding.  Words, and the vectors of all
+    accesses, stay whole.
+
+    `layout` is None when there is none; the certificate says in which classes of layouts.
+
+    Raises NotLinearError for a tile or access that is not linear over F2 (unless memory for padding is
+    allowed), AlignmentError when vectors do not lie along the contiguous mode, ResourceError when the tile
+    does not fit shared memory, UndecidedError when the search ends without an answer, and what Access
+    raises.
+
+    Source: see `layoutalg.synthesis.search`; for pairs of patterns also Linear Layouts, arXiv 2505.23819.
+
+    >>> found = synthesize((64, 64), ["ldmatrix.x4", "st.shared.b128"], element="f16")
+    >>> print(found.layout, found.reports[0].conflict_free)
+    Sw<3,3,3> o 0 o (64,64):(64,1) True
+    >>> synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32").certificate.reason
+    'narrow-banks'
+    """
+    question = _question(shape, accesses, dtype(element), order, max_extra_bytes, form, find_arch(arch))
+    others: list[_Other] = []
+    if question.copies or form == "tma":
+        answer = _among_tma(question)
+    else:
+        try:
+            tile = make_tile(question.shape, question.element.bits, order, question.machine)
+            patterns = make_patterns(tile, question.lanes, question.element, question.machine)
+        except NotLinearError as error:
+            padding = _cheapest_padding(question)
+            answer = _by_counting(question, error, padding)
+        else:
+            padding = _cheapest_padding(question)
+            answer = _linear(question, tile, patterns, padding)
+            others += ((swizzled_tile(tile, s), "swizzle", 0) for s in _other_swizzles(tile, patterns))
+        others.append((storage_layout(question.shape, order), "plain", 0))
+        if padding is not None:
+            others.append((padding.layout, "padding", padding.extra_bytes))
+    return Synthesis(
+        *answer,
+        tuple(_ranked(question, answer, others)),
+        question.shape,
+        question.lanes + question.copies,
+        question.element,
+        order,
+        form,
+        max_extra_bytes,
+        question.machine,
+    )
+
+
+def _question(
+    shape: IntTuple,
+    accesses: Iterable[Access | TmaAccess | str],
+    element: DType,
+    order: Order,
+    max_extra_bytes: int,
+    form: Form,
+    machine: Arch,
+) -> _Question:
+    """The parts of a question, each checked."""
+    shape = normalize(shape, "shape")
+    if order not in get_args(Order):
+        raise UnknownNameError("order", str(order), get_args(Order))
+    if form not in get_args(Form):
+        raise UnknownNameError("form", str(form), get_args(Form))
+    extra = normalize(max_extra_bytes, "max_extra_bytes")
+    if isinstance(extra, tuple) or extra < 0:
+        raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")
+    base = storage_layout(shape, order)
+    if isinstance(accesses, (str, Access, TmaAccess)):
+        raise ArgumentTypeError(f"accesses is the single {accesses!r}; a list of accesses is needed")
+    lanes: list[Access] = []
+    copies: list[TmaAccess] = []
+    for access in accesses:
+        if isinstance(access, TmaAccess):
+            copies.append(access)
+        else:
+            lanes.append(Access.of(access, base, element))
+            check_access(lanes[-1], element, machine)
+    if not lanes and not copies:
+        raise ArgumentTypeError("accesses is empty; what the layout is for must be said")
+    size_bytes = -(-product(shape) * element.bits // 8)
+    if size_bytes > machine.max_shared_bytes_per_block:
+        raise ResourceError(
+            f"shared memory of a tile {to_text(shape)} of {element} in bytes",
+            size_bytes,
+            machine.max_shared_bytes_per_block,
+        )
+    return _Question(shape, tuple(lanes), tuple(copies), element, order, form, extra, machine)
+
+
+def _linear(
+    question: _Question, tile: Tile, patterns: tuple[Pattern, ...], padding: _Padding | None
+) -> _Answer:
+    """The answer for a tile and accesses that are linear over F2."""
+    footprints = tuple(p.footprint for p in patterns)
+    impossible = _impossible(tile, patterns)
+    if impossible is not None:
+        return _Answer(None, "none", 0, (), impossible)
+    for swizzle in _free_swizzles(tile, patterns):
+        layout = tile.base if swizzle is None else swizzled_tile(tile, swizzle)
+        return _proved(question, tile, layout, "plain" if swizzle is None else "swizzle", footprints)
+    undecided: UndecidedError | None = None
+    failed = Certificate(False, "forms", ("single-swizzle",), (), footprints)
+    if question.form == "any":
+        try:
+            found = _bank_map(tile, patterns)
+        except UndecidedError as error:
+            undecided = error
+        else:
+            if not isinstance(found, Certificate):
+                return _proved(question, tile, found, "xor", footprints)
+            failed = found
+    padded = _padded(question, padding)
+    if padded is not None:
+        return padded
+    if undecided is not None:
+        raise undecided
+    if question.max_extra_bytes:
+        failed = replace(failed, classes=(*failed.classes, _padding_class(question)))
+    return _Answer(None, "none", 0, (), failed)
+
+
+def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None:
+    """The proof that no placement at all serves the patterns, by counting banks, where that applies."""
+    footprints = tuple(p.footprint for p in patterns)
+    everywhere = ("any-placement",)
+    widest = max(range(len(patterns)), key=lambda i: patterns[i].vector_bits)
+    keep = patterns[widest].vector_bits
+    for i, pattern in enumerate(patterns):
+        if pattern.repeats:
+            return Certificate(False, "repeated-word", everywhere, (), footprints, (i,))
+        if len(in_rows(pattern.footprint, tile.word_bits, keep)) > tile.bank_bits - keep:
+            return Certificate(False, "narrow-banks", everywhere, (), footprints, (i, widest))
+    return None
+
+
+def _free_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> Iterator[Swizzle | None]:
+    """None if storage order is conflict-free, then every single swizzle of word numbers that is."""
+    keep = max(p.vector_bits for p in patterns)
+    choices: Iterator[Swizzle | None] = single_swizzles(tile.word_bits, tile.bank_bits, keep)
+    for swizzle in (None, *choices):
+        chain = () if swizzle is None else (swizzle,)
+        if not any(degree_bits(p.footprint, tile.bank_bits, chain) for p in patterns):
+            yield swizzle
+
+
+def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certificate:
+    """A layout by a linear bank map, or the proof that there is none."""
+    keep = max(p.vector_bits for p in patterns)
+    dim, banks = tile.word_bits - keep, min(tile.bank_bits, tile.word_bits) - keep
+    spaces = [in_rows(p.footprint, tile.word_bits, keep) for p in patterns]
+    graph = find_graph(spaces, dim, banks)
+    found = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
+    if found.kernel is not None:
+        return layout_of_kernel(tile, found.kernel, keep)
+    clash = list(range(len(patterns)))
+    for i in range(len(patterns)):
+        rest = [n for n in clash if n != i]
+        if find_kernel([spaces[n] for n in rest], dim, banks).kernel is None:
+            clash = rest
+    footprints = tuple(p.footprint for p in patterns)
+    classes = ("linear-in-place", "any-in-place") if _is_crowded(tile, footprints) else ("linear-in-place",)
+    return Certificate(False, "exhausted", classes, (), footprints, tuple(clash), found.nodes)
+
+
+def _is_crowded(tile: Tile, footprints: tuple[tuple[int, ...], ...]) -> bool:
+    """True when word 0 meets so many others that its bank cannot be filled from the rest of the tile."""
+    met = {0}
+    for footprint in footprints:
+        points = [0]
+        for vector in footprint:
+            points += [point ^ vector for point in points]
+        met.update(points)
+    words = 1 << tile.word_bits
+    return words - len(met) < (words >> tile.bank_bits) - 1
+
+
+def _proved(
+    question: _Question,
+    tile: Tile,
+    layout: AnyLayout,
+    kind: Kind,
+    footprints: tuple[tuple[int, ...], ...],
+    name: str = "linear-in-place",
+) -> _Answer:
+    """The answer with a layout that ranks prove conflict-free; the analysis is asked as well."""
+    reports = reports_if_free(layout, question.lanes, question.machine)
+    if reports is None:
+        raise MismatchError(f"the ranks prove {layout} conflict-free, and the analysis counts conflicts")
+    return _Answer(
+        layout, kind, 0, reports, Certificate(True, "ranks", (name,), kernel_of(tile, layout), footprints)
+    )
+
+
+def _padding_class(question: _Question) -> str:
+    return f"padding up to {question.max_extra_bytes} bytes"
+
+
+def _cheapest_padding(question: _Question) -> _Padding | None:
+    """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
+    q = question
+    room = q.machine.max_shared_bytes_per_block - product(q.shape) * q.element.bits // 8
+    for layout, extra in padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine):
+        reports = reports_if_free(layout, q.lanes, q.machine)
+        if reports is not None:
+            return _Padding(layout, extra, reports)
+    return None
+
+
+def _padded(question: _Question, padding: _Padding | None) -> _Answer | None:
+    """The answer by padding, if it is within what the caller allows."""
+    if padding is None or padding.extra_bytes > question.max_extra_bytes:
+        return None
+    certificate = Certificate(True, "counted", (_padding_class(question),))
+    return _Answer(padding.layout, "padding", padding.extra_bytes, padding.reports, certificate)
+
+
+def _by_counting(question: _Question, error: NotLinearError, padding: _Padding | None) -> _Answer:
+    """The answer where nothing is linear: storage order, or padding."""
+    base = storage_layout(question.shape, question.order)
+    reports = reports_if_free(base, question.lanes, question.machine)
+    if reports is not None:
+        return _Answer(base, "plain", 0, reports, Certificate(True, "counted", ("plain",)))
+    if not question.max_extra_bytes or question.form != "any":
+        raise NotLinearError(
+            f"{error.message}: no swizzle can be searched; sizes that are powers of two, or max_extra_bytes "
+            f"for padding, would be accepted"
+        ) from error
+    certificate = Certificate(False, "forms", (_padding_class(question),))
+    return _padded(question, padding) or _Answer(None, "none", 0, (), certificate)
+
+
+def _among_tma(question: _Question) -> _Answer:
+    """The first layout of a TMA mode that serves every access with lanes."""
+    q = question
+    tile = make_tile(q.shape, q.element.bits, q.order, q.machine)
+    patterns = make_patterns(tile, q.lanes, q.element, q.machine)
+    footprints = tuple(p.footprint for p in patterns)
+    for layout in tma_layouts(q.shape, q.element, q.order, q.copies):
+        shared = kernel_of(tile, layout)
+        if all(rank(shared + f) == len(shared) + len(f) for f in footprints) and not any(
+            p.repeats for p in patterns
+        ):
+            kind: Kind = "plain" if isinstance(layout, Layout) else "swizzle"
+            return _proved(q, tile, layout, kind, footprints, "tma")
+    return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), (), footprints))
+
+
+def _other_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> list[Swizzle]:
+    """Conflict-free swizzles of word numbers, the simplest; where there is none, the least bad one."""
+    if any(p.repeats for p in patterns):
+        return []
+    free = (s for s in _free_swizzles(tile, patterns) if s is not None and s.is_involution)
+    return list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns)
+
+
+def _least_bad(tile: Tile, patterns: tuple[Pattern, ...]) -> list[Swizzle]:
+    """The single swizzle with the fewest wavefronts, where none is free of conflicts."""
+    keep = max(p.vector_bits for p in patterns)
+
+    def cost(swizzle: Swizzle) -> int:
+        return sum(1 << degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
+
+    swizzles = list(single_swizzles(tile.word_bits, tile.bank_bits, keep))
+    return [min(swizzles, key=cost)] if swizzles else []
+
+
+def _ranked(question: _Question, answer: _Answer, others: Iterable[_Other]) -> list[Alternative]:
+    """The other layouts with their cost, fewest wavefronts first, then least memory."""
+    out: list[Alternative] = []
+    for layout, kind, extra in others:
+        if layout == answer.layout:
+            continue
+        reports = [analyze(layout, access, question.machine) for access in question.lanes]
+        shared = [report for report in reports if isinstance(report, SharedReport)]
+        total, ideal = sum(r.total for r in shared), sum(r.ideal_total for r in shared)
+        out.append(Alternative(layout, kind, extra, total, ideal))
+    return sorted(out, key=lambda other: (other.total, other.extra_bytes))
