@@ -188,5 +188,9 @@ def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
 
 
 def layout_size(layout: Layout) -> int:
-    """Number of coordinates."""
+    """Number of coordinates.
+
+    >>> layout_size(Layout((4, 8)))
+    32
+    """
     return product(layout.shape)
