@@ -15,7 +15,7 @@ from layoutalg.cli.output import count, size_bytes, write_whole
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from tests.command import answer, process, refusal, run
 
-COMMANDS = ("analyze", "generate", "verify", "bench", "draw")
+COMMANDS = ("analyze", "synthesize", "generate", "verify", "bench", "draw", "demo")
 
 
 # --- help, version, errors -----------------------------------------------------------------------------

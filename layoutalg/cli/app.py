@@ -12,11 +12,11 @@ import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli import cmd_analyze, cmd_draw, cmd_kernels
+from layoutalg.cli import cmd_analyze, cmd_demo, cmd_draw, cmd_kernels, cmd_synthesize
 from layoutalg.cli.output import header
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
 
-BAD_INPUT = 2
+FAILED, BAD_INPUT = 1, 2
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The class of every command-line error; where it is defined depends on typer's version."""
@@ -45,7 +45,9 @@ class _Door(TyperGroup):
             message = getattr(error, "format_message", error.__str__)()
             self._refuse(words, "UsageError", message, None)
         except LayoutAlgError as error:
-            self._refuse(words, type(error).__name__, str(error), getattr(error, "position", None))
+            position = getattr(error, "position", None)
+            code = FAILED if isinstance(error, MismatchError | SimulationError) else BAD_INPUT
+            self._refuse(words, type(error).__name__, str(error), position, code)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             self._refuse(words, "OSError", f"{where}{error.strerror or error}", None)
@@ -53,7 +55,9 @@ class _Door(TyperGroup):
             code = 130
         sys.exit(code or 0)
 
-    def _refuse(self, words: list[str], error: str, message: str, position: int | None) -> NoReturn:
+    def _refuse(
+        self, words: list[str], error: str, message: str, position: int | None, code: int = BAD_INPUT
+    ) -> NoReturn:
         sentence = " ".join(message.split())
         options = words[: words.index("--")] if "--" in words else words
         command = next((word for word in options if word in self.commands), None)
@@ -62,7 +66,7 @@ class _Door(TyperGroup):
             print(json.dumps(payload | {"error": error, "message": sentence, "position": position}, indent=2))
         else:
             print(f"layoutalg{f' {command}' if command else ''}: {sentence}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+        sys.exit(code)
 
 
 app = typer.Typer(
@@ -98,10 +102,12 @@ def _root(
 
 
 app.command("analyze")(cmd_analyze.analyze_command)
+app.command("synthesize")(cmd_synthesize.synthesize_command)
 app.command("generate")(cmd_kernels.generate_command)
 app.command("verify")(cmd_kernels.verify_command)
 app.command("bench")(cmd_kernels.bench_command)
 app.command("draw")(cmd_draw.draw_command)
+app.command("demo")(cmd_demo.demo_command)
 
 
 def main() -> NoReturn:

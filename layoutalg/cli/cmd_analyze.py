@@ -13,6 +13,7 @@ from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch, find_arch
+from layoutalg.cli.cmd_synthesize import storage_order
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets
 from layoutalg.cli.options import ArchOption, JsonOption
@@ -21,6 +22,7 @@ from layoutalg.cli.reports import Report, provenance_notes, report_fields, repor
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.index_text import parse_index
+from layoutalg.measure import size
 
 FAILED = 1
 
@@ -120,8 +122,10 @@ def _of_layout(
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, report in named:
         words += ["--access", spec] if isinstance(report, SharedReport) else []
+    elems = size(layout)
+    can_improve = not elems & (elems - 1) and storage_order(layout) is not None
     payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
-    return payload, named, shlex.join(words)
+    return payload, named, shlex.join(words) if can_improve else ""
 
 
 def _method(name: str) -> Wanted:

@@ -79,7 +79,7 @@ def draw_command(
         else:
             printed = output is None and not as_json
             boxes = not ascii_only and (not printed or "utf" in sys.stdout.encoding.lower())
-            text = as_text(picture, width=PAGE, color=printed and _wants_color(color), unicode=boxes)
+            text = as_text(picture, width=PAGE, color=printed and wants_color(color), unicode=boxes)
             content = text.encode() + b"\n"
     if output is not None:
         write_whole(output, content)
@@ -155,5 +155,5 @@ def _format(given: str | None, output: Path | None) -> str:
     return given
 
 
-def _wants_color(color: bool | None) -> bool:
+def wants_color(color: bool | None) -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") if color is None else color

@@ -22,6 +22,7 @@ from layoutalg.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.nvrtc import Cubin
+    from layoutalg.codegen.tile import Kernel
     from layoutalg.kernels.bench import BenchRow
     from layoutalg.kernels.family import Family, VerifyReport
 
@@ -71,8 +72,7 @@ def generate_command(
 
     chosen = _find_family(family)
     problem = chosen.problem(m=m, n=n, dtype=dtype, lds=lds, ldd=ldd)
-    config = chosen.configs(problem, arch)[0]
-    kernel = chosen.build(problem, config)
+    kernel = chosen.build(problem, chosen.configs(problem, arch)[0])
     source = to_cuda(kernel, arch)
     compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
     if output is not None:
@@ -81,19 +81,17 @@ def generate_command(
         say_json(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": str(problem), "arch": arch}
-            | {"layout": str(config.layout), "threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
-            | {"compiled": [_cubin_fields(cubin) for cubin in compiled]}
+            | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
         )
         return
     if output is None:
         sys.stdout.write(source)
     else:
-        say(
-            f"wrote {output}: {kernel.name}, {count(len(source.splitlines()))} lines; "
-            f"{kernel.threads} threads a block, {size_bytes(kernel.shared_bytes)} of shared memory, tile {config.layout}"
-        )
+        say(f"wrote {output}: {kernel_sentence(kernel, source)}", f"for {problem} and less")
         say(*(cubin_sentence(cubin) for cubin in compiled))
 
 
@@ -140,7 +138,7 @@ def verify_command(
             header("verify")
             | {"family": family, "dtype": dtype, "passed": passed}
             | {"gpu": {"available": status.available, "name": status.name, "reason": status.reason}}
-            | {"reports": [_verify_fields(report) for report in reports]}
+            | {"reports": [verify_fields(report) for report in reports]}
         )
     else:
         say(*verify_tables(reports))
@@ -203,6 +201,14 @@ def verify_tables(reports: list[VerifyReport]) -> list[Any]:
     ]
 
 
+def kernel_sentence(kernel: Kernel, source: str) -> str:
+    """The size of a kernel, and how its shared memory is laid out."""
+    buffers = "".join(f", {s.name} as {s.layout}" for s in kernel.shared)
+    shared = f"{size_bytes(kernel.shared_bytes)} of shared memory{buffers}" if buffers else "no shared memory"
+    lines = count(len(source.splitlines()))
+    return f"{kernel.name}, {lines} lines, {kernel.threads} threads a block, {shared}"
+
+
 def cubin_sentence(cubin: Cubin) -> str:
     """What the assembler said of a kernel."""
     spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"
@@ -218,7 +224,7 @@ def _find_family(name: str) -> Family:
     return find_family(name)
 
 
-def _cubin_fields(cubin: Cubin) -> dict[str, Any]:
+def cubin_fields(cubin: Cubin) -> dict[str, Any]:
     return {
         "arch": cubin.arch,
         "registers": cubin.registers,
@@ -228,7 +234,7 @@ def _cubin_fields(cubin: Cubin) -> dict[str, Any]:
     }
 
 
-def _verify_fields(report: VerifyReport) -> dict[str, Any]:
+def verify_fields(report: VerifyReport) -> dict[str, Any]:
     checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in report.checks]
     return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
 

@@ -54,18 +54,20 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], 
 
 
 def say(*parts: str | Table | Text) -> None:
-    """Print sentences, wrapped to the page, and tables to stdout, a table between empty lines."""
+    """Print sentences, wrapped to the page, and tables to stdout, an empty line after a table."""
     out = console()
-    for part in parts:
-        if isinstance(part, Table):
-            title, part.title = part.title, None
-            out.print(title)
-            out.print(part)
-            out.print()
-        elif isinstance(part, Text):
-            out.print(part)
-        else:
-            out.print(textwrap.fill(part, out.width, break_long_words=False, break_on_hyphens=False))
+    with out.capture() as captured:
+        for part in parts:
+            if isinstance(part, Table):
+                title, part.title = part.title, None
+                out.print(title)
+                out.print(part)
+                out.print()
+            elif isinstance(part, Text):
+                out.print(part)
+            else:
+                out.print(textwrap.fill(part, out.width, break_long_words=False, break_on_hyphens=False))
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
 def say_verbatim(line: str) -> None:

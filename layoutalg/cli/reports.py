@@ -42,13 +42,13 @@ def report_fields(report: Report) -> dict[str, Any]:
     return fields | {"method": report.method, "provenance": report.provenance}
 
 
-def report_tables(named: Sequence[tuple[str, Report]]) -> list[Table]:
+def report_tables(named: Sequence[tuple[str, Report]], title: str = "Shared memory") -> list[Table]:
     """One table for shared memory, one for global memory, each only when it has rows."""
     shared = [(name, r) for name, r in named if isinstance(r, SharedReport)]
     moved = [(name, r) for name, r in named if isinstance(r, GlobalReport)]
     tables = []
     if shared:
-        tables.append(table("Shared memory", _SHARED, (_shared_row(n, r) for n, r in shared)))
+        tables.append(table(title, _SHARED, (_shared_row(n, r) for n, r in shared)))
     if moved:
         tables.append(table("Global memory", _GLOBAL, (_global_row(n, r) for n, r in moved)))
     return tables

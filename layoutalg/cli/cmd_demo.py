@@ -1,0 +1,220 @@
+"""`layoutalg demo`: the whole way from a layout to a proved kernel, in one guided run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from layoutalg import __version__
+from layoutalg.cli.cmd_draw import wants_color
+from layoutalg.cli.cmd_kernels import (
+    cubin_fields,
+    cubin_sentence,
+    kernel_sentence,
+    verify_fields,
+    verify_tables,
+)
+from layoutalg.cli.cmd_synthesize import certificate_sentence
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import (
+    PAGE,
+    header,
+    progress,
+    say,
+    say_json,
+    say_verbatim,
+)
+from layoutalg.cli.reports import report_fields, report_tables, sentence
+from layoutalg.errors import UnsupportedError
+from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.matrix import MatrixProblem
+    from layoutalg.synthesis import Synthesis
+
+FAILED = 1
+
+TARGETS = ("sm_80", "sm_90a")
+"""What the kernel is compiled for."""
+
+SIMULATED = (200, 136)
+"""The matrix that is transposed on the CPU: no multiple of the tile on either side."""
+
+ON_GPU = (4097, 3001)
+"""The matrix that is transposed on a GPU."""
+
+Tell = Callable[..., None]
+Step = dict[str, Any]
+
+
+def demo_command(as_json: JsonOption = False) -> int:
+    """Analyse a layout, find a better one, generate a kernel from it, run it, compile it, prove it.
+
+    Takes well under a minute and needs neither a GPU nor the CUDA toolkit.
+    """
+    tell: Tell = _silent if as_json else say
+    started = time.monotonic()
+    tell(Text(f"layoutalg {__version__}: from a layout to a proved kernel", style="bold"), "")
+    steps = {
+        "analyze": _analyze(tell),
+        "synthesize": _synthesize(tell),
+        "generate": _generate(tell),
+        "simulate": _simulate(tell, quiet=as_json),
+        "compile": _compile(tell),
+        "gpu": _gpu(tell),
+    }
+    seconds = time.monotonic() - started
+    passed = all(step["passed"] for step in steps.values())
+    if as_json:
+        say_json(header("demo") | {"passed": passed, "seconds": round(seconds, 3), "steps": steps})
+    else:
+        tell(f"{'Everything passed' if passed else 'SOMETHING FAILED'}, in {seconds:.1f} s.")
+    return 0 if passed else FAILED
+
+
+def _analyze(tell: Tell) -> Step:
+    """1: what ldmatrix costs on a plain tile."""
+    from layoutalg.analysis import Access, analyze
+
+    tile = Layout((64, 64), (64, 1))
+    _title(tell, 1, "Analyse", f"a 64 x 64 tile of f16, row-major, {tile}, read by ldmatrix")
+    report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
+    tell(*report_tables([("ldmatrix.x4", report)]), sentence("ldmatrix.x4", report))
+    tell("Counted in closed form, as a rank over F2: no lane was enumerated, and size does not matter.", "")
+    return {"passed": True, "layout": str(tile), "report": report_fields(report)}
+
+
+def _synthesize(tell: Tell) -> Step:
+    """2: the swizzle that serves the stores of the tile and its loads."""
+    from layoutalg.synthesis import synthesize
+
+    _title(tell, 2, "Synthesise", "a layout that serves 16-byte stores and ldmatrix without conflicts")
+    specs = ["st.shared.b128", "ldmatrix.x4"]
+    found = synthesize((64, 64), specs, element="f16")
+    proof, checked = certificate_sentence(found)
+    tell(f"Found: {found.layout}")
+    tell(*report_tables(list(zip(specs, found.reports, strict=True))))
+    tell(proof, "")
+    _draw(tell, found)
+    free = found.layout is not None and all(r.conflict_free for r in found.reports)
+    return {
+        "passed": checked and free,
+        "layout": None if found.layout is None else str(found.layout),
+        "reports": [report_fields(report) for report in found.reports],
+        "certificate_holds": checked,
+    }
+
+
+def _generate(tell: Tell) -> Step:
+    """3: a kernel written from such a layout."""
+    from layoutalg.codegen.cuda import to_cuda
+
+    _title(tell, 3, "Generate", "a CUDA kernel: transpose any m x n matrix of f32 up to 16384 x 16384")
+    family, problem = _problem(16384, 16384)
+    kernel = family.build(problem, family.configs(problem, "sm_90")[0])
+    source = to_cuda(kernel)
+    tell(f"{kernel_sentence(kernel, source)}; to read it:")
+    if tell is say:
+        say_verbatim("  layoutalg generate transpose --dtype f32 -o transpose.cu")
+    tell("")
+    layout = str(kernel.shared[0].layout)
+    return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": len(source.splitlines())}
+
+
+def _simulate(tell: Tell, *, quiet: bool) -> Step:
+    """4: that kernel on the CPU, every access traced and held against its prediction."""
+    from layoutalg.kernels.family import verify
+
+    _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
+    family, problem = _problem(*SIMULATED)
+    with progress("simulating", 1, quiet=quiet) as step:
+        report = verify(family, problem)
+        step()
+    tell(*verify_tables([report]))
+    return verify_fields(report)
+
+
+def _compile(tell: Tell) -> Step:
+    """5: machine code without a GPU."""
+    from layoutalg.codegen.cuda import to_cuda
+    from layoutalg.codegen.nvrtc import compile_cubin
+
+    _title(tell, 5, "Compile", f"for {' and '.join(TARGETS)}, without a GPU")
+    family, problem = _problem(16384, 16384)
+    cubins = []
+    for target in TARGETS:
+        kernel = family.build(problem, family.configs(problem, target)[0])
+        try:
+            cubins.append(compile_cubin(to_cuda(kernel, target), kernel.name, target))
+        except UnsupportedError as error:
+            tell(f"Not compiled: {error}.", "")
+            return {"passed": True, "reason": str(error), "compiled": []}
+    tell(*(cubin_sentence(cubin) + "." for cubin in cubins), "")
+    return {"passed": True, "reason": "", "compiled": [cubin_fields(cubin) for cubin in cubins]}
+
+
+def _gpu(tell: Tell) -> Step:
+    """6: the same on hardware, where there is any."""
+    from layoutalg.codegen.runtime import gpu_status
+    from layoutalg.kernels.family import verify
+
+    status = gpu_status()
+    _title(tell, 6, "Run", "on a GPU, and compare")
+    if not status.available:
+        tell(f"Not run: {status.reason}.", "")
+        return {"passed": True, "ran": False, "reason": status.reason, "report": None}
+    report = verify(*_problem(*ON_GPU), target="gpu")
+    tell(f"On {status.name}:", *verify_tables([report]))
+    return {"passed": report.passed, "ran": True, "reason": "", "report": verify_fields(report)}
+
+
+def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:
+    """The family of transposes, and an m x n matrix of f32."""
+    from layoutalg.kernels.families import find_family
+
+    family = find_family("transpose")
+    return family, family.problem(m=m, n=n, dtype="f32")
+
+
+def _draw(tell: Tell, found: Synthesis) -> None:
+    """Where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
+    from layoutalg.draw.picture import Cell, swizzle_picture
+    from layoutalg.draw.text import as_text
+
+    layout = found.layout
+    if tell is not say or not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1:
+        return
+    swizzle = layout.swizzles[0]
+    if swizzle.base < 3:
+        return
+    chunks = ComposedLayout(Swizzle(swizzle.bits, swizzle.base - 3, swizzle.shift), 0, Layout((8, 8), (8, 1)))
+    picture = swizzle_picture(chunks)
+    panels = tuple(
+        replace(
+            panel,
+            title=title,
+            cells=tuple(tuple(Cell(str(int(c.text) % 8), c.hue) for c in row) for row in panel.cells),
+        )
+        for title, panel in zip(("as given", "swizzled"), picture.panels, strict=True)
+    )
+    tell(
+        "The banks of its first rows, a digit for the 4 banks of a 16-byte chunk; ldmatrix reads a column:",
+        "",
+    )
+    unicode = "utf" in sys.stdout.encoding.lower()
+    text = as_text(replace(picture, panels=panels), width=PAGE, color=wants_color(None), unicode=unicode)
+    print("\n".join(text.splitlines()[2:-1]))
+
+
+def _title(tell: Tell, number: int, verb: str, what: str) -> None:
+    tell(Text.assemble((f"{number}  {verb}", "bold"), f"  {what}"))
+
+
+def _silent(*parts: object) -> None:
+    """What --json says before its object."""

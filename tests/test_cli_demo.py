@@ -1,0 +1,70 @@
+"""`layoutalg demo`: the first thing a person sees runs to its end, says what it did, and can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from layoutalg.cli import cmd_demo
+from layoutalg.codegen import nvrtc
+from layoutalg.codegen.runtime import gpu_status
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels import family as families
+from layoutalg.kernels.family import Check, VerifyReport
+from tests.command import answer, process, run
+
+
+def test_the_demo_shows_the_whole_way() -> None:
+    done = process("demo")
+    assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
+    for number, verb in enumerate(("Analyse", "Synthesise", "Generate", "Simulate", "Compile", "Run"), 1):
+        assert f"\n{number}  {verb}  " in done.stdout
+    assert "each 8-way: 32 wavefronts against an ideal of 4" in done.stdout
+    assert "Certificate, proved again without the search: " in done.stdout
+    assert "predicted" in done.stdout and "FAILS" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Everything passed, in ")
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_demo_as_an_object() -> None:
+    payload = answer("demo")
+    steps = payload["steps"]
+    assert payload["passed"] and payload["seconds"] < 60
+    assert steps["analyze"]["report"]["ways"] == 8
+    assert all(report["conflict_free"] for report in steps["synthesize"]["reports"])
+    assert steps["synthesize"]["certificate_holds"] and steps["simulate"]["passed"]
+    assert [c["arch"] for c in steps["compile"]["compiled"]] == ["sm_80", "sm_90a"]
+    assert all(c["registers"] > 0 for c in steps["compile"]["compiled"])
+    status = gpu_status()
+    assert steps["gpu"]["ran"] == status.available and steps["gpu"]["reason"] == status.reason
+
+
+def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: Any, **__: Any) -> VerifyReport:
+        return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
+
+    monkeypatch.setattr(families, "verify", wrong)
+    assert answer("demo", exit_code=1)["passed"] is False
+    result = run("demo")
+    assert result.exit_code == 1 and "FAILS" in result.stdout and "SOMETHING FAILED" in result.stdout
+
+
+def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> None:
+        raise UnsupportedError("NVRTC is not installed: pip install 'layoutalg[nvrtc]' brings it")
+
+    monkeypatch.setattr(nvrtc, "compile_cubin", missing)
+    compiled = answer("demo")["steps"]["compile"]
+    assert compiled["passed"] and compiled["compiled"] == [] and "pip install" in compiled["reason"]
+    assert "Not compiled: NVRTC is not installed" in run("demo").stdout
+
+
+def test_the_picture_of_the_demo_is_the_swizzle_that_was_found() -> None:
+    text = run("demo").stdout
+    rows = [
+        line.split("│")[-1].split() for line in text.splitlines() if line[:3] in {f"{r} │" for r in range(8)}
+    ]
+    assert len(rows) == 8
+    assert [[int(digit) for digit in row] for row in rows] == [[c ^ r for c in range(8)] for r in range(8)]
+    assert cmd_demo.SIMULATED[0] % 64 and cmd_demo.SIMULATED[1] % 64, "tiles stick out"

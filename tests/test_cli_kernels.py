@@ -1,0 +1,147 @@
+"""`layoutalg generate`, `verify` and `bench`: kernels from the command line, with and without a GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.runtime import gpu_status
+from layoutalg.errors import SimulationError
+from layoutalg.kernels import family as families
+from layoutalg.kernels.families import FAMILIES
+from layoutalg.kernels.family import Check, VerifyReport
+from tests.command import answer, process, refusal, run
+
+NO_GPU = not gpu_status().available
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("dtype", ["u8", "f16", "f32", "f64", "c128"])
+def test_generate_prints_the_source_and_nothing_else(family: str, dtype: str) -> None:
+    printed = run("generate", family, "--dtype", dtype).stdout
+    assert printed.startswith("//") and '"C" __global__' in printed
+    assert printed.count("{") == printed.count("}")
+    payload = answer("generate", family, "--dtype", dtype)
+    assert payload["source"] == printed and payload["output"] is None
+    assert all(buffer["layout"] in printed for buffer in payload["shared"]) and payload["threads"] % 32 == 0
+    assert bool(payload["shared"]) == (family == "transpose")
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    path = tmp_path / "transpose.cu"
+    result = run("generate", "transpose", "--dtype", "f32", "-o", str(path))
+    assert result.exit_code == 0 and result.stdout.startswith(f"wrote {path}")
+    assert path.read_text(encoding="utf-8") == run("generate", "transpose", "--dtype", "f32").stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["transpose.cu"]
+
+
+def test_compiling_needs_no_gpu() -> None:
+    payload = answer("generate", "transpose", "--compile", "sm_80", "--compile", "sm_90a")
+    assert [c["arch"] for c in payload["compiled"]] == ["sm_80", "sm_90a"]
+    assert all(c["registers"] > 0 and c["spill_bytes"] == 0 for c in payload["compiled"])
+
+
+def test_large_matrices_get_wide_indices() -> None:
+    small = answer("generate", "transpose", "--m", "1000", "--n", "1000")["source"]
+    large = answer("generate", "transpose", "--m", "131072", "--n", "131072")["source"]
+    body = re.compile(r"__launch_bounds__.*", re.S)
+    assert "u64" not in body.findall(small)[0] and "u64" in body.findall(large)[0]
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")])
+def test_verify_in_the_simulator(family: str, dtype: str, m: str, n: str) -> None:
+    words = ("verify", family, "--dtype", dtype, "--m", m, "--n", n, "--target", "simulator")
+    payload = answer(*words)
+    assert payload["passed"] and len(payload["reports"]) == 1
+    checks = payload["reports"][0]["checks"]
+    assert [c["name"] for c in checks[:2]] == ["result, one block at a time", "result, one warp at a time"]
+    assert any(c["name"].startswith("accesses, st.shared") for c in checks) or family == "tiled_copy"
+    assert all(c["passed"] for c in checks)
+    text = run(*words)
+    assert text.exit_code == 0 and text.stdout.endswith("Passed.\n") and "FAILS" not in text.stdout
+
+
+def test_verify_takes_leading_dimensions() -> None:
+    words = ("--m", "20", "--n", "30", "--lds", "33", "--ldd", "21", "--target", "simulator")
+    assert answer("verify", "transpose", *words)["reports"][0]["problem"].endswith("ld 33 -> 21")
+
+
+def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: Any, **__: Any) -> VerifyReport:
+        return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
+
+    monkeypatch.setattr(families, "verify", wrong)
+    words = ("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
+    assert answer(*words, exit_code=1)["passed"] is False
+    result = run(*words)
+    assert result.exit_code == 1 and "FAILS" in result.stdout and result.stdout.endswith("FAILED.\n")
+
+
+def test_a_hazard_is_exit_code_1_and_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def race(*_: Any, **__: Any) -> VerifyReport:
+        raise SimulationError("lane 3 reads a word that lane 5 writes", lane=3)
+
+    monkeypatch.setattr(families, "verify", race)
+    result = run("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "layoutalg verify: lane 3 reads a word that lane 5 writes\n"
+    payload = answer("verify", "transpose", "--target", "simulator", exit_code=1)
+    assert payload["error"] == "SimulationError"
+
+
+@pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
+def test_without_a_gpu_verify_says_so_and_bench_refuses() -> None:
+    result = run("verify", "transpose", "--m", "8", "--n", "8")
+    assert result.exit_code == 0 and "Not run on a GPU: " in result.stdout
+    for words in (("verify", "transpose", "--target", "gpu", "--m", "8", "--n", "8"), ("bench", "transpose")):
+        error, message = refusal(*words)
+        assert error == "UnsupportedError" and message.startswith("running a kernel needs a GPU: ")
+
+
+@pytest.mark.skipif(NO_GPU, reason=gpu_status().reason)
+def test_on_a_gpu_verify_runs_there_too() -> None:
+    payload = answer("verify", "transpose", "--m", "100", "--n", "200")
+    assert payload["passed"] and [r["target"] for r in payload["reports"]] == ["simulator", "gpu"]
+
+
+BAD = [
+    (("generate", "matmul"), "UnknownNameError", "accepted are tiled_copy, transpose"),
+    (("generate", "transpose", "--dtype", "f31"), "UnknownNameError", "unknown dtype 'f31'"),
+    (
+        ("generate", "transpose", "--dtype", "u4"),
+        "UnsupportedError",
+        "8, 16, 32, 64 and 128 bits are accepted",
+    ),
+    (("generate", "transpose", "--m", "0"), "ShapeError", "a positive integer is needed"),
+    (("generate", "transpose", "--m", "-3"), "ShapeError", "a positive integer is needed"),
+    (("generate", "transpose", "--m", "1.5"), "UsageError", "--m"),
+    (("generate", "transpose", "--lds", "8"), "ShapeError", "lds = 8 is less than the row length"),
+    (("generate", "transpose", "--arch", "sm_42"), "UnknownNameError", "unknown architecture"),
+    (("generate", "transpose", "--compile", "sm_42"), "UnknownNameError", "unknown compile target 'sm_42'"),
+    (("generate", "transpose", "-o", "no/such/folder/t.cu"), "OSError", "no/such/folder/t.cu"),
+    (("verify", "transpose", "--target", "moon"), "UnknownNameError", "accepted are auto, simulator, gpu"),
+    (("verify", "transpose", "--ldd", "1"), "ShapeError", "ldd = 1 is less than"),
+    (("bench", "nothing"), "UnknownNameError", "unknown kernel family 'nothing'"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal(*words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
+
+
+def test_a_refused_generate_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t.cu"
+    assert run("generate", "transpose", "--compile", "sm_42", "-o", str(path)).exit_code == 2
+    assert not path.exists()
+
+
+def test_a_process_verifies() -> None:
+    done = process("verify", "transpose", "--dtype", "f32", "--m", "70", "--n", "70")
+    assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100

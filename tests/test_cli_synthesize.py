@@ -1,0 +1,108 @@
+"""`layoutalg synthesize`: what it finds is what `analyze` confirms, and what it cannot find it proves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from layoutalg.errors import MismatchError, UndecidedError
+from layoutalg.synthesis import checker
+from tests.command import answer, refusal, run
+
+
+def test_the_example_of_the_readme() -> None:
+    words = ("synthesize", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+    payload = answer(*words)
+    assert payload["layout"] == "Sw<3,3,3> o 0 o (64,64):(64,1)" and payload["kind"] == "swizzle"
+    assert payload["given"][0]["total"] == 512 and payload["accesses"][0]["total"] == 64
+    assert payload["certificate"]["checked"] and payload["certificate"]["conflict_free"]
+    text = run(*words)
+    assert text.exit_code == 0
+    assert text.stdout.startswith("Sw<3,3,3> o 0 o (64,64):(64,1)\none swizzle, no extra memory\n")
+    assert "Certificate, proved again without the search: " in text.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "st.shared.b128"),
+        ("(32,32)",),
+        ("(32,32)", "--order", "col", "--form", "single"),
+        ("(128,64):(1,128)", "--dtype", "u8", "--access", "ld.shared.b32", "--access", "st.shared.b128"),
+        ("Sw<1,0,5> o 0 o (32,32):(32,1)", "--access", "ld.shared.b32@col"),
+        ("(64,64)", "--dtype", "f16", "--access", "ldmatrix.x4", "--form", "tma"),
+        ("(64,48):(48,1)", "--max-extra-bytes", "1024"),
+    ],
+)
+def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ...]) -> None:
+    found = answer("synthesize", *words)
+    specs = [word for a in found["accesses"] for word in ("--access", a["access"])]
+    again = answer("analyze", found["layout"], "--dtype", found["dtype"], *specs, "--fail-on", "conflicts")
+    assert again["accesses"] == found["accesses"]
+    assert found["extra_bytes"] <= found["max_extra_bytes"]
+
+
+def test_the_advice_of_analyze_can_be_followed() -> None:
+    advice = run(
+        "analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"
+    ).stdout.splitlines()[-1]
+    prefix = "A layout without conflicts: layoutalg synthesize "
+    assert advice.startswith(prefix)
+    words = advice.removeprefix(prefix).replace("'", "").split()
+    assert answer("synthesize", *words)["layout"] is not None
+    assert "A layout without" not in run("analyze", "(63,65):(65,1)").stdout, "nothing can be promised here"
+
+
+def test_what_does_not_exist_is_proved_and_exit_code_1() -> None:
+    words = ("synthesize", "(32,32)", "--access", "st.shared.b128@row", "--access", "ld.shared.b32@col")
+    payload = answer(*words, exit_code=1)
+    assert payload["layout"] is None and payload["kind"] == "none" and payload["accesses"] == []
+    assert payload["certificate"]["checked"] and payload["certificate"]["reason"] == "narrow-banks"
+    assert [a["layout"] for a in payload["alternatives"]], "the best of what there is"
+    text = run(*words)
+    assert text.exit_code == 1 and text.stdout.startswith("No conflict-free layout of (32,32) f32")
+
+
+def test_a_certificate_that_does_not_hold_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Any) -> str:
+        raise MismatchError("footprint 0 is not that of the access")
+
+    monkeypatch.setattr(checker, "check_certificate", fails)
+    result = run("synthesize", "(32,32)")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "layoutalg synthesize: footprint 0 is not that of the access\n"
+    assert answer("synthesize", "(32,32)", exit_code=1)["error"] == "MismatchError"
+
+
+def test_a_proof_too_long_to_repeat_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(_: Any) -> str:
+        raise UndecidedError("too many vectors", budget=1)
+
+    monkeypatch.setattr(checker, "check_certificate", undecided)
+    assert answer("synthesize", "(32,32)")["certificate"]["checked"] is False
+    assert "Certificate (ranks), not proved again: too many vectors." in run("synthesize", "(32,32)").stdout
+
+
+BAD = [
+    (("(64,64",), "ParseError", "position 6"),
+    (("(64,64):(64",), "ParseError", "position"),
+    (("(0,64)",), "ShapeError", "positive"),
+    (("(64,64):(1,68)",), "ShapeError", "neither row nor column major without gaps"),
+    (("(63,65):(65,1)",), "NotLinearError", "no power of two"),
+    (("(64,64)", "--dtype", "f99"), "UnknownNameError", "unknown dtype 'f99'"),
+    (("(64,64)", "--order", "diagonal"), "UnknownNameError", "accepted are row, col"),
+    (("(64,64)", "--form", "best"), "UnknownNameError", "accepted are any, single, tma"),
+    (("(64,64)", "--arch", "sm_1"), "UnknownNameError", "unknown architecture 'sm_1'"),
+    (("(64,64)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
+    (("(64,64)", "--access", "ld.global.b32"), "UnsupportedError", "synthesis places shared memory"),
+    (("(1024,1024)",), "ResourceError", "the limit is"),
+    (("(64,64)", "--max-extra-bytes", "-1"), "ShapeError", "max_extra_bytes"),
+    (("(64,64)", "--max-extra-bytes", "many"), "UsageError", "--max-extra-bytes"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("synthesize", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
