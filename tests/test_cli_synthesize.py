@@ -32,7 +32,7 @@ def test_the_example_of_the_readme() -> None:
         ("(128,64):(1,128)", "--dtype", "u8", "--access", "ld.shared.b32", "--access", "st.shared.b128"),
         ("Sw<1,0,5> o 0 o (32,32):(32,1)", "--access", "ld.shared.b32@col"),
         ("(64,64)", "--dtype", "f16", "--access", "ldmatrix.x4", "--form", "tma"),
-        ("(64,48):(48,1)", "--max-extra-bytes", "1024"),
+        ("(64,48):(48,1)", "--max-extra-bytes", "1024", "--access", "ld.shared.b32@col"),
     ],
 )
 def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ...]) -> None:
