@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 from typer.testing import CliRunner
 
-from layoutalg.cli import app
+from layoutalg.cli.app import app
 
 
 def run(*words: str) -> Any:

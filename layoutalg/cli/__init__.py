@@ -5,6 +5,6 @@ layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 
 fails, 2 on bad input.
 """
 
-from layoutalg.cli.app import app, main
+from layoutalg.cli.app import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

@@ -13,9 +13,8 @@ from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch, find_arch
-from layoutalg.cli.cmd_synthesize import storage_order
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
-from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets
+from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import header, say, say_json, say_verbatim
 from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables, sentence

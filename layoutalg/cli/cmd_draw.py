@@ -156,4 +156,5 @@ def _format(given: str | None, output: Path | None) -> str:
 
 
 def wants_color(color: bool | None) -> bool:
+    """What was asked for, or whether stdout is a terminal that has not opted out (no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") if color is None else color

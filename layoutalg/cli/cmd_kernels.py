@@ -225,6 +225,7 @@ def _find_family(name: str) -> Family:
 
 
 def cubin_fields(cubin: Cubin) -> dict[str, Any]:
+    """What `--json` says of one compilation."""
     return {
         "arch": cubin.arch,
         "registers": cubin.registers,
@@ -235,6 +236,7 @@ def cubin_fields(cubin: Cubin) -> dict[str, Any]:
 
 
 def verify_fields(report: VerifyReport) -> dict[str, Any]:
+    """What `--json` says of one verified problem."""
     checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in report.checks]
     return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
 

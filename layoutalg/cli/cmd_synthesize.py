@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, header, say, say_json, size_bytes, table
 from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables
 from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
 from layoutalg.int_tuple import to_text
-from layoutalg.layout import Layout
 from layoutalg.notation import parse_int_tuple
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout
 
 if TYPE_CHECKING:
     from layoutalg.synthesis.result import Form, Order, Synthesis
@@ -161,17 +160,6 @@ def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str
     )
 
 
-def storage_order(layout: AnyLayout) -> Order | None:
-    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes."""
-    from layoutalg.algebra import same_function
-    from layoutalg.synthesis.result import storage_layout
-
-    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
-    if not isinstance(inner, Layout):
-        return None
-    return next((o for o in _ORDERS if same_function(inner, storage_layout(inner.shape, o))), None)
-
-
 def _tile(text: str, order: str | None) -> tuple[AnyLayout, Order]:
     """The layout that is asked about, and the storage order of the answer."""
     from layoutalg.synthesis.result import storage_layout
@@ -189,15 +177,14 @@ def _tile(text: str, order: str | None) -> tuple[AnyLayout, Order]:
     return given, chosen
 
 
-_ORDERS: tuple[Order, ...] = ("row", "col")
 _FORMS: tuple[Form, ...] = ("any", "single", "tma")
 
 
 def _order(name: str) -> Order:
-    for known in _ORDERS:
+    for known in ORDERS:
         if known == name:
             return known
-    raise UnknownNameError("order", name, _ORDERS)
+    raise UnknownNameError("order", name, ORDERS)
 
 
 def _form(name: str) -> Form:

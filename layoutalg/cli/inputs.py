@@ -7,10 +7,15 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from layoutalg.errors import ParseError, ResourceError, ShapeError
+from layoutalg.layout import Layout
 from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+if TYPE_CHECKING:
+    from layoutalg.synthesis.result import Order
 
 Offsets = list[int | None]
 
@@ -20,7 +25,9 @@ MAX_FILE_BYTES = 16 << 20
 MAX_OFFSET = (1 << 62) - 1
 """Largest byte offset."""
 
-_SEPARATOR = re.compile(r"[\s,]+")
+ORDERS: tuple[Order, ...] = ("row", "col")
+"""The storage orders of a tile: which mode is contiguous, the last or the first."""
+
 _INACTIVE = frozenset({"null", "None", "-"})
 
 
@@ -64,6 +71,17 @@ def read_layout(text: str) -> AnyLayout:
             f"{parsed} alone has no shape; say what it acts on, as in {parsed} o 0 o (8,64):(64,1)"
         )
     return parsed
+
+
+def storage_order(layout: AnyLayout) -> Order | None:
+    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes."""
+    from layoutalg.algebra import same_function
+    from layoutalg.synthesis.result import storage_layout
+
+    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
+    if not isinstance(inner, Layout):
+        return None
+    return next((o for o in ORDERS if same_function(inner, storage_layout(inner.shape, o))), None)
 
 
 def read_offsets(path: Path, lanes: int) -> list[Offsets]:
