@@ -1,0 +1,106 @@
+"""`layoutalg draw`: every picture from the command line, in every format."""
+
+from __future__ import annotations
+
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from layoutalg.analysis import wavefronts
+from tests.command import answer, refusal, run
+
+SWIZZLED = "Sw<3,3,3> o 0 o (8,64):(64,1)"
+KINDS = [
+    (("(4,8):(8,1)",), "layout"),
+    ((SWIZZLED, "--dtype", "f16"), "swizzle"),
+    (("((4,8),(2,2)):((32,1),(16,8))", "--tile", "(16,8)"), "tv"),
+    (("(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"), "access"),
+    (("(63,65):(65,1)", "--access", "ld.global.b32@col"), "access"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind"), KINDS, ids=lambda v: str(v)[:50])
+@pytest.mark.parametrize("form", ["text", "svg"])
+def test_every_picture_in_both_formats(words: tuple[str, ...], kind: str, form: str) -> None:
+    payload = answer("draw", *words, "--format", form)
+    assert (payload["kind"], payload["format"], payload["output"]) == (kind, form, None)
+    printed = run("draw", *words, "--format", form)
+    assert printed.exit_code == 0 and printed.stdout == payload["content"]
+    if form == "svg":
+        ElementTree.fromstring(payload["content"])
+    else:
+        assert max(map(len, payload["content"].splitlines())) <= 100
+
+
+def test_an_access_shows_its_worst_instruction() -> None:
+    # 24 lanes a row: the first warp reads row 0 and 8 lanes of row 1, and only then rows collide
+    words = ("(4,24):(32,1)", "--access", "ld.shared.b32@row")
+    content = answer("draw", *words)["content"]
+    rows = [line for line in content.partition("wavefronts by bank")[2].splitlines()[3:] if "│" in line]
+    (access,) = answer("analyze", *words)["accesses"]
+    assert len(rows) == access["worst"] == 2
+    offsets = [4 * (32 * (lane // 24) + lane % 24) for lane in range(32)]
+    assert wavefronts("ld.shared.b32", offsets) == 2
+
+
+def test_the_swizzled_access_is_flat() -> None:
+    flat = answer("draw", "Sw<3,3,3> o 0 o (64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")[
+        "content"
+    ]
+    assert "4 wavefronts; each row is one" in flat
+
+
+def test_a_scattered_access_leaves_the_tile_out() -> None:
+    words = ("(256,256):(1,256)", "--access", "ld.shared.b32@(32,1):(2057,0)")
+    content = answer("draw", *words)["content"]
+    assert "wavefronts by bank" in content and "the lane of each element" not in content
+
+
+def test_text_without_box_characters() -> None:
+    assert not run("draw", "(2,2):(2,1)").stdout.isascii()
+    assert run("draw", "(2,2):(2,1)", "--ascii").stdout.isascii()
+
+
+def test_colour_when_asked_for() -> None:
+    assert "\x1b[30;48;2;" in run("draw", "(2,2):(2,1)", "--color").stdout
+    assert "\x1b" not in run("draw", "(2,2):(2,1)", "--no-color").stdout
+    assert "\x1b" not in run("draw", "(2,2):(2,1)").stdout, "no terminal, no colour"
+
+
+def test_the_graph_as_text_is_always_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    payload = answer("draw", SWIZZLED, "--format", "dot")
+    assert payload["kind"] == "graph" and payload["content"].startswith("digraph layout {")
+
+
+def test_the_graph_as_a_picture_needs_a_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "graph.png"
+    monkeypatch.setenv("PATH", "")
+    error, message = refusal("draw", SWIZZLED, "-o", str(path))
+    assert error == "UnsupportedError" and "apt-get install graphviz" in message
+    assert not path.exists()
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
+def test_the_graph_as_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "graph.png"
+    payload = answer("draw", SWIZZLED, "-o", str(path))
+    assert (payload["kind"], payload["format"], payload["content"]) == ("graph", "png", None)
+    assert payload["output"] == str(path) and path.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+BAD = [
+    (("(64,64):(64,1)", "--access", "ld.shared.b33"), "UnknownNameError", "unknown instruction"),
+    (("(64,60):(60,1)", "--access", "ldmatrix.x4", "--dtype", "f32"), "ShapeError", "ldmatrix.x4"),
+    (("(64,64):(64,1)", "--access", "ld.shared.b32", "--arch", "sm_0"), "UnknownNameError", "architecture"),
+    (("(65536,65536):(65536,1)", "--tile", "(4,4)"), "ResourceError", "cells of the picture"),
+    (("(32,2):(2,1)", "--tile", "(4,4)"), "ShapeError", "outside the 16 cells"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:60])
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("draw", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
