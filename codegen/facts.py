@@ -189,14 +189,15 @@ def mod(a: Facts, b: Facts) -> Facts:
 
 
 def bitwise_xor(a: Facts, b: Facts) -> Facts:
-    """Facts of x ^ y.
+    """Facts of x ^ y, which lies between |x - y| and x + y.
 
     >>> bitwise_xor(multiple(64, 8), constant(4)).stride
     8
     """
     unknown = (a.may ^ a.must) | (b.may ^ b.must)
     must = (a.must ^ b.must) & ~unknown
-    return _from_bits(must | unknown, must)
+    lo = max(a.lo - b.hi, b.lo - a.hi, 0)
+    return reconcile(lo, a.hi + b.hi, 1, 0, must | unknown, must)
 
 
 def bitwise_and(a: Facts, b: Facts) -> Facts:
@@ -205,9 +206,7 @@ def bitwise_and(a: Facts, b: Facts) -> Facts:
     >>> bitwise_and(multiple(256), constant(48)).may
     48
     """
-    facts = _from_bits(a.may & b.may, a.must & b.must)
-    hi = min(facts.hi, a.hi, b.hi)
-    return reconcile(facts.lo, hi, facts.stride, facts.offset, facts.may, facts.must)
+    return reconcile(0, min(a.hi, b.hi), 1, 0, a.may & b.may, a.must & b.must)
 
 
 def bitwise_or(a: Facts, b: Facts) -> Facts:
@@ -216,9 +215,7 @@ def bitwise_or(a: Facts, b: Facts) -> Facts:
     >>> bitwise_or(multiple(8), constant(16)).lo
     16
     """
-    facts = _from_bits(a.may | b.may, a.must | b.must)
-    lo = max(facts.lo, a.lo, b.lo)
-    return reconcile(lo, facts.hi, facts.stride, facts.offset, facts.may, facts.must)
+    return reconcile(max(a.lo, b.lo), a.hi + b.hi, 1, 0, a.may | b.may, a.must | b.must)
 
 
 def join(a: Facts, b: Facts) -> Facts:
@@ -264,7 +261,3 @@ def equal(a: Facts, b: Facts) -> Facts:
 
 def _truth(always: bool, never: bool) -> Facts:
     return constant(1) if always else constant(0) if never else between(0, 1)
-
-
-def _from_bits(may: int, must: int) -> Facts:
-    return reconcile(must, may, 1, 0, may, must)

@@ -43,8 +43,8 @@ def subsets(n: int) -> list[list[int]]:
     return [[x for x in range(n) if chosen >> x & 1] for chosen in range(1, 1 << n)]
 
 
-SMALL = {f: members(f) for f in map(sharpest, subsets(8))}
-"""Every record that describes a set of numbers below 8 as sharply as possible, and what it admits."""
+SMALL = {f: members(f) for f in map(sharpest, subsets(10))}
+"""Every record that describes a set of numbers below 10 as sharply as possible, and what it admits."""
 
 
 class Operator(NamedTuple):
@@ -250,6 +250,10 @@ KNOWN = {
     "x % n of x < n is x, n unknown": (F.mod(multiple(64, 8), between(64, 1000)), multiple(64, 8)),
     "either 16 or 48 is 16 mod 32": (F.join(constant(16), constant(48)), Facts(16, 48, 32, 16, 48, 16)),
     "even is never odd": (F.equal(multiple(64, 2), between(1, 63, 2, 1)), constant(0)),
+    "x ^ y of x < 5, y < 2 stays within x + y": (
+        F.bitwise_xor(multiple(5), multiple(2)),
+        Facts(0, 5, 1, 0, 7, 0),
+    ),
     "x | 3 of a multiple of 4 is 3 mod 4": (
         F.bitwise_or(multiple(64, 4), constant(3)),
         Facts(3, 63, 4, 3, 63, 3),

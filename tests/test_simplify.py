@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layoutalg.codegen.cost import index_cost
 from layoutalg.codegen.expr import And, Const, Expr, Mul, Select, Var, as_expr, evaluate, variables
 from layoutalg.codegen.rewrite import Rule, rewrite
 from layoutalg.codegen.simplify import RULES, simplify
@@ -183,6 +184,26 @@ def test_index_code_is_as_short_as_a_person_writes_it(what: str) -> None:
 @pytest.mark.parametrize("swizzle", [Swizzle(3, 3, 3), Swizzle(2, 0, 3), Swizzle(3, 4, -3), Swizzle(5, 0, 5)])
 def test_an_involution_cancels(swizzle: Swizzle) -> None:
     assert simplify(swizzle(swizzle(X))) == X
+
+
+@pytest.mark.parametrize("swizzle", [Swizzle(3, 0, 1), Swizzle(3, 1, -2), Swizzle(5, 3, 2)])
+def test_overlapping_fields_come_back_after_four_times(swizzle: Swizzle) -> None:
+    """(1 + N)^4 = 1 over F2 where N^4 = 0: the shift moves every field out of itself by then."""
+    node: Expr = X
+    for _ in range(4):
+        node = swizzle(node)
+    assert simplify(node) == X
+
+
+def test_a_long_chain_of_swizzles_stays_small() -> None:
+    """Each step uses the offset twice: as a tree the input has 2^12 leaves."""
+    node: Expr = X
+    for bits, base, shift in ((3, 2, 1), (3, 1, -3), (5, 4, -1), (3, 5, -1), (3, 3, 1), (4, 1, 4)) * 2:
+        node = Swizzle(bits, base, shift)(node)
+    out = simplify(node)
+    every = np.arange(4096)
+    assert np.array_equal(evaluate(out, {X: every}), evaluate(node, {X: every}))
+    assert index_cost(out) < 4 * index_cost(node)
 
 
 # --- effort --------------------------------------------------------------------------------------------
