@@ -133,7 +133,8 @@ REFUSED: dict[str, Family] = {
         mask(x(8) * 8 + y(9), m) for m in MASKS
     ],
     "a mask moves inside % // * by a power of two": lambda: [
-        mask(x() % 12, 7), mask(x() % 8, 8), mask(x() % 8, 24), mask(x() * 3, 7), mask(x(), 12) // 6, mask(x(), 12) % 6,
+        mask(x() % 12, 7), mask(x() % 8, 8), mask(x() % 8, 24), mask(x() * 3, 7),
+        mask(x(), 12) // 6, mask(x(), 12) % 6,
     ],
     "x & (2^n - 1) -> x % 2^n": lambda: [mask(x(), m) for m in MASKS if m & (m + 1)],
     "(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two": lambda: [
