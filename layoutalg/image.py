@@ -34,6 +34,9 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_invers
 WINDOW_BITS = 22
 """Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
 
+SMALL_BITS = 12
+"""Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
+
 ENUMERATION_LIMIT = 1 << 16
 """Coordinates that are looked at one by one, at most, where no closed form applies."""
 
@@ -105,15 +108,16 @@ def cosize(layout: AnyLayout) -> int:
 
 def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
     """The largest offset of `layout`, where `top` is the largest before the swizzles."""
-    try:
-        best, columns = affine_f2(layout)
-    except NotLinearError:
-        pass
-    else:
-        for vector in reversed(basis(columns)):
-            best = max(best, best ^ vector)
-        return best
     bits = max(s.period for s in swizzles).bit_length() - 1
+    if bits > SMALL_BITS:
+        try:
+            best, columns = affine_f2(layout)
+        except NotLinearError:
+            pass
+        else:
+            for vector in reversed(basis(columns)):
+                best = max(best, best ^ vector)
+            return best
     if bits > WINDOW_BITS:
         return max(_table("cosize", layout))
     first, last = top >> bits << bits, top & ((1 << bits) - 1)
@@ -313,8 +317,9 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
         except NotLinearError:
             pass
         else:
-            units = [1 << j for j in range((target - 1).bit_length())]
-            return contains(columns, constant) and all(contains(columns, u) for u in units)
+            space = basis(columns)
+            units = {1 << j for j in range((target - 1).bit_length())}
+            return units.issubset(space) and contains(space, constant)
         period = max(s.period for s in swizzles)
         if not offset and _contiguous(inner) >= -(-target // period) * period:
             return True

@@ -25,21 +25,23 @@ NODE_BUDGET = 100_000
 """Candidate digits that the search looks at before it gives up with an UndecidedError."""
 
 
-def find_collision(layout: Layout) -> tuple[int, int] | None:
+def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] | None:
     """Two flat coordinates a < b with the same offset, or None when there are none.
 
-    Raises UndecidedError when the search exceeds NODE_BUDGET.
+    `moving` leaves modes of stride 0 out: their coordinates stay 0.  Raises UndecidedError when the search
+    exceeds NODE_BUDGET.
 
-    >>> find_collision(Layout((2, 3), (1, 0)))
-    (0, 2)
+    >>> find_collision(Layout((2, 3), (1, 0))), find_collision(Layout((2, 3), (1, 0)), moving=True)
+    ((0, 2), None)
     """
     modes: list[tuple[int, int, int]] = []
     base = 1
     for s, d in leaves(layout):
         if s > 1:
-            if d == 0:
+            if d:
+                modes.append((abs(d), s, base if d > 0 else -base))
+            elif not moving:
                 return 0, base
-            modes.append((abs(d), s, base if d > 0 else -base))
         base *= s
     modes.sort()
     reach = 0

@@ -26,7 +26,7 @@ from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import IntTuple, flatten, product, to_text
-from layoutalg.layout import Layout, leaves, make_layout
+from layoutalg.layout import Layout, make_layout
 from layoutalg.measure import merge, plain, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
@@ -43,9 +43,9 @@ def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]]:
     return out
 
 
-def _refuse_collision(name: str, layout: AnyLayout, inner: Layout) -> None:
+def _refuse_collision(name: str, layout: AnyLayout, inner: Layout, *, moving: bool = False) -> None:
     """Raise for a layout two of whose coordinates share an offset."""
-    pair = find_collision(inner)
+    pair = find_collision(inner, moving=moving)
     if pair is not None:
         raise NotInjectiveError(
             f"{name} of {layout}: coordinates {pair[0]} and {pair[1]} share the offset {layout(pair[0])}; "
@@ -96,7 +96,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
             continue
         gap, rest = divmod(d, current)
         if rest or not gap:
-            _refuse_collision("complement", layout, _filtered(layout))
+            _refuse_collision("complement", layout, layout, moving=True)
             raise DivisibilityError(
                 f"complement of {layout}: a layout that completes the offsets below {d} reaches {d} a second "
                 f"time; sorted by stride, each stride must be a multiple of extent * stride below it",
@@ -113,12 +113,6 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         extents.append(gap)
         strides.append(current)
     return plain(*merge(extents, strides))
-
-
-def _filtered(layout: Layout) -> Layout:
-    """The modes that move, in their places; the others become 1:0."""
-    pairs = [(s, d) if d else (1, 0) for s, d in leaves(layout)]
-    return make_layout(tuple(s for s, _ in pairs), tuple(d for _, d in pairs))
 
 
 @overload

@@ -29,7 +29,7 @@ def test_logical_divide(layout: Layout, tile: Layout) -> None:
         return
     first, second = modes(result)
     assert table(first) == [layout(i) for i in table(tile)]
-    indices = zipped_divide(Layout(size(layout)), tile)
+    indices = zipped_divide(Layout(size(layout), 1), tile)
     assert table(result) == [layout(i) for i in table(indices)]
     assert set(range(size(layout))) <= set(table(indices)), "every index is in some tile"
     if 0 not in table(tile)[1:]:

@@ -24,6 +24,7 @@ from tests.brute import table
 @given(layouts(), st.integers(1, 300))
 @example(Layout((4, 4), (1, 2)), 32)
 @example(Layout((5, 2), (9, 10)), 48)
+@example(Layout((2, 2, 2), (0, 1, 1)), 1)
 @example(Layout(3, 2), 10)
 @example(Layout((2, 2), (1, 3)), 8)
 def test_complement_is_disjoint_ordered_and_covering(layout: Layout, target: int) -> None:
