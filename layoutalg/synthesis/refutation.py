@@ -116,9 +116,7 @@ def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
     if "any-in-place" in classes:
         met = {point for phase in phases for point in _points(phase.footprint)}
         if (1 << bits) - len(met) >= (1 << bits) // synthesis.arch.banks - 1:
-            raise MismatchError(
-                f"word 0 meets {len(met) - 1} others, and its bank can be filled without them"
-            )
+            raise MismatchError(f"word 0 meets {len(met) - 1} others; its bank can be filled without them")
     if len(classes) < len(certificate.classes):
         _check_paddings(synthesis)
     return f"no layout is {' or '.join(certificate.classes)} and free of conflicts for {certificate.clash}"

@@ -1,0 +1,51 @@
+"""What the checker computes agrees with what the search computed, though neither uses the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from layoutalg.analysis.access import Access
+from layoutalg.f2 import to_f2
+from layoutalg.synthesis import synthesize
+from layoutalg.synthesis.evidence import bank_map_kernel, lane_accesses, paddings, phase_of, word_count_bits
+from layoutalg.synthesis.maps import kernel_of
+from layoutalg.synthesis.padding import padded_tiles
+from layoutalg.synthesis.patterns import make_patterns, make_tile
+
+QUESTIONS = [
+    ((64, 64), "f16", ["ldmatrix.x4", "st.shared.b128"], "row"),
+    ((32, 32), "f32", ["ld.shared.b32@row", "ld.shared.b32@col"], "row"),
+    ((32, 32), "f64", ["ld.shared.b64@row", "ld.shared.b64@col"], "row"),
+    ((64, 64), "u8", ["st.shared.b32@row", "ld.shared.b8@col"], "row"),
+    ((32, 64), "c128", ["st.shared.b128@row", "ld.shared.b128@col"], "col"),
+    ((8, 64), "f32", ["ld.shared.b64@((2,32),2):((0,16),8)"], "row"),
+    ((16, 64), "s4", ["st.shared.b32@row", "ld.shared.b8@col"], "row"),
+]
+
+
+@pytest.mark.parametrize(("shape", "element", "specs", "order"), QUESTIONS)
+def test_two_views_of_one_question(
+    shape: tuple[int, int], element: str, specs: list[str], order: str
+) -> None:
+    found = synthesize(shape, specs, element=element, order=order)  # type: ignore[arg-type]
+    tile = make_tile(shape, found.element.bits, found.order, found.arch)
+    assert word_count_bits(found) == tile.word_bits
+    accesses = lane_accesses(found)
+    patterns = make_patterns(tile, accesses, found.element, found.arch)
+    for access, pattern in zip(accesses, patterns, strict=True):
+        phase = phase_of(found, access)
+        assert (phase.footprint, phase.vector_bits, phase.repeats) == (
+            pattern.footprint, pattern.vector_bits, pattern.repeats,
+        )  # fmt: skip
+    for layout in (found.layout, tile.base):
+        assert layout is not None
+        assert bank_map_kernel(found, to_f2(layout)) == kernel_of(tile, layout)
+
+
+@pytest.mark.parametrize("shape", [(48, 20), (1, 64), (64, 1), (2, 3, 8), (4, (2, 4))])
+@pytest.mark.parametrize("order", ["row", "col"])
+def test_two_lists_of_paddings(shape: tuple[int, ...], order: str) -> None:
+    found = synthesize(shape, ["ld.shared.b32@row"], element="f32", order=order, max_extra_bytes=2048)  # type: ignore[arg-type]
+    accesses = [a for a in found.accesses if isinstance(a, Access)]
+    tried = padded_tiles(found.shape, accesses, found.element, found.order, 2048, found.arch)
+    assert list(paddings(found)) == [(extra, layout) for layout, extra in tried]
