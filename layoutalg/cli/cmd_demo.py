@@ -27,7 +27,6 @@ from layoutalg.cli.output import (
     progress,
     say,
     say_json,
-    say_verbatim,
 )
 from layoutalg.cli.reports import report_fields, report_tables, sentence
 from layoutalg.errors import UnsupportedError
@@ -43,10 +42,13 @@ FAILED = 1
 TARGETS = ("sm_80", "sm_90a")
 """What the kernel is compiled for."""
 
+LARGEST = (16384, 16384)
+"""The sizes that the kernel is generated for: these and less."""
+
 SIMULATED = (200, 136)
 """The matrix that is transposed on the CPU: no multiple of the tile on either side."""
 
-ON_GPU = (4097, 3001)
+ON_GPU = (4100, 3004)
 """The matrix that is transposed on a GPU."""
 
 Tell = Callable[..., None]
@@ -99,8 +101,7 @@ def _synthesize(tell: Tell) -> Step:
     found = synthesize((64, 64), specs, element="f16")
     proof, checked = certificate_sentence(found)
     tell(f"Found: {found.layout}")
-    tell(*report_tables(list(zip(specs, found.reports, strict=True))))
-    tell(proof, "")
+    tell(*report_tables(list(zip(specs, found.reports, strict=True))), proof, "")
     _draw(tell, found)
     free = found.layout is not None and all(r.conflict_free for r in found.reports)
     return {
@@ -115,16 +116,15 @@ def _generate(tell: Tell) -> Step:
     """3: a kernel written from such a layout."""
     from layoutalg.codegen.cuda import to_cuda
 
-    _title(tell, 3, "Generate", "a CUDA kernel: transpose any m x n matrix of f32 up to 16384 x 16384")
-    family, problem = _problem(16384, 16384)
-    kernel = family.build(problem, family.configs(problem, "sm_90")[0])
+    _title(tell, 3, "Generate", "a CUDA kernel: transpose any m x n matrix of f32, up to 16384 x 16384")
+    family, problem = _problem(*LARGEST)
+    kernel = family.build(problem, _config())
     source = to_cuda(kernel)
-    tell(f"{kernel_sentence(kernel, source)}; to read it:")
-    if tell is say:
-        say_verbatim("  layoutalg generate transpose --dtype f32 -o transpose.cu")
-    tell("")
+    lines = len(source.splitlines())
+    tell(f"{kernel.name}: {lines} lines, {kernel_sentence(kernel)}")
+    tell("To read it: layoutalg generate transpose --dtype f32 -o transpose.cu", "")
     layout = str(kernel.shared[0].layout)
-    return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": len(source.splitlines())}
+    return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": lines}
 
 
 def _simulate(tell: Tell, *, quiet: bool) -> Step:
@@ -134,9 +134,9 @@ def _simulate(tell: Tell, *, quiet: bool) -> Step:
     _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
     family, problem = _problem(*SIMULATED)
     with progress("simulating", 1, quiet=quiet) as step:
-        report = verify(family, problem)
+        report = verify(family, problem, _config())
         step()
-    tell(*verify_tables([report]))
+    tell(*verify_tables([report]), "")
     return verify_fields(report)
 
 
@@ -146,10 +146,10 @@ def _compile(tell: Tell) -> Step:
     from layoutalg.codegen.nvrtc import compile_cubin
 
     _title(tell, 5, "Compile", f"for {' and '.join(TARGETS)}, without a GPU")
-    family, problem = _problem(16384, 16384)
+    family, problem = _problem(*LARGEST)
     cubins = []
     for target in TARGETS:
-        kernel = family.build(problem, family.configs(problem, target)[0])
+        kernel = family.build(problem, _config())
         try:
             cubins.append(compile_cubin(to_cuda(kernel, target), kernel.name, target))
         except UnsupportedError as error:
@@ -169,8 +169,9 @@ def _gpu(tell: Tell) -> Step:
     if not status.available:
         tell(f"Not run: {status.reason}.", "")
         return {"passed": True, "ran": False, "reason": status.reason, "report": None}
-    report = verify(*_problem(*ON_GPU), target="gpu")
-    tell(f"On {status.name}:", *verify_tables([report]))
+    family, problem = _problem(*ON_GPU)
+    report = verify(family, problem, _config(), target="gpu")
+    tell(f"On {status.name}:", *verify_tables([report]), "")
     return {"passed": report.passed, "ran": True, "reason": "", "report": verify_fields(report)}
 
 
@@ -180,6 +181,12 @@ def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:
 
     family = find_family("transpose")
     return family, family.problem(m=m, n=n, dtype="f32")
+
+
+def _config() -> Any:
+    """The configuration that every step uses: the best for large matrices."""
+    family, problem = _problem(*LARGEST)
+    return family.configs(problem, "sm_90")[0]
 
 
 def _draw(tell: Tell, found: Synthesis) -> None:

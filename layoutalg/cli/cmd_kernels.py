@@ -91,7 +91,8 @@ def generate_command(
     if output is None:
         sys.stdout.write(source)
     else:
-        say(f"wrote {output}: {kernel_sentence(kernel, source)}", f"for {problem} and less")
+        lines = count(len(source.splitlines()))
+        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}, and less", kernel_sentence(kernel))
         say(*(cubin_sentence(cubin) for cubin in compiled))
 
 
@@ -141,10 +142,10 @@ def verify_command(
             | {"reports": [verify_fields(report) for report in reports]}
         )
     else:
-        say(*verify_tables(reports))
+        parts = verify_tables(reports)
         if "gpu" not in targets and target == "auto":
-            say(f"Not run on a GPU: {status.reason}.")
-        say("Passed." if passed else "FAILED.")
+            parts.append(f"Not run on a GPU: {status.reason}.")
+        say(*parts, "Passed." if passed else "FAILED.")
     return 0 if passed else 1
 
 
@@ -201,12 +202,11 @@ def verify_tables(reports: list[VerifyReport]) -> list[Any]:
     ]
 
 
-def kernel_sentence(kernel: Kernel, source: str) -> str:
-    """The size of a kernel, and how its shared memory is laid out."""
+def kernel_sentence(kernel: Kernel) -> str:
+    """What a block of a kernel takes, and how its shared memory is laid out."""
     buffers = "".join(f", {s.name} as {s.layout}" for s in kernel.shared)
     shared = f"{size_bytes(kernel.shared_bytes)} of shared memory{buffers}" if buffers else "no shared memory"
-    lines = count(len(source.splitlines()))
-    return f"{kernel.name}, {lines} lines, {kernel.threads} threads a block, {shared}"
+    return f"{kernel.threads} threads a block, {shared}"
 
 
 def cubin_sentence(cubin: Cubin) -> str:

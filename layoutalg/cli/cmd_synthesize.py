@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from rich.table import Table
 
 from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
@@ -103,23 +104,24 @@ def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
 
 
 def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) -> None:
+    parts: list[str | Table] = []
     if found.layout is None:
-        say(f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses.", "")
-        say(*report_tables(list(zip(specs, before, strict=True)), title="As given"))
+        parts.append(f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses.")
     else:
         extra = f"{size_bytes(found.extra_bytes)} of extra memory" if found.extra_bytes else "no extra memory"
-        say(f"{found.layout}", f"{_KINDS[found.kind]}, {extra}", "")
-        say(*report_tables(list(zip(specs, before, strict=True)), title="As given"))
-        say(*report_tables(list(zip(specs, found.reports, strict=True)), title="Found"))
-    say(proof)
+        parts += [str(found.layout), f"{_KINDS[found.kind]}, {extra}"]
+    parts += ["", *report_tables(list(zip(specs, before, strict=True)), title="As given")]
+    if found.layout is not None:
+        parts += report_tables(list(zip(specs, found.reports, strict=True)), title="Found")
+    parts += [proof, *provenance_notes(before, found.arch.name)]
     if found.alternatives:
         columns = ("alternative", "kind", "wavefronts", "ideal", "extra memory")
         others = (
             (str(a.layout), a.kind, count(a.total), count(a.ideal_total), size_bytes(a.extra_bytes))
             for a in found.alternatives
         )
-        say("", table("Other layouts", columns, others, left=2))
-    say(*provenance_notes(before, found.arch.name))
+        parts += ["", table("Other layouts", columns, others, left=2)]
+    say(*parts)
 
 
 def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str, checked: bool) -> Payload:

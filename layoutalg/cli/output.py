@@ -54,15 +54,16 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], 
 
 
 def say(*parts: str | Table | Text) -> None:
-    """Print sentences, wrapped to the page, and tables to stdout, an empty line after a table."""
+    """Print sentences, wrapped to the page, and tables to stdout, with an empty line after a table."""
     out = console()
     with out.capture() as captured:
-        for part in parts:
+        for index, part in enumerate(parts):
             if isinstance(part, Table):
                 title, part.title = part.title, None
                 out.print(title)
                 out.print(part)
-                out.print()
+                if index + 1 < len(parts) and parts[index + 1] != "":
+                    out.print()
             elif isinstance(part, Text):
                 out.print(part)
             else:

@@ -24,9 +24,10 @@ _LETTER = 7.25
 _TITLE = 26
 _STYLE = (
     "text{font:12px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#111}"
-    ".h{font-weight:bold;font-size:14px}.p{font-weight:bold}.l{fill:#555}.c{text-anchor:middle}"
+    ".h{font-weight:bold;font-size:14px}.p{font-weight:bold}.l,.l text{fill:#555}.c{text-anchor:middle}"
     ".r{text-anchor:end}rect{stroke:#fff}"
 )
+_UNTOUCHED = "#f4f4f4"
 
 
 def as_svg(picture: Picture) -> str:
@@ -70,23 +71,29 @@ def as_svg(picture: Picture) -> str:
 def _panel(panel: Panel, x: int, y: int) -> list[str]:
     """The elements of one panel whose upper left corner is (x, y)."""
     cell, label = _cell_width(panel), _label_width(panel)
-    parts = [_text(x, y + 12, panel.title, "p")]
     top, left = y + 2 * _ROW, x + label
-    for column, name in enumerate(panel.columns):
-        parts.append(_text(left + column * cell + cell // 2, top - 6, name, "l c"))
-    for row, (name, cells) in enumerate(zip(panel.rows, panel.cells, strict=True)):
+    boxes, texts = [], []
+    for row, cells in enumerate(panel.cells):
         line = top + row * _ROW
-        parts.append(_text(left - 6, line + 14, name, "l r"))
         for column, content in enumerate(cells):
-            if content.hue is None:
-                fill = "#f4f4f4"
-            else:
-                fill = "#{:02x}{:02x}{:02x}".format(*PALETTE[content.hue])
+            fill = _UNTOUCHED if content.hue is None else "#{:02x}{:02x}{:02x}".format(*PALETTE[content.hue])
             at = left + column * cell
-            parts.append(f'<rect x="{at}" y="{line}" width="{cell}" height="{_ROW}" fill="{fill}"/>')
+            boxes.append(f'<rect x="{at}" y="{line}" width="{cell}" height="{_ROW}" fill="{fill}"/>')
             if content.text:
-                parts.append(_text(at + cell // 2, line + 14, content.text, "c"))
-    return parts
+                texts.append(_text(at + cell // 2, line + 14, content.text))
+    heads = [_text(left + n * cell + cell // 2, top - 6, name) for n, name in enumerate(panel.columns)]
+    names = [_text(left - 6, top + n * _ROW + 14, name) for n, name in enumerate(panel.rows)]
+    return [
+        _text(x, y + 12, panel.title, "p"),
+        *_group("l c", heads),
+        *_group("l r", names),
+        *boxes,
+        *_group("c", texts),
+    ]
+
+
+def _group(classes: str, parts: list[str]) -> list[str]:
+    return [f'<g class="{classes}">', *parts, "</g>"]
 
 
 def _size(panel: Panel) -> tuple[int, int]:
@@ -109,8 +116,9 @@ def _length(text: str, letter: float = _LETTER) -> int:
     return round(len(text) * letter)
 
 
-def _text(x: int, y: int, text: str, classes: str) -> str:
-    return f'<text x="{x}" y="{y}" class="{classes}" xml:space="preserve">{_escape(text)}</text>'
+def _text(x: int, y: int, text: str, classes: str = "") -> str:
+    style = f' class="{classes}"' if classes else ""
+    return f'<text x="{x}" y="{y}"{style}>{_escape(text)}</text>'
 
 
 def _escape(text: str) -> str:
