@@ -25,6 +25,7 @@ from typing import Any
 
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import (
+    MAX_DEPTH,
     IntTuple,
     congruent,
     crd2idx,
@@ -172,10 +173,20 @@ def modes(layout: Layout) -> tuple[Layout, ...]:
 def concat(*layouts: Layout) -> Layout:
     """One layout whose modes are the given layouts, CuTe's make_layout(a, b, ...).
 
+    Raises ShapeError when the result is nested deeper than MAX_DEPTH levels.
+
     >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
     (4,(2,2)):(1,(8,4))
     """
-    return make_layout(tuple(a.shape for a in layouts), tuple(a.stride for a in layouts))
+    shape = tuple(a.shape for a in layouts)
+    nested = [s for s in shape if isinstance(s, tuple)]
+    for _ in range(MAX_DEPTH):
+        if not nested:
+            return make_layout(shape, tuple(a.stride for a in layouts))
+        nested = [s for part in nested for s in part if isinstance(s, tuple)]
+    raise ShapeError(
+        f"the result is nested deeper than {MAX_DEPTH} levels; coalesce or flatten its modes first"
+    )
 
 
 def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:

@@ -60,8 +60,7 @@ def _multiply(layout: Layout, tiler: Tiler) -> Layout:
         return layout
     copies = as_tile("logical_product", layout, tiler)
     room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
-    repeat = compose_layouts(room, copies)
-    return make_layout((layout.shape, repeat.shape), (layout.stride, repeat.stride))
+    return concat(layout, compose_layouts(room, copies))
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:

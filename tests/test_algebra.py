@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg import algebra
-from layoutalg.errors import LayoutAlgError
-from layoutalg.layout import Layout
+from layoutalg.errors import LayoutAlgError, ShapeError
+from layoutalg.layout import Layout, concat
 from layoutalg.strategies import composed_layouts, layouts
 from layoutalg.swizzle import AnyLayout
 
@@ -62,3 +62,17 @@ def test_results_of_results(a: Layout) -> None:
     tiled = algebra.zipped_divide(a, 1)
     again = algebra.logical_divide(algebra.logical_product(tiled, Layout(2)), Layout(algebra.size(a)))
     assert algebra.same_function(again[0], a)
+
+
+def test_nesting_that_never_ends_is_refused_by_name() -> None:
+    for nest in (
+        lambda a: algebra.logical_product(a, Layout(1)),
+        lambda a: algebra.zipped_divide(a, (None,)),
+        lambda a: concat(a),
+        lambda a: algebra.blocked_product(concat(a), Layout((1,))),
+    ):
+        grown = Layout(2)
+        with pytest.raises(ShapeError, match="nested deeper than 64 levels"):
+            for _ in range(1000):
+                grown = nest(grown)
+        assert algebra.size(grown) == 2 and str(grown)
