@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -65,12 +66,13 @@ def test_results_of_results(a: Layout) -> None:
 
 
 def test_nesting_that_never_ends_is_refused_by_name() -> None:
-    for nest in (
+    nests: tuple[Callable[[Layout], Layout], ...] = (
         lambda a: algebra.logical_product(a, Layout(1)),
         lambda a: algebra.zipped_divide(a, (None,)),
         lambda a: concat(a),
         lambda a: algebra.blocked_product(concat(a), Layout((1,))),
-    ):
+    )
+    for nest in nests:
         grown = Layout(2)
         with pytest.raises(ShapeError, match="nested deeper than 64 levels"):
             for _ in range(1000):
