@@ -148,24 +148,24 @@ def worst_alignment(table: ClassTable) -> int:
     >>> worst_alignment(class_table(found))
     10
     """
-    found = table.found
-    shifts = range(0, found.machine.sector_bytes, found.rule.width_bytes)
-    numbers: list[tuple[int, int, int]] = []
+    found, sector = table.found, table.found.machine.sector_bytes
+    shifts = range(0, sector, found.rule.width_bytes)
+    # Without a swizzle only the place of the first lane within its sector matters.
+    spots: dict[tuple[int, int], tuple[int, int]] = {}
     for which, one in enumerate(table.classes):
         counts = [table.residues.starts(family).tolist() for family in one.families]
         for base, of_families in enumerate(zip(*counts, strict=True)):
             if any(of_families):
-                numbers.append((which, base, sum(of_families)))
+                spot = base if found.swizzles else found.byte(base * table.unit) % sector
+                number, _ = spots.get((which, spot), (0, 0))
+                spots[which, spot] = (number + sum(of_families), base)
 
-    def alike(which: int, base: int, shift: int) -> tuple[int, int, int]:
-        """Equal for rows of equal cost: without a swizzle only the address within a line matters."""
-        if found.swizzles:
-            return which, base, shift
-        return which, -1, (found.byte(base * table.unit) + shift) % found.machine.line_bytes
+    def alike(which: int, spot: int, shift: int) -> tuple[int, int, int]:
+        return (which, spot, shift) if found.swizzles else (which, (spot + shift) % sector, 0)
 
-    rows = {alike(w, base, shift): (w, base, shift) for w, base, _ in numbers for shift in shifts}
+    rows = {alike(w, spot, s): (w, base, s) for (w, spot), (_, base) in spots.items() for s in shifts}
     costs = dict(zip(rows, _costs(table, list(rows.values()), table.is_progression), strict=True))
-    return max(sum(n * costs[alike(w, base, shift)][0] for w, base, n in numbers) for shift in shifts)
+    return max(sum(n * costs[alike(*key, s)][0] for key, (n, _) in spots.items()) for s in shifts)
 
 
 def _period(found: Footprint) -> int:
