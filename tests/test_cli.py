@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from layoutalg import __version__
 from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
@@ -218,3 +220,49 @@ def test_numbers_for_people() -> None:
     assert [count(n) for n in (0, 32768, 0.25, 2.0)] == ["0", "32,768", "0.25", "2"]
     sizes = [0, 1023, 1024, 1536, 227 << 10, 5 << 30]
     assert [size_bytes(n) for n in sizes] == ["0 B", "1,023 B", "1 KiB", "1.5 KiB", "227 KiB", "5 GiB"]
+
+
+# --- any text ------------------------------------------------------------------------------------------
+
+PIECES = [
+    "(",
+    ")",
+    ",",
+    ":",
+    "Sw<3,4,3>",
+    " o ",
+    "0",
+    "1",
+    "8",
+    "64",
+    "-1",
+    "_",
+    "9" * 30,
+    "(8,64):(64,1)",
+    "x",
+]
+LAYOUTS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join) | st.builds(
+    "({},{}):({},{})".format, *[st.integers(0, 65)] * 2, *[st.integers(-1, 65)] * 2
+)
+OPS = [
+    "ldmatrix.x4",
+    "ld.shared.b32@col",
+    "st.global.b64",
+    "red.shared.u32",
+    "cp.async.16@(32,8):(8,1)",
+    "@x",
+    "",
+]
+
+
+@given(
+    st.sampled_from(["analyze", "synthesize", "draw"]),
+    LAYOUTS,
+    st.sampled_from(OPS),
+    st.sampled_from(["f16", "u8", "u4", "c128"]),
+)
+def test_no_text_brings_a_traceback(command: str, layout: str, op: str, dtype: str) -> None:
+    words = (command, "--dtype", dtype, "--access", op, "--", layout)
+    result = run(*words)  # an exception that is not ours would come through
+    assert result.exit_code in (0, 1, 2)
+    assert (result.exit_code == 2) == bool(result.stderr)

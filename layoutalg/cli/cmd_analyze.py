@@ -16,7 +16,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
-from layoutalg.cli.output import header, say, say_json, say_verbatim
+from layoutalg.cli.output import header, progress, say, say_json, say_verbatim
 from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables, sentence
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
@@ -60,8 +60,14 @@ def analyze_command(
     ] = None,
     arch: ArchOption = "sm_90",
     base: Annotated[int, typer.Option(help="Bytes added to every address.")] = 0,
-    warps: Annotated[int, typer.Option(help="Warps that run the --index expression.")] = 1,
-    regs: Annotated[int, typer.Option(help="Values of reg in the --index expression.")] = 1,
+    warps: Annotated[
+        int | None,
+        typer.Option(help="Warps that run the --index expression. Default: 1.", show_default=False),
+    ] = None,
+    regs: Annotated[
+        int | None,
+        typer.Option(help="Values of reg in the --index expression. Default: 1.", show_default=False),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="auto, f2, gcd, digit-classes or enumerated (the definition).")
     ] = "auto",
@@ -79,14 +85,21 @@ def analyze_command(
     machine = find_arch(arch)
     if sum(source is not None for source in (layout, index, offsets)) != 1:
         raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
-    if layout is not None:
-        if op is not None:
-            raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {op}")
-        payload, named, hint = _of_layout(layout, access, dtype or "f32", machine, base, method)
-    else:
-        if op is None or access:
-            raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
-        payload, named, hint = _of_offsets(index, offsets, op, dtype, machine, base, warps, regs)
+    if index is None and (warps is not None or regs is not None):
+        raise ArgumentTypeError("--warps and --regs go with --index")
+    with progress("counting", quiet=as_json):
+        if layout is not None:
+            if op is not None:
+                raise ArgumentTypeError(
+                    f"--op goes with --index and --offsets; for a layout say --access {op}"
+                )
+            payload, named, hint = _of_layout(layout, access, dtype or "f32", machine, base, _method(method))
+        else:
+            if op is None or access:
+                raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
+            if _method(method) not in ("auto", "enumerated"):
+                raise ArgumentTypeError(f"--method {method} needs a layout; offsets are counted one by one")
+            payload, named, hint = _of_offsets(index, offsets, op, dtype, machine, base, warps, regs)
     failed = [c.text for c in conditions if _fails(c, [report for _, report in named])]
     if as_json:
         say_json(
@@ -109,7 +122,7 @@ Named = list[tuple[str, Report]]
 
 
 def _of_layout(
-    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: str
+    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
 ) -> tuple[dict[str, Any], Named, str]:
     """The reports of accesses on a layout, and the command that would improve it."""
     layout, element = read_layout(text), element_type(dtype)
@@ -117,7 +130,7 @@ def _of_layout(
     named: Named = []
     for spec in access or loads:
         chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
-        named.append((spec, analyze(layout, chosen, machine, _method(method))))
+        named.append((spec, analyze(layout, chosen, machine, method)))
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, report in named:
         words += ["--access", spec] if isinstance(report, SharedReport) else []
@@ -144,15 +157,16 @@ def _of_offsets(
     dtype: str | None,
     machine: Arch,
     base: int,
-    warps: int,
-    regs: int,
+    warps: int | None,
+    regs: int | None,
 ) -> tuple[dict[str, Any], Named, str]:
     """The report of one instruction on offsets that are spelled out."""
     import numpy as np
 
+    warps, registers = 1 if warps is None else warps, 1 if regs is None else regs
     bits = 8 if dtype is None else element_type(dtype).bits
     if index is not None:
-        units = index_offsets(parse_index(index), warps, regs, machine)
+        units = index_offsets(parse_index(index), warps, registers, machine)
         mask = np.ones(units.shape, dtype=bool)
     else:
         units, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def demo_command(as_json: JsonOption = False) -> int:
         "generate": _generate(tell),
         "simulate": _simulate(tell, quiet=as_json),
         "compile": _compile(tell),
-        "gpu": _gpu(tell),
+        "gpu": _gpu(tell, quiet=as_json),
     }
     seconds = time.monotonic() - started
     passed = all(step["passed"] for step in steps.values())
@@ -133,9 +133,8 @@ def _simulate(tell: Tell, *, quiet: bool) -> Step:
 
     _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
     family, problem = _problem(*SIMULATED)
-    with progress("simulating", 1, quiet=quiet) as step:
+    with progress("simulating", quiet=quiet):
         report = verify(family, problem, _config())
-        step()
     tell(*verify_tables([report]), "")
     return verify_fields(report)
 
@@ -159,7 +158,7 @@ def _compile(tell: Tell) -> Step:
     return {"passed": True, "reason": "", "compiled": [cubin_fields(cubin) for cubin in cubins]}
 
 
-def _gpu(tell: Tell) -> Step:
+def _gpu(tell: Tell, *, quiet: bool) -> Step:
     """6: the same on hardware, where there is any."""
     from layoutalg.codegen.runtime import gpu_status
     from layoutalg.kernels.family import verify
@@ -170,7 +169,8 @@ def _gpu(tell: Tell) -> Step:
         tell(f"Not run: {status.reason}.", "")
         return {"passed": True, "ran": False, "reason": status.reason, "report": None}
     family, problem = _problem(*ON_GPU)
-    report = verify(family, problem, _config(), target="gpu")
+    with progress("running", quiet=quiet):
+        report = verify(family, problem, _config(), target="gpu")
     tell(f"On {status.name}:", *verify_tables([report]), "")
     return {"passed": report.passed, "ran": True, "reason": "", "report": verify_fields(report)}
 

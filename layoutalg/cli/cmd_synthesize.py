@@ -9,7 +9,7 @@ from rich.table import Table
 
 from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import count, header, say, say_json, size_bytes, table
+from layoutalg.cli.output import count, header, progress, say, say_json, size_bytes, table
 from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables
 from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
 from layoutalg.int_tuple import to_text
@@ -72,17 +72,18 @@ def synthesize_command(
     plain = storage_layout(given.shape, chosen_order)
     specs = access or [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
     accesses = [Access.of(spec, plain, element) for spec in specs]
-    found = synthesize(
-        given.shape,
-        accesses,
-        element=element,
-        order=chosen_order,
-        max_extra_bytes=extra_bytes,
-        form=_form(form),
-        arch=arch,
-    )
-    proof, checked = certificate_sentence(found)
-    before = [analyze(given, a, arch) for a in accesses]
+    with progress("searching", quiet=as_json):
+        found = synthesize(
+            given.shape,
+            accesses,
+            element=element,
+            order=chosen_order,
+            max_extra_bytes=extra_bytes,
+            form=_form(form),
+            arch=arch,
+        )
+        proof, checked = certificate_sentence(found)
+        before = [analyze(given, a, arch) for a in accesses]
     if as_json:
         say_json(_fields(found, specs, before, proof, checked))
     else:

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,11 @@ def size_bytes(number: int) -> str:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int, *, quiet: bool) -> Iterator[Any]:
-    """A progress bar on stderr, only on a terminal; yields a function that marks one step as done."""
+def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr while something runs, only on a terminal; it vanishes at the end.
+
+    Yields a function that marks one of `total` steps as done; without a total the bar pulses.
+    """
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
