@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
 from layoutalg.analysis.coalescing import sectors, sectors_batch
+from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
+from layoutalg.layout import Layout
+from layoutalg.notation import parse
 from layoutalg.swizzle import Swizzle
 
 ROWS: list[dict[str, Any]] = [
@@ -178,3 +182,77 @@ def test_narrow_lanes_feel_the_base_modulo_four(base: int, expected: int) -> Non
 )
 def test_misaligned_rows_cost_a_sector(width: int, start: int, expected: int) -> None:
     assert sectors(f"ld.global.b{8 * width}", [start + width * lane for lane in LANE]) == expected
+
+
+# --- the same numbers through layouts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "spec", "element", "expected"),
+    [
+        ("(32,32):(32,1)", "ld.shared.b32@col", "f32", 32),
+        ("(32,32):(33,1)", "ld.shared.b32@col", "f32", 1),
+        ("(16,32):(32,1)", "ld.shared.b32@((16,2),1,16):((1,16),0,32)", "f32", 16),
+        ("Sw<4,0,5> o 0 o (16,32):(32,1)", "ld.shared.b32@((16,2),1,16):((1,16),0,32)", "f32", 2),
+        ("Sw<4,1,4> o 0 o (16,32):(32,1)", "ld.shared.b32@((16,2),1,16):((1,16),0,32)", "f32", 1),
+        ("(32,64):(64,1)", "ld.shared.b16@col", "f16", 32),
+        ("(32,64):(65,1)", "ld.shared.b16@col", "f16", 2),
+        ("(32,64):(66,1)", "ld.shared.b16@col", "f16", 1),
+        ("(32,64):(72,1)", "ld.shared.b16@col", "f16", 4),
+        ("(32,32):(32,1)", "ld.shared.b64@col", "f64", 32),
+        ("(32,32):(33,1)", "ld.shared.b64@col", "f64", 2),
+        ("(32,32):(34,1)", "ld.shared.b64@col", "f64", 4),
+        ("(32,32):(32,1)", "ld.shared.b128@col", "f32", 32),
+        ("(32,32):(36,1)", "ld.shared.b128@col", "f32", 4),
+        ("32:8", "ld.shared.b64@(32,8):(1,0)", "u8", None),
+        ("(8,32):(1,8)", "ld.shared.b64@(32,8):(8,1)", "u8", 2),
+        ("(8,32):(1,16)", "ld.shared.b64@(32,8):(8,1)", "u8", 4),
+        ("(8,32):(1,24)", "ld.shared.b64@(32,8):(8,1)", "u8", 2),
+        ("32:4", "ld.shared.b8", "u8", 1),
+        ("32:33", "ld.shared.b8", "u8", 1),
+        ("32:128", "ld.shared.b8", "u8", 32),
+        ("32:129", "ld.shared.b8", "u8", 4),
+        ("32:132", "ld.shared.b8", "u8", 1),
+        ("(8,8):(8,1)", "ldmatrix.x1", "f16", 1),
+        ("(8,8):(16,1)", "ldmatrix.x1", "f16", 2),
+        ("(8,8):(64,1)", "ldmatrix.x1", "f16", 8),
+        ("(8,8):(72,1)", "ldmatrix.x1", "f16", 1),
+        ("(8,8):(80,1)", "ldmatrix.x1", "f16", 2),
+        ("(8,8):(96,1)", "ldmatrix.x1", "f16", 4),
+        ("(8,8):(136,1)", "ldmatrix.x1", "f16", 1),
+        ("(8,8):(68,1)", "ldmatrix.x1", "f16", None),
+        ("(32,32):(33,1)", "ld.shared.b128@col", "f32", None),
+        ("(8,8):(32,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 8),
+        ("(8,8):(36,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 4),
+        ("(8,8):(40,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 2),
+        ("(8,4):(32,1)", "ld.shared.b32@((4,8),1):((8,1),0)", "f32", 8),
+        ("(8,4):(36,1)", "ld.shared.b32@((4,8),1):((8,1),0)", "f32", 1),
+        ("(4,8):(32,1)", "ld.shared.b32@((4,8),1):((1,4),0)", "f32", 4),
+        ("(4,8):(36,1)", "ld.shared.b32@((4,8),1):((1,4),0)", "f32", 2),
+        ("(4,8):(40,1)", "ld.shared.b32@((4,8),1):((1,4),0)", "f32", 1),
+        ("Sw<3,3,3> o 0 o (16,16):(72,1)", "ldmatrix.x4", "f16", 23),
+        ("Sw<3,3,3> o 8 o (16,16):(72,1)", "ldmatrix.x4", "f16", 18),
+        ("Sw<3,3,3> o 56 o (16,16):(72,1)", "ldmatrix.x4", "f16", 15),
+        ("2:65", "ld.shared.b16", "f16", 2),
+        ("32:1", "ld.global.b32", "f32", 4),
+        ("512:1", "ld.global.b128", "u8", 16),
+    ],
+)
+def test_through_layouts(layout: str, spec: str, element: str, expected: int | None) -> None:
+    """The worst instruction of the access; None where the vectors do not lie as the instruction needs."""
+    tile = parse(layout)
+    assert not isinstance(tile, Swizzle)
+    if expected is None:
+        with pytest.raises(AlignmentError):
+            analyze(tile, Access.of(spec, tile, dtype(element)))
+        return
+    report = analyze(tile, Access.of(spec, tile, dtype(element)))
+    assert (report.worst if isinstance(report, SharedReport) else report.sectors) == expected
+    assert report.method != "enumerated"
+
+
+@pytest.mark.parametrize(("base", "expected"), [(0, 4), (4, 5), (28, 5)])
+def test_misalignment_through_layouts(base: int, expected: int) -> None:
+    access = Access("ld.global.b32", Layout((32, 1), (1, 0)), dtype("f32"), base_bytes=base)
+    report = analyze(Layout(32), access)
+    assert isinstance(report, GlobalReport) and (report.sectors, report.worst_alignment) == (expected, 5)
