@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg import __version__
@@ -261,6 +261,9 @@ OPS = [
     st.sampled_from(OPS),
     st.sampled_from(["f16", "u8", "u4", "c128"]),
 )
+@example("analyze", "():()", "ld.shared.b128", "c128")
+@example("synthesize", "(1,1):(-1,1)", "ldmatrix.x4", "c128")
+@example("draw", "(1,64):(1,0)", "stmatrix.x2", "c128")
 def test_no_text_brings_a_traceback(command: str, layout: str, op: str, dtype: str) -> None:
     words = (command, "--dtype", dtype, "--access", op, "--", layout)
     result = run(*words)  # an exception that is not ours would come through

@@ -99,7 +99,7 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[Mode]:
                 mode.append((extent, stride, place))
             place *= extent
         out.append(mode)
-    return out
+    return out or [[]]
 
 
 def _vector_place(
@@ -156,7 +156,7 @@ def _matrix_tv(
 ) -> Layout:
     """Lanes supply row addresses: rows fastest, then the 16-byte column; the rest of the tile iterates."""
     mode, leaf = vector
-    extent, _, step = tile[mode][leaf]
+    extent, _, step = tile[mode][leaf] if tile[mode] else (1, 0, 0)
     columns: list[Leaf] = [(extent // elems, step * elems)]
     rows: list[Leaf] = []
     for m, one in enumerate(tile):
