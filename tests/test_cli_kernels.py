@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from layoutalg.codegen import runtime
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import SimulationError
+from layoutalg.kernels import bench
 from layoutalg.kernels import family as families
+from layoutalg.kernels.bench import BenchRow
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.family import Check, VerifyReport
 from tests.command import answer, process, refusal, run
@@ -145,3 +148,27 @@ def test_a_process_verifies() -> None:
     done = process("verify", "transpose", "--dtype", "f32", "--m", "70", "--n", "70")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_table_of_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed of measured rows; measuring itself needs a GPU."""
+    rows = [
+        BenchRow("4 x 4 f32", 3000.0, 4000.0, None, 900.5),
+        BenchRow("8 x 8 u8", 3500.4, 4000.0, 346.0, 1.0),
+    ]
+    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(bench, "benchmark", lambda family, problems: iter(rows[: len(list(problems))]))
+    payload = answer("bench", "transpose", "--dtype", "f32", "--dtype", "u8", "--size", "64")
+    assert payload["device"] == "Some GPU" and len(payload["rows"]) == 2
+    assert payload["rows"][0] == {
+        "problem": "4 x 4 f32",
+        "ours_gb_per_s": 3000.0,
+        "copy_gb_per_s": 4000.0,
+        "torch_gb_per_s": None,
+        "cupy_gb_per_s": 900.5,
+        "share_of_copy": 0.75,
+    }
+    text = run("bench", "transpose", "--dtype", "f32", "--size", "64").stdout
+    assert text.startswith("transpose on Some GPU, ") and re.search(
+        r"4 x 4 f32 +3,000 +4,000 +- +900 +0\.75", text
+    )
