@@ -40,6 +40,7 @@ def test_an_access_is_a_value() -> None:
         ({"element": "f33"}, UnknownNameError, "unknown dtype 'f33'"),
         ({"base_bytes": -4}, ShapeError, "base_bytes is -4"),
         ({"base_bytes": 1.5}, ArgumentTypeError, "base_bytes has 1.5"),
+        ({"active": 16}, ArgumentTypeError, "a predicate of"),
         ({"base_alignment_bytes": 48}, ShapeError, "a power of two"),
         ({"base_alignment_bytes": 0}, ShapeError, "a power of two"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from layoutalg.analysis import GlobalReport, SharedReport, analyze
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.enumerated import access_extent, count_all, instruction_offsets
 from layoutalg.analysis.footprint import Footprint, find_footprint
@@ -13,7 +14,8 @@ from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.layout import Layout
-from layoutalg.strategies import accesses
+from layoutalg.measure import size
+from layoutalg.strategies import accesses, swizzles
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 SM90 = ARCHS["sm_90"]
@@ -62,11 +64,49 @@ def test_a_base_may_make_up_for_an_offset() -> None:
     assert found is not None and found.lane_offsets(Place(0, 0, 0))[:3] == [16, 32, 48]
 
 
-def test_a_swizzle_that_may_split_vectors_has_no_footprint() -> None:
+def test_a_swizzle_that_reaches_into_vectors() -> None:
     access = Access("ld.shared.b64", Layout((32, 2), (2, 1)), F32)
-    assert of(ComposedLayout(Swizzle(1, 0, 5), 0, Layout(64)), access) is None
-    assert of(ComposedLayout(Swizzle(1, 1, 5), 1, Layout(64)), access) is None
+    with pytest.raises(AlignmentError, match="value 1 is at offset 3 instead of 1"):
+        of(ComposedLayout(Swizzle(1, 0, -1), 0, Layout(64)), access)
+    harmless = ComposedLayout(Swizzle(1, 0, 6), 0, Layout(64))
+    found = of(harmless, access)
+    assert found is not None and found.lane_offsets(Place(0, 0, 0)) == [8 * n for n in range(32)]
     assert of(ComposedLayout(Swizzle(1, 1, 5), 2, Layout(64)), access) is not None
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        ComposedLayout(Swizzle(1, 0, 5), 0, Layout(64)),
+        ComposedLayout(Swizzle(1, 1, 5), 1, Layout(64)),
+        ComposedLayout(Swizzle(1, 0, 5), 0, Layout((6, 8), (1, 6))),
+    ],
+)
+def test_a_split_vector_is_an_error_however_it_is_seen(layout: ComposedLayout) -> None:
+    """By columns, by alignment, or, where nothing is linear, by enumerating."""
+    wide = Access("ld.shared.b64", Layout((size(layout) // 2, 2), (2, 1)), F32)
+    with pytest.raises(AlignmentError):
+        analyze(layout, wide)
+
+
+@given(accesses(kind="plain", max_size=64), swizzles(max_bits=2, max_base=3))
+def test_low_swizzles_are_decided_as_the_definition_decides(
+    pair: tuple[AnyLayout, Access], swizzle: Swizzle
+) -> None:
+    layout, access = pair
+    swizzled = ComposedLayout(swizzle, 0, layout)
+    try:
+        counted = analyze(swizzled, access, method="enumerated")
+    except AlignmentError:
+        with pytest.raises(AlignmentError):
+            analyze(swizzled, access)
+    else:
+        report = analyze(swizzled, access)
+        assert isinstance(report, type(counted)) and report.instructions == counted.instructions
+        if isinstance(report, SharedReport) and isinstance(counted, SharedReport):
+            assert (report.total, report.ideal_total) == (counted.total, counted.ideal_total)
+        if isinstance(report, GlobalReport) and isinstance(counted, GlobalReport):
+            assert (report.sectors, report.worst_alignment) == (counted.sectors, counted.worst_alignment)
 
 
 def test_strides_that_do_not_compose() -> None:

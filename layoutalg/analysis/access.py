@@ -77,6 +77,10 @@ class Access:
             if isinstance(value, tuple) or value < 0:
                 raise ShapeError(f"{name} is {value!r}; a non-negative integer is needed")
             object.__setattr__(self, name, value)
+        if self.active is not None and not callable(self.active):
+            raise ArgumentTypeError(
+                f"active is {self.active!r}; a predicate of (thread, value, iteration) or None is needed"
+            )
         aligned = self.base_alignment_bytes
         if aligned == 0 or aligned & (aligned - 1):
             raise ShapeError(f"base_alignment_bytes is {aligned}; a power of two is needed")

@@ -27,10 +27,11 @@ from layoutalg.analysis.report import Place
 from layoutalg.arch import Arch, Instruction
 from layoutalg.composed import normal_form
 from layoutalg.digits import compose_layouts
-from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
+from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError, UndecidedError
+from layoutalg.f2 import affine_f2
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import merge, span
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 Leaves: TypeAlias = "tuple[tuple[int, int], ...]"
 """(extent, stride in elements), extents at least 2, leftmost fastest."""
@@ -99,9 +100,9 @@ def swizzled(swizzles: tuple[Swizzle, ...], offset: int) -> int:
 def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
     """The strides of `access` on `layout`, or None when they do not compose to a layout.
 
-    None as well when a swizzle moves elements inside a vector: whether they then are contiguous depends on
-    more than strides.  Raises AlignmentError when a vector is not contiguous or not aligned, ShapeError
-    when the access does not fit the layout.
+    None as well when a swizzle reaches inside a vector and the whole is not linear over F2: then more than
+    strides decides whether vectors stay contiguous.  Raises AlignmentError when a vector is not contiguous
+    or not aligned, ShapeError when the access does not fit the layout.
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access.default("ldmatrix.x4", Layout((64, 64), (64, 1)), "f16")
@@ -119,8 +120,6 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
             return None
     if not isinstance(inner, Layout):
         return None
-    if swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles)):
-        return None
     try:
         whole = compose_layouts(inner, access.tv)
     except (DivisibilityError, UndecidedError):
@@ -135,12 +134,41 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
     if 256 * (offset + high + 1) >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
+    reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))
+    if reaches_in and not _vectors_survive(rule, extent, swizzles, offset, whole, parts[1]):
+        return None
     found = Footprint(
         rule, machine, extent, access.element.bits, access.base_bytes, swizzles, offset, whole,
         parts[0], _registers(rule, extent.elems, parts[1]), parts[2] if len(parts) > 2 else (),
     )  # fmt: skip
     _check_alignment(found)
     return found
+
+
+def _vectors_survive(
+    rule: Instruction,
+    extent: Extent,
+    swizzles: tuple[Swizzle, ...],
+    offset: int,
+    whole: Layout,
+    values: Leaves,
+) -> bool:
+    """True when vectors are contiguous and aligned under swizzles that reach inside them.
+
+    Raises AlignmentError when they are not; False when the columns of a matrix do not decide it.
+    """
+    try:
+        start, columns = affine_f2(ComposedLayout(swizzles, offset, whole))
+    except NotLinearError:
+        return False
+    if values[:1] and (values[0][1] != 1 or values[0][0] % extent.elems):
+        return False
+    first = extent.threads.bit_length() - 1
+    last = first + extent.elems.bit_length() - 1
+    for j, column in enumerate(columns[first:last]):
+        if start ^ column != start + (1 << j):
+            raise scattered(rule, 1 << j, start ^ column, start + (1 << j))
+    return all(column % extent.elems == 0 for column in columns[:first] + columns[last:])
 
 
 def _lowest_bit(swizzle: Swizzle) -> int:
