@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
+from layoutalg.algebra import cosize
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, is_predicate
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import Do, For, Global, If, Kernel, Let, MemRef, Reg, RegRef, Shared, Stmt, Unroll
@@ -33,14 +34,22 @@ from layoutalg.swizzle import AnyLayout
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}\Z")
 _RESERVED = frozenset(
     {
-        "alignas", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default",
-        "delete", "do", "double", "else", "enum", "extern", "false", "float", "for", "goto", "if",
-        "inline", "int", "long", "new", "operator", "private", "public", "register", "restrict",
-        "return", "short", "signed", "sizeof", "smem", "static", "struct", "switch", "template",
-        "this", "true", "typedef", "u16", "u32", "u64", "u8", "union", "unsigned", "using", "void",
-        "volatile", "while", "threadIdx", "blockIdx", "blockDim", "gridDim",
+        "NULL", "alignas", "alignof", "and", "and_eq", "asm", "assert", "auto", "bitand", "bitor",
+        "blockDim", "blockIdx", "block_x", "block_y", "block_z", "bool", "break", "case", "catch",
+        "char", "char16_t", "char32_t", "char8_t", "class", "compl", "concept", "const", "const_cast",
+        "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
+        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float",
+        "for", "friend", "goto", "gridDim", "half", "if", "inline", "int", "int2", "int4", "long",
+        "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return",
+        "short", "signed", "sizeof", "smem", "static", "static_assert", "static_cast", "std", "struct",
+        "switch", "template", "this", "threadIdx", "thread_local", "throw", "tid", "true", "try",
+        "typedef", "typeid", "typename", "u16", "u32", "u64", "u8", "uint2", "uint4", "union",
+        "unsigned", "using", "virtual", "void", "volatile", "warpSize", "wchar_t", "while", "xor",
+        "xor_eq",
     }
 )  # fmt: skip
+"""Keywords of C++, and names that the printed text uses itself."""
 
 
 def check_name(name: str) -> str:
@@ -88,6 +97,8 @@ class KernelBuilder:
 
     def block(self, axis: int, extent: Operand) -> Var:
         """blockIdx along `axis` (0 x, 1 y, 2 z) with `extent` blocks."""
+        if axis not in (0, 1, 2):
+            raise IRError("grid", axis, f"axis {axis!r} of the grid of {self.name}: 0, 1 or 2 is needed")
         self._grid[axis] = as_expr(extent)
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
@@ -119,7 +130,14 @@ class KernelBuilder:
     def shared(
         self, name: str, element_bytes: int, layout: AnyLayout, size_elems: int, align_bytes: int
     ) -> Shared:
-        """A shared buffer of `size_elems` elements, placed after the ones before it."""
+        """A shared buffer of `size_elems` elements, placed after the ones before it.
+
+        Raises IRError when the layout reaches past it, or for an alignment that is no power of two.
+        """
+        if align_bytes < 1 or align_bytes & (align_bytes - 1):
+            raise IRError("alignment", name, f"{name} aligned to {align_bytes}: a power of two is needed")
+        if (reach := cosize(layout)) > size_elems:
+            raise IRError("bounds", name, f"{name}: {layout} needs {reach} elements, not {size_elems}")
         end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
         offset = -(-end // align_bytes) * align_bytes
         size = size_elems * element_bytes
@@ -129,6 +147,8 @@ class KernelBuilder:
 
     def reg(self, name: str, *shape: int) -> Reg:
         """A register array of 32-bit words; the last mode is the words of one value."""
+        if not shape or any(n < 1 for n in shape):
+            raise IRError("register", name, f"{name} of shape {shape}: positive extents are needed")
         reg = Reg(self._declare(name), shape)
         self._regs.append(reg)
         return reg
@@ -140,6 +160,8 @@ class KernelBuilder:
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
         value = simplify(as_expr(value))
+        if is_predicate(value) and not isinstance(value, Const):
+            raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
         f = value.facts
         step = f.stride if f.stride and f.offset == 0 else 1
         var = Var(check_name(name), f.hi + 1, "let", f.lo, step)
@@ -165,6 +187,8 @@ class KernelBuilder:
     @contextmanager
     def Unroll(self, name: str, count: int) -> Iterator[Var]:
         """A fully unrolled loop; the variable may index registers."""
+        if not isinstance(count, int):
+            raise IRError("unroll", name, f"unroll {name} < {count}: the count must be an int")
         var = Var(check_name(name), count, "unroll")
         with self._scope() as body:
             yield var

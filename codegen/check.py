@@ -11,7 +11,21 @@ from collections.abc import Iterator
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
-from layoutalg.codegen.tile import Arg, Do, For, Global, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll
+from layoutalg.codegen.tile import (
+    Arg,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    walk,
+)
 from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
 
 _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
@@ -41,9 +55,21 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
             kernel.shared_bytes,
             chip.max_shared_bytes_per_block,
         )
+    helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
+    for name in (kernel.name, *_names(kernel)):
+        if name in helpers:
+            raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
     for extent in kernel.grid:
         if any(v.kind != "param" for v in variables(extent)):
             raise IRError("grid", extent, f"grid extent {extent} may use parameters only")
+
+
+def _names(kernel: Kernel) -> Iterator[str]:
+    for declared in (*kernel.params, *kernel.shared, *kernel.regs):
+        yield declared.name
+    for s in walk(kernel.body):
+        if isinstance(s, (Let, For, Unroll)):
+            yield s.var.name
 
 
 def _body(

@@ -79,7 +79,7 @@ def _emit(node: Expr, outer: int) -> tuple[str, bool]:
         case Shl(a, amount) | Shr(a, amount):
             symbol, power = SYMBOL[type(node)]
             left, wide = _emit(a, power)
-            if is_wide(node) and not wide:
+            if not wide and (is_wide(node) or amount >= 32):
                 left, wide = _widen(a), True
             return _wrap(f"{left} {symbol} {amount}", power, outer), wide
         case _:
@@ -99,6 +99,8 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, bool]:
     same = type(node.a) is type(node)  # mixed with anything else, a bitwise operand gets its parentheses
     left, wide_left = _emit(node.a, _CAST_POWER if bitwise and not same else power)
     right, wide_right = _emit(node.b, _CAST_POWER if bitwise else power + 1)
+    if isinstance(node.a, Const) and isinstance(node.b, Const) and left.isdigit():
+        left += "u"  # two int literals would be added as signed ints
     if is_wide(node) and not wide_left and not wide_right:
         left, wide_left = _widen(node.a), True
     wide = (wide_left or wide_right) and not is_predicate(node)

@@ -45,27 +45,47 @@ class Operand:
 
 
 def out(name: str, words: int) -> Operand:
-    """A register operand that is written."""
+    """A register operand that is written.
+
+    >>> out("d", 4).role
+    'out'
+    """
     return Operand(name, "out", words)
 
 
 def into(name: str, words: int) -> Operand:
-    """A register operand that is read."""
+    """A register operand that is read.
+
+    >>> into("v", 1).words
+    1
+    """
     return Operand(name, "in", words)
 
 
 def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
-    """Memory that is read, `bytes_per_lane` at each lane's address, aligned to as much."""
+    """Memory that is read, `bytes_per_lane` at each lane's address, aligned to as much.
+
+    >>> read("p", "global", 16, "ld.global.b128").words
+    4
+    """
     return Operand(name, "read", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
 
 
 def write(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
-    """Memory that is written, `bytes_per_lane` at each lane's address, aligned to as much."""
+    """Memory that is written, `bytes_per_lane` at each lane's address, aligned to as much.
+
+    >>> write("p", "shared", 2, "st.shared.b16").bytes
+    2
+    """
     return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
 
 
 def imm(name: str) -> Operand:
-    """A compile-time integer."""
+    """A compile-time integer.
+
+    >>> imm("newest").role
+    'imm'
+    """
     return Operand(name, "imm")
 
 
@@ -78,7 +98,11 @@ class Requires:
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:
-    """The effect of a plain load or store: what is read is what is written."""
+    """The effect of a plain load or store: what is read is what is written.
+
+    >>> moves(None, None, 7)
+    7
+    """
     return data
 
 

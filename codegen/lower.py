@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.codegen.expr import Add, And, Const, Expr, Var, Xor, evaluate, substitute, variables
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.sums import terms, total
-from layoutalg.codegen.tile import Arg, Do, For, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll
+from layoutalg.codegen.tile import Arg, Do, For, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll, walk
 
 if TYPE_CHECKING:
     import numpy
@@ -95,7 +95,9 @@ class _Bases:
 
     def __init__(self, kernel: Kernel) -> None:
         self.tid = kernel.tid
-        self.taken = {s.var.name for s in kernel.body if isinstance(s, Let)} | {p.name for p in kernel.params}
+        declared = (*kernel.params, *kernel.shared, *kernel.regs)
+        inner = (s.var for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll)))
+        self.taken = {d.name for d in declared} | {v.name for v in inner}
         self.found: dict[bytes, tuple[Var, Expr]] = {}
 
     def base(self, table: numpy.ndarray[Any, Any], value: Expr) -> Expr:

@@ -49,6 +49,9 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
 
     Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile: the
     source and the log are kept, and the message names both files.
+
+    >>> compile_cubin('extern "C" __global__ void nothing() {}', "nothing", "sm_80").spill_bytes
+    0
     """
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
@@ -75,7 +78,11 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
 
 
 def version() -> tuple[int, int]:
-    """Version of the NVRTC library.  Raises UnsupportedError when there is none."""
+    """Version of the NVRTC library.  Raises UnsupportedError when there is none.
+
+    >>> version() >= (13, 0)
+    True
+    """
     major, minor = ctypes.c_int(), ctypes.c_int()
     lib = _library()
     _check(lib, lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))

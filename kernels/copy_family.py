@@ -91,13 +91,22 @@ def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, .
 
 
 def copy_tv(c: CopyConfig, width: int) -> Layout:
-    """(thread, element of the vector, pass) -> n + width * m of the tile."""
+    """(thread, element of the vector, pass) -> n + width * m of the tile.
+
+    >>> print(copy_tv(CopyConfig(32, 128, 256, 4, 32, 4, "registers"), 128))
+    ((32,8),4,4):((4,128),1,1024)
+    """
     threads = Layout((c.lanes, c.rows_a_pass), (c.vec, width))
     return concat(threads, Layout(c.vec, 1), Layout(c.passes, c.rows_a_pass * width))
 
 
 def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
-    """The tile program of a configuration, for all sizes up to the problem's."""
+    """The tile program of a configuration, for all sizes up to the problem's.
+
+    >>> p = problem(64, 64, "f32")
+    >>> build(p, configs(p)[0]).name
+    'copy_f32'
+    """
     size = p.element_bytes
     k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
     m, n = k.param("m", p.m), k.param("n", p.n, c.edge_vec, multiple=c.edge_vec)
@@ -155,7 +164,12 @@ def tile_layout(c: CopyConfig) -> Layout:
 
 
 def predict_tile(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Costs:
-    """What every access of one full tile costs, in closed form."""
+    """What every access of one full tile costs, in closed form.
+
+    >>> p = problem(64, 128, "f32")
+    >>> predict_tile(p, configs(p)[0]).prediction()["ld.global.b128"]
+    Cost(instructions=32, total=512, ideal=512)
+    """
     bits, tv = 8 * c.vec * p.element_bytes, copy_tv(c, c.tile_n)
     source, target = Layout((c.tile_n, c.tile_m), (1, p.lds)), Layout((c.tile_n, c.tile_m), (1, p.ldd))
     costs = Costs(arch)
@@ -170,7 +184,12 @@ def predict_tile(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") ->
 
 
 def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane."""
+    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane.
+
+    >>> p = problem(33, 128, "f32")
+    >>> predict(p, configs(p)[0])["st.global.b128"]
+    Cost(instructions=33, total=528, ideal=528)
+    """
     costs = predict_tile(p, c, arch)
     costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
     nbytes = c.edge_vec * p.element_bytes

@@ -81,6 +81,10 @@ def verify(
     In the simulator both the result and the traced accesses are compared, with all warps of a block in
     lockstep and with one warp at a time; on the GPU the result.  The gaps that leading dimensions leave
     must keep their old contents.  Raises UnsupportedError for target "gpu" without one.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> verify(FAMILIES["transpose"], FAMILIES["transpose"].problem(8, 24, "f32")).passed
+    True
     """
     if config is None:
         config = family.configs(problem, "sm_90")[0]
@@ -104,7 +108,16 @@ def verify(
 
 
 def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:
-    """The destination buffer after one launch on the GPU.  Raises UnsupportedError without one."""
+    """The destination buffer after one launch on the GPU.  Raises UnsupportedError without one.
+
+    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(8, 24, "f32")
+    >>> src, old = buffers(p, 0)
+    >>> if gpu_status().available:
+    ...     new = run_on_gpu(family.build(p, family.configs(p, "sm_90")[0]), p, src, old)
+    """
     loaded = load(kernel)
     dst = to_device(old)
     loaded(**arguments(problem, to_device(src), dst))
@@ -126,7 +139,12 @@ def _all_predicted(prediction: Prediction, trace: MemTrace) -> Check:
 
 
 def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
-    """A random source and a random old destination, as flat arrays that carry the elements' bits."""
+    """A random source and a random old destination, as flat arrays that carry the elements' bits.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> [len(a) for a in buffers(matrix_problem(3, 5, "f16", turned=True), 0)]
+    [15, 15]
+    """
     import numpy
 
     rng = numpy.random.default_rng(seed)
@@ -143,5 +161,10 @@ CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 1
 
 
 def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:
-    """The launch arguments of a matrix kernel by name."""
+    """The launch arguments of a matrix kernel by name.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> arguments(matrix_problem(3, 5, "f16", turned=True), None, None)["ldd"]
+    3
+    """
     return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd, "src": src, "dst": dst}

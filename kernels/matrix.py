@@ -118,7 +118,12 @@ def strided(buffer: Any, rows: int, columns: int, leading: int) -> Any:
 
 
 def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
-    """The destination buffer that results, by definition: `old` with the matrix written into it."""
+    """The destination buffer that results, by definition: `old` with the matrix written into it.
+
+    >>> import numpy
+    >>> reference(matrix_problem(2, 3, "u8", turned=True), numpy.arange(6), numpy.zeros(6)).tolist()
+    [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    """
     result = old.copy()
     rows, columns = problem.target_shape
     matrix = strided(src, problem.m, problem.n, problem.lds)

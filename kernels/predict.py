@@ -141,7 +141,13 @@ def edge_tiles(p: MatrixProblem, tile_m: int, tile_n: int) -> list[tuple[int, in
 
 
 def edge_walks(p: MatrixProblem, tile_m: int, tile_n: int, row: Any, column: Any) -> Iterator[EdgeWalk]:
-    """Each edge tile in turn, its threads at `row`, `column` of the tile: arrays (steps, threads)."""
+    """Each edge tile in turn, its threads at `row`, `column` of the tile: arrays (steps, threads).
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(9, 8, "f32", turned=True)
+    >>> [int(e.active.sum()) for e in edge_walks(p, 8, 8, *element_steps(8, 8, 32, along_n=True))]
+    [8]
+    """
     row, column = row.reshape(-1, 32), column.reshape(-1, 32)
     for i, j in edge_tiles(p, tile_m, tile_n):
         m, n = row + i * tile_m, column + j * tile_n

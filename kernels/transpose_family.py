@@ -56,7 +56,13 @@ def problem(
 
 
 def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
-    """The tile program of a configuration, for all sizes up to the problem's."""
+    """The tile program of a configuration, for all sizes up to the problem's.
+
+    >>> from layoutalg.kernels.transpose_plan import configs
+    >>> p = problem(64, 64, "f32")
+    >>> build(p, configs(p)[0]).name
+    'transpose_f32'
+    """
     size, by_vectors = p.element_bytes, c.edges == "vectors"
     k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_notes(p, c))
     step_m, step_n = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)

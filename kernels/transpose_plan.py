@@ -69,6 +69,10 @@ def configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[TransposeConf
 
     Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
     tile that gives every SM a block comes first, then smaller ones, then those that do not fill the GPU.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> print(configs(matrix_problem(4096, 4096, "f32", turned=True))[0].layout)
+    Sw<3,2,6> o 0 o (64,64):(64,1)
     """
     chip = find_arch(arch)
     found = [c for tile in _tiles(p) if (c := _config(p, tile, chip)) is not None]
@@ -126,7 +130,12 @@ def _covers(c: TransposeConfig, size: int) -> bool:
 
 
 def source_tv(c: TransposeConfig, element_bytes: int, width: int) -> Layout:
-    """(thread, (element of the vector, row of the corner, pass)) -> n + width * m, on the way in."""
+    """(thread, (element of the vector, row of the corner, pass)) -> n + width * m, on the way in.
+
+    >>> c = TransposeConfig(64, 64, 512, 4, 4, 8, 16, "vectors", Layout((64, 64), (64, 1)))
+    >>> print(source_tv(c, 4, 64))
+    ((8,4,2,8),(4,1,2)):((4,64,32,256),(1,64,2048))
+    """
     rows = rows_per_word(element_bytes)
     lanes_m, warps_n = 32 // c.lanes_n, c.tile_n // (c.src_vec * c.lanes_n)
     warps_m = c.threads // (32 * warps_n)
@@ -139,7 +148,12 @@ def source_tv(c: TransposeConfig, element_bytes: int, width: int) -> Layout:
 
 
 def target_tv(c: TransposeConfig, width: int) -> Layout:
-    """(thread, (element of the vector, pass)) -> n + width * m, on the way out."""
+    """(thread, (element of the vector, pass)) -> n + width * m, on the way out.
+
+    >>> c = TransposeConfig(64, 64, 512, 4, 4, 8, 16, "vectors", Layout((64, 64), (64, 1)))
+    >>> print(target_tv(c, 64))
+    ((16,2,1,16),(4,2)):((256,1,4096,2),(64,32))
+    """
     lanes_n, warps_m = 32 // c.lanes_m, c.tile_m // (c.dst_vec * c.lanes_m)
     warps_n = c.threads // (32 * warps_m)
     pass_n = lanes_n * warps_n
@@ -151,7 +165,13 @@ def target_tv(c: TransposeConfig, width: int) -> Layout:
 
 
 def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
-    """What a tile does to shared memory, on its domain (n, m): the stores, then the loads."""
+    """What a tile does to shared memory, on its domain (n, m): the stores, then the loads.
+
+    >>> from layoutalg.dtype import dtype
+    >>> c = TransposeConfig(64, 64, 512, 4, 4, 8, 16, "vectors", Layout((64, 64), (64, 1)))
+    >>> [access.op for access in tile_accesses(c, dtype("f32"))]
+    ['st.shared.b32', 'ld.shared.b128']
+    """
     size = element.nbytes
     threads, (vector, rows, passes) = _parts(source_tv(c, size, c.tile_n))
     store = Access(f"st.shared.b{max(32, 8 * size)}", concat(threads, rows, concat(vector, passes)), element)
@@ -161,7 +181,13 @@ def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
 
 
 def matrix_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
-    """What a full tile does to global memory, on its domain (n, m): the loads, then the stores."""
+    """What a full tile does to global memory, on its domain (n, m): the loads, then the stores.
+
+    >>> from layoutalg.dtype import dtype
+    >>> c = TransposeConfig(64, 64, 512, 4, 1, 8, 32, "vectors", Layout((64, 64), (64, 1)))
+    >>> [access.op for access in matrix_accesses(c, dtype("f32"))]
+    ['ld.global.b128', 'st.global.b32']
+    """
     size = element.nbytes
     threads, (vector, rows, passes) = _parts(source_tv(c, size, c.tile_n))
     steps = concat(rows, passes)
@@ -179,6 +205,11 @@ def predict_tile(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90
     """What every access of one full tile costs, in closed form.
 
     Tiles start at multiples of a sector (their sides are), so that all full tiles cost the same.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(4096, 4096, "f32", turned=True)
+    >>> predict_tile(p, configs(p)[0]).prediction()["ld.shared.b128"]
+    Cost(instructions=32, total=128, ideal=128)
     """
     load, store = matrix_accesses(c, p.dtype)
     costs = Costs(arch)
@@ -190,7 +221,13 @@ def predict_tile(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90
 
 
 def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane."""
+    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(4096, 4096, "f32", turned=True)
+    >>> predict(p, configs(p)[0])["ld.shared.b128"]
+    Cost(instructions=131072, total=524288, ideal=524288)
+    """
     costs = predict_tile(p, c, arch)
     costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
     if c.edges == "vectors":

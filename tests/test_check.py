@@ -158,8 +158,8 @@ def test_barriers_stand_where_all_threads_arrive() -> None:
         k.do(BAR)
     refused(k, IRError, "block_sync stands where not every thread")
     k = builder()
-    half = k.let("half", k.tid // 64)
-    with k.If(half < 1):
+    part = k.let("part", k.tid // 64)
+    with k.If(part < 1):
         k.do(BAR)
     refused(k, IRError, "converged")
     k = builder()
@@ -185,6 +185,13 @@ def test_instructions_need_their_architecture() -> None:
     k.do(CP_WAIT, 0)
     check(k.build(), "sm_80")
     refused(k, UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it", "sm_75")
+
+
+def test_names_of_instructions_are_not_taken() -> None:
+    k = builder()
+    x, r = k.pointer("x", 4), k.reg("ldg32", 1)
+    k.do(LDG[4], r, k.at(x, k.tid))
+    refused(k, IRError, "ldg32 is also the name of an instruction")
 
 
 def test_conditions_are_comparisons() -> None:

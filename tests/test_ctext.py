@@ -58,6 +58,11 @@ def test_the_sum_of_narrow_values_that_is_wide() -> None:
     assert to_c(a << 1) == "(u64)a << 1"
 
 
+def test_unsimplified_literals_do_not_overflow() -> None:
+    assert to_c(Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000"
+    assert to_c(Var("i", 1 << 20) >> 40) == "(u64)i >> 40"
+
+
 def test_more_than_64_bits_is_refused() -> None:
     a = Var("a", 1 << 40)
     with pytest.raises(ResourceError, match="64"):
