@@ -92,6 +92,9 @@ def test_the_graph_as_a_picture(tmp_path: Path) -> None:
 
 
 BAD = [
+    (("4:1", "-o", "picture.gif"), "UnknownNameError", "accepted are .svg, .dot, .gv, .png, .txt"),
+    (("4:1", "--tile", "4", "--access", "ld.shared.b32"), "ArgumentTypeError", "give one of them"),
+    (("4:1", "--format", "dot", "--access", "ld.shared.b32"), "ArgumentTypeError", "as text or svg"),
     (("(64,64):(64,1)", "--access", "ld.shared.b33"), "UnknownNameError", "unknown instruction"),
     (("(64,60):(60,1)", "--access", "ldmatrix.x4", "--dtype", "f32"), "ShapeError", "ldmatrix.x4"),
     (("(64,64):(64,1)", "--access", "ld.shared.b32", "--arch", "sm_0"), "UnknownNameError", "architecture"),

@@ -10,28 +10,18 @@ from typing import Annotated
 import typer
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
-from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.report import Place, SharedReport
-from layoutalg.arch import find_arch, find_instruction
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, header, say_json, write_whole
-from layoutalg.draw.access import access_picture, tile_panel
+from layoutalg.draw.access import layout_access_picture
 from layoutalg.draw.graph import as_dot, render
-from layoutalg.draw.picture import Panel, Picture, layout_picture, swizzle_picture, tv_picture
+from layoutalg.draw.picture import Picture, layout_picture, swizzle_picture, tv_picture
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
 from layoutalg.dtype import dtype as element_type
-from layoutalg.errors import UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import product
-from layoutalg.layout import modes
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 from layoutalg.notation import parse_int_tuple
 from layoutalg.swizzle import AnyLayout, ComposedLayout
-
-MAX_TILE_CELLS = 64 * 64
-"""Beside an access, the part of the tile it touches is drawn up to this many cells."""
 
 FORMATS = ("text", "svg", "dot", "png")
 _BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".png": "png", ".txt": "text"}
@@ -65,6 +55,10 @@ def draw_command(
     A swizzled layout is drawn before and after its swizzle. The colour of a cell is its bank.
     """
     form = _format(format_, output)
+    if access is not None and tile is not None:
+        raise ArgumentTypeError("--access draws an access and --tile a thread-value layout: give one of them")
+    if form in ("dot", "png") and (access is not None or tile is not None):
+        raise ArgumentTypeError(f"{form} draws the composition; --access and --tile are drawn as text or svg")
     drawn = read_layout(layout)
     if form in ("dot", "png"):
         kind, content = "graph", as_dot(drawn).encode() + b"\n"
@@ -101,7 +95,7 @@ def _picture(
 ) -> tuple[str, Picture]:
     element = element_type(dtype)
     if access is not None:
-        return "access", _access_picture(layout, Access.of(access, layout, element), access, arch)
+        return "access", layout_access_picture(layout, Access.of(access, layout, element), arch)
     if tile is not None:
         return "tv", tv_picture(layout, parse_int_tuple(tile))
     if isinstance(layout, ComposedLayout) and layout.swizzles:
@@ -109,50 +103,17 @@ def _picture(
     return "layout", layout_picture(layout, element=element)
 
 
-def _access_picture(layout: AnyLayout, access: Access, spec: str, arch: str) -> Picture:
-    """The worst instruction of an access: the part of the tile it touches, and how it is served."""
-    machine = find_arch(arch)
-    report = analyze(layout, access, machine)
-    elems = vector_elems(find_instruction(access.op, machine), access.element)
-    place = Place(0, 0, 0)
-    if isinstance(report, SharedReport) and report.witness is not None:
-        worst = report.witness
-        place = Place(worst.warp, worst.value // elems, worst.iteration)
-    offsets = instruction_offsets(layout, access, place, machine)
-    rows = product(layout.shape[0]) if isinstance(layout.shape, tuple) and len(layout.shape) > 1 else 1
-    touched: dict[tuple[int, int], tuple[int, int]] = {}
-    for lane, address in enumerate(offsets):
-        if address is None:
-            continue
-        for n in range(elems):
-            crd = (place.warp * machine.lanes + lane, place.register * elems + n, place.iteration)
-            index = access.tv(*crd[: len(modes(access.tv))])
-            byte = address + n * access.element.bits // 8
-            touched.setdefault((index % rows, index // rows), (lane, byte // machine.bank_bytes))
-    where = f"warp {place.warp}, register {place.register}, iteration {place.iteration}"
-    return access_picture(
-        access.op,
-        offsets,
-        machine,
-        title=f"{spec} on {layout}, {access.element}, {machine.name}: {where}",
-        panels=_tile_panels(touched),
-    )
-
-
-def _tile_panels(touched: dict[tuple[int, int], tuple[int, int]]) -> tuple[Panel, ...]:
-    """The touched part of the tile, where there is one and it is small enough to be read."""
-    rows, columns = {r for r, _ in touched}, {c for _, c in touched}
-    if not touched or (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) > MAX_TILE_CELLS:
-        return ()
-    return (tile_panel("the lane of each element it touches", touched),)
-
-
 def _format(given: str | None, output: Path | None) -> str:
-    if given is None:
-        return "text" if output is None else _BY_SUFFIX.get(output.suffix.lower(), "text")
-    if given not in FORMATS:
-        raise UnknownNameError("picture format", given, FORMATS)
-    return given
+    """The format that was asked for, or the one of the file's name."""
+    if given is not None:
+        if given not in FORMATS:
+            raise UnknownNameError("picture format", given, FORMATS)
+        return given
+    if output is None or not output.suffix:
+        return "text"
+    if output.suffix.lower() not in _BY_SUFFIX:
+        raise UnknownNameError("ending of a picture's file", output.suffix, _BY_SUFFIX)
+    return _BY_SUFFIX[output.suffix.lower()]
 
 
 def wants_color(color: bool | None) -> bool:

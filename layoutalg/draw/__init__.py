@@ -8,7 +8,7 @@ pipeline in graphviz's DOT language.
 1 | 1 3
 """
 
-from layoutalg.draw.access import Service, access_picture, schedule, tile_panel
+from layoutalg.draw.access import Service, access_picture, layout_access_picture, schedule, tile_panel
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.picture import (
     Cell,
@@ -30,6 +30,7 @@ __all__ = [
     "as_dot",
     "as_svg",
     "as_text",
+    "layout_access_picture",
     "layout_picture",
     "render",
     "schedule",

@@ -21,11 +21,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.banks import phase_groups, wavefronts
 from layoutalg.analysis.coalescing import traffic
+from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.lanes import active_lanes, warp_rule
+from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.report import Place, SharedReport
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
+from layoutalg.int_tuple import product
+from layoutalg.layout import modes
+from layoutalg.swizzle import AnyLayout
+
+MAX_TILE_CELLS = 64 * 64
+"""Beside an access, the part of the tile it touches is drawn up to this many cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,46 @@ def access_picture(
     return Picture(title or f"{instruction} on {machine.name}", (*panels, panel), notes)
 
 
+def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
+    """The worst instruction of an access on a layout: the part of the tile it touches, and how it is served.
+
+    For global memory the first instruction is drawn.  The part of the tile is left out where it spans more
+    than MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
+
+    >>> from layoutalg.layout import Layout
+    >>> tile = Layout((32, 32), (32, 1))
+    >>> picture = layout_access_picture(tile, Access.of("ld.shared.b32@col", tile, "f32"))
+    >>> [len(panel.rows) for panel in picture.panels]
+    [32, 32]
+    """
+    machine = find_arch(arch)
+    report = analyze(layout, access, machine)
+    elems = vector_elems(find_instruction(access.op, machine), access.element)
+    place = Place(0, 0, 0)
+    if isinstance(report, SharedReport) and report.witness is not None:
+        worst = report.witness
+        place = Place(worst.warp, worst.value // elems, worst.iteration)
+    offsets = instruction_offsets(layout, access, place, machine)
+    rows = product(layout.shape[0]) if isinstance(layout.shape, tuple) and len(layout.shape) > 1 else 1
+    touched: dict[tuple[int, int], tuple[int, int]] = {}
+    for lane, address in enumerate(offsets):
+        if address is None:
+            continue
+        for n in range(elems):
+            crd = (place.warp * machine.lanes + lane, place.register * elems + n, place.iteration)
+            index = access.tv(*crd[: len(modes(access.tv))])
+            byte = address + n * access.element.bits // 8
+            touched.setdefault((index % rows, index // rows), (lane, byte // machine.bank_bytes))
+    where = f"warp {place.warp}, register {place.register}, iteration {place.iteration}"
+    return access_picture(
+        access.op,
+        offsets,
+        machine,
+        title=f"{access.op} on {layout}, {access.element}, {machine.name}: {where}",
+        panels=_tile_panels(touched),
+    )
+
+
 def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -> Panel:
     """The part of a tile that an access touches: (lane, bank) by (row, column).
 
@@ -109,6 +160,14 @@ def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -
 
     cells = tuple(tuple(cell((r, c)) for c in columns) for r in rows)
     return Panel(title, tuple(map(str, rows)), tuple(map(str, columns)), cells)
+
+
+def _tile_panels(touched: dict[tuple[int, int], tuple[int, int]]) -> tuple[Panel, ...]:
+    """The touched part of the tile, where there is one and it is small enough to be read."""
+    rows, columns = {r for r, _ in touched}, {c for _, c in touched}
+    if not touched or (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) > MAX_TILE_CELLS:
+        return ()
+    return (tile_panel("the lane of each element it touches", touched),)
 
 
 def _wavefronts(
