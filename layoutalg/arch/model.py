@@ -78,8 +78,10 @@ class Arch:
 
     `targets` are the compiler's spellings of it.  Per-block and per-SM limits are those of the CUDA C++
     Programming Guide, "Compute Capabilities"; `reserved_shared_bytes_per_block` is what the system keeps
-    of every block's share.  Raises ShapeError for counts that are not positive powers of two where the
-    hardware model needs them to be.
+    of every block's share.  A warp's registers are allocated in units of `register_allocation_unit`, out of
+    the file of one of the `sm_partitions`; a block's shared memory in units of
+    `shared_allocation_unit_bytes` (cuda_occupancy.h of the CUDA toolkit).  Raises ShapeError for counts that
+    are not positive powers of two where the hardware model needs them to be.
 
     >>> from layoutalg.arch import ARCHS
     >>> ARCHS["sm_90"].max_shared_bytes_per_block // 1024
@@ -98,8 +100,11 @@ class Arch:
     max_shared_bytes_per_block: int
     shared_bytes_per_sm: int
     reserved_shared_bytes_per_block: int = 1024
+    shared_allocation_unit_bytes: int = 128
     max_registers_per_thread: int = 255
     registers_per_sm: int = 65536
+    register_allocation_unit: int = 256
+    sm_partitions: int = 4
     max_threads_per_block: int = 1024
     max_warps_per_sm: int
     max_blocks_per_sm: int

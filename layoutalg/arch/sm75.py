@@ -10,6 +10,7 @@ SM75 = Arch(
     max_shared_bytes_per_block=64 * 1024,
     shared_bytes_per_sm=64 * 1024,
     reserved_shared_bytes_per_block=0,
+    shared_allocation_unit_bytes=256,
     max_warps_per_sm=32,
     max_blocks_per_sm=16,
     board=Board(
