@@ -34,8 +34,8 @@ def test_two_views_of_one_question(
     patterns = make_patterns(tile, accesses, found.element, found.arch)
     for access, pattern in zip(accesses, patterns, strict=True):
         phase = phase_of(found, access)
-        assert (phase.footprint, phase.vector_bits, phase.repeats) == (
-            pattern.footprint, pattern.vector_bits, pattern.repeats,
+        assert (phase.footprint, phase.reach, phase.vector_bits, phase.repeats) == (
+            pattern.footprint, pattern.reach, pattern.vector_bits, pattern.repeats,
         )  # fmt: skip
     for layout in (found.layout, tile.base):
         assert layout is not None

@@ -17,6 +17,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
+    MismatchError,
     NotLinearError,
     ResourceError,
     ShapeError,
@@ -212,6 +213,18 @@ def test_no_placement_serves_narrow_columns_beside_wide_rows() -> None:
     assert "32 words of 8 banks" in check_certificate(found)
     best = found.alternatives[0]
     assert best.kind == "swizzle" and best.total == 32 * 4 + 8 * 4
+
+
+def test_wide_vectors_elsewhere_bind_nobody() -> None:
+    """float4 stores to 8 of the 32 rows leave the others free, if not where vectors stay whole."""
+    wide = "st.shared.b128@((8,8),4):((128,1),32)"
+    found = synthesize((32, 32), [wide, "ld.shared.b32@col"], element="f32", max_extra_bytes=4096)
+    assert found.certificate.reason == "narrow-banks"
+    assert found.certificate.classes == ("linear-in-place", "padding up to 4096 bytes")
+    assert check_certificate(found)
+    claimed = dataclasses.replace(found.certificate, classes=("any-placement",))
+    with pytest.raises(MismatchError, match="8 words at one place of 8 banks"):
+        check_certificate(dataclasses.replace(found, certificate=claimed))
 
 
 def test_lanes_that_repeat_a_word_without_broadcast() -> None:

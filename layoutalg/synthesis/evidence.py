@@ -21,9 +21,13 @@ from layoutalg.synthesis.result import Synthesis, storage_layout
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase of an access: the words its lanes move by, and log2 of the words that a lane reads."""
+    """One phase of an access: the words its lanes move by, and log2 of the words that a lane reads.
+
+    `reach` is a basis of the words of the whole access, all phases together.
+    """
 
     words: tuple[int, ...]
+    reach: tuple[int, ...]
     vector_bits: int
     broadcast: bool
 
@@ -94,9 +98,10 @@ def phase_of(synthesis: Synthesis, access: Access) -> Phase:
     group = log2(rule.group_lanes)
     if any(x >> lane_bits or moves[log2(x)] == 0 for x in rule.merge_xor):
         group += 1
-    words = tuple(word_of(synthesis, apply(storage, move)) for move in moves[: min(group, lane_bits)])
+    words = tuple(word_of(synthesis, apply(storage, move)) for move in moves)
     vector_bits = max(0, log2(rule.width_bytes) - log2(machine.bank_bytes))
-    return Phase(words, vector_bits, rule.broadcast)
+    reach = basis([*words, *(1 << j for j in range(vector_bits))])
+    return Phase(words[: min(group, lane_bits)], reach, vector_bits, rule.broadcast)
 
 
 def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, ...]:

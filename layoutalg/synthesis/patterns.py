@@ -56,11 +56,13 @@ class Tile:
 class Pattern:
     """One access on a tile, over the words in storage order.
 
-    `footprint` is a basis of the words that a phase reaches, `vector_bits` log2 of the words that a lane
-    reads at once; `repeats` tells that lanes of an instruction without broadcast ask one word twice.
+    `footprint` is a basis of the words that a phase reaches, `reach` of those that the whole access does;
+    `vector_bits` is log2 of the words that a lane reads at once; `repeats` tells that lanes of an
+    instruction without broadcast ask one word twice.
     """
 
     footprint: tuple[int, ...]
+    reach: tuple[int, ...]
     vector_bits: int
     repeats: bool
 
@@ -151,7 +153,9 @@ def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, mac
     inside = max(0, (8 * rule.width_bytes).bit_length() - 1 - tile.log_bank)
     words = [tile.words(column) for column in lanes]
     repeats = not rule.broadcast and rank(words) < len(words)
-    return Pattern(basis([1 << j for j in range(inside)] + words), inside, repeats)
+    within = _units(range(inside))
+    reach = basis(within + [tile.words(column) for column in threads + vector + rest])
+    return Pattern(basis(within + words), reach, inside, repeats)
 
 
 def _moves(tile: Tile, access: Access, threads: int, elems: int) -> tuple[list[int], list[int], list[int]]:
@@ -164,7 +168,7 @@ def _moves(tile: Tile, access: Access, threads: int, elems: int) -> tuple[list[i
     return moved[:first], moved[first:last], moved[last:]
 
 
-def _units(vector: Sequence[int]) -> list[int]:
+def _units(vector: Sequence[object]) -> list[int]:
     return [1 << j for j in range(len(vector))]
 
 

@@ -4,7 +4,8 @@ The idea.  Four kinds of proof, each by counting or by looking at everything:
 
     repeated-word  A phase of an instruction without broadcast asks for a word twice.  No layout helps.
     narrow-banks   Vectors of 2^c words stay whole, so the words at one place of a vector lie in 2^(m - c) of
-                   the 2^m banks; a phase asks for more of them than that.  No layout helps.
+                   the 2^m banks; a phase asks for more of them than that.  No layout helps where the access
+                   with the vectors reads all those words; otherwise none does that keeps vectors whole.
     exhausted      Every subspace K of the right dimension meets one of the clashing footprints: a vector x is
                    in K or not; if it is, look at the quotient by x, if not, strike it out.
     forms          Every layout of the form has a conflict: all of them are listed and analysed.
@@ -46,7 +47,8 @@ def check_refutation(synthesis: Synthesis) -> str:
     >>> from layoutalg.synthesis.synthesizer import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
     >>> check_refutation(found)
-    'no layout is conflict-free: access 1 asks 32 words of 8 banks, since access 0 keeps 4 words together'
+    'no layout (any-placement) is conflict-free: access 1 asks 32 words of 8 banks, since access 0 keeps 4
+    words together'
     """
     certificate = synthesis.certificate
     if synthesis.kind != "none" or synthesis.extra_bytes or synthesis.reports or certificate.kernel:
@@ -85,19 +87,27 @@ def _check_repeated_word(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
 
 
 def _check_narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
-    clash = synthesis.certificate.clash
-    if synthesis.certificate.classes != ("any-placement",) or len(clash) != 2:
-        raise MismatchError("too few banks are left to one access by another, on any placement")
-    many, wide = clash
+    """Access `many` asks for too many words at one place of the vectors of access `wide`.
+
+    For any placement the words must be ones that `wide` reads, since only those are tied together by it.
+    """
+    certificate = synthesis.certificate
+    classes = [c for c in certificate.classes if c != _padding_class(synthesis)]
+    if classes not in (["any-placement"], ["linear-in-place"]) or len(certificate.clash) != 2:
+        raise MismatchError(f"two accesses of which one keeps banks from the other do not refute {classes}")
+    many, wide = certificate.clash
     keep = phases[wide].vector_bits
-    rows = [1 << j for j in range(keep, word_count_bits(synthesis))]
-    words = 1 << len(intersection(phases[many].footprint, rows))
-    banks = synthesis.arch.banks >> keep
+    asked = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
+    if classes == ["any-placement"]:
+        asked = intersection(asked, phases[wide].reach)
+    words, banks = 1 << len(asked), synthesis.arch.banks >> keep
     if words <= banks:
         raise MismatchError(f"access {many} asks for {words} words at one place of {banks} banks", index=many)
+    if len(classes) < len(certificate.classes):
+        _check_paddings(synthesis)
     return (
-        f"no layout is conflict-free: access {many} asks {words} words of {banks} banks, since access {wide} "
-        f"keeps {1 << keep} words together"
+        f"no layout ({' or '.join(certificate.classes)}) is conflict-free: access {many} asks {words} words "
+        f"of {banks} banks, since access {wide} keeps {1 << keep} words together"
     )
 
 

@@ -42,10 +42,14 @@ class Certificate:
     """The claim of a synthesis, in the terms that `check_certificate` recomputes.
 
     `classes` names the layouts that the claim is about: for a conflict-free layout its own class, for an
-    infeasible one every class in which none exists ("linear-in-place", "any-in-place", "any-placement",
-    "single-swizzle", "tma", "padding up to N bytes").  `kernel` and `footprints` are bases over the word
-    numbers in storage order, of the bank map and of one phase of each access; `clash` lists accesses that
-    cannot be served together; `nodes` is the size of the search.
+    infeasible one every class in which none exists.  "linear-in-place": F2-linear maps of the tile onto
+    itself that keep words, and in storage order the vectors of the widest access, whole; "any-in-place":
+    all permutations of its words; "any-placement": all placements whatsoever; "single-swizzle" and "tma":
+    the forms of that name; "padding up to N bytes": longer rows.
+
+    `kernel` and `footprints` are bases over the word numbers in storage order, of the bank map and of one
+    phase of each access; `clash` lists accesses that cannot be served together; `nodes` is the size of
+    the search.
     """
 
     conflict_free: bool

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TypeAlias, get_args
 
 from layoutalg.analysis.access import Access, TmaAccess
@@ -42,7 +42,7 @@ from layoutalg.errors import (
     UndecidedError,
     UnknownNameError,
 )
-from layoutalg.f2 import rank
+from layoutalg.f2 import intersection, rank
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, Swizzle
@@ -238,31 +238,37 @@ def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None
     """The proof that no placement at all serves the patterns, by counting banks, where that applies."""
     footprints = tuple(p.footprint for p in patterns)
     everywhere = ("any-placement",)
-    widest = max(range(len(patterns)), key=lambda i: patterns[i].vector_bits)
-    keep = patterns[widest].vector_bits
     for i, pattern in enumerate(patterns):
         if pattern.repeats:
             return Certificate(False, "repeated-word", everywhere, (), footprints, (i,))
-        if len(in_rows(pattern.footprint, tile.word_bits, keep)) > tile.bank_bits - keep:
-            return Certificate(False, "narrow-banks", everywhere, (), footprints, (i, widest))
+        for j, wide in enumerate(patterns):
+            keep = wide.vector_bits
+            placed = in_rows(intersection(pattern.footprint, wide.reach), tile.word_bits, keep)
+            if len(placed) > tile.bank_bits - keep:
+                return Certificate(False, "narrow-banks", everywhere, (), footprints, (i, j))
     return None
 
 
 def _free_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> Iterator[Swizzle | None]:
     """None if storage order is conflict-free, then every single swizzle of word numbers that is."""
     keep = max(p.vector_bits for p in patterns)
-    choices: Iterator[Swizzle | None] = single_swizzles(tile.word_bits, tile.bank_bits, keep)
-    for swizzle in (None, *choices):
-        chain = () if swizzle is None else (swizzle,)
-        if not any(degree_bits(p.footprint, tile.bank_bits, chain) for p in patterns):
+    choices = single_swizzles(tile.word_bits, tile.bank_bits, keep)
+    for swizzle in chain((None,), choices):
+        swizzles = () if swizzle is None else (swizzle,)
+        if not any(degree_bits(p.footprint, tile.bank_bits, swizzles) for p in patterns):
             yield swizzle
 
 
 def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certificate:
     """A layout by a linear bank map, or the proof that there is none."""
-    keep = max(p.vector_bits for p in patterns)
+    widest = max(range(len(patterns)), key=lambda i: patterns[i].vector_bits)
+    keep = patterns[widest].vector_bits
     dim, banks = tile.word_bits - keep, min(tile.bank_bits, tile.word_bits) - keep
     spaces = [in_rows(p.footprint, tile.word_bits, keep) for p in patterns]
+    footprints = tuple(p.footprint for p in patterns)
+    for i, space in enumerate(spaces):
+        if len(space) > banks:
+            return Certificate(False, "narrow-banks", ("linear-in-place",), (), footprints, (i, widest))
     graph = find_graph(spaces, dim, banks)
     found = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
     if found.kernel is not None:
@@ -272,7 +278,6 @@ def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certific
         rest = [n for n in clash if n != i]
         if find_kernel([spaces[n] for n in rest], dim, banks).kernel is None:
             clash = rest
-    footprints = tuple(p.footprint for p in patterns)
     classes = ("linear-in-place", "any-in-place") if _is_crowded(tile, footprints) else ("linear-in-place",)
     return Certificate(False, "exhausted", classes, (), footprints, tuple(clash), found.nodes)
 
