@@ -38,7 +38,8 @@ def _nest(draw: st.DrawFn, count: int) -> IntTuple:
         start = draw(st.integers(0, len(items) - 1))
         stop = start + draw(st.integers(1, len(items) - start))
         items[start:stop] = [tuple(items[start:stop])]
-    return items[0] if len(items) == 1 and not draw(st.booleans()) else tuple(items)
+    wrapped = draw(st.booleans())  # drawn in every case, so that a mode dropped above changes no draw below
+    return items[0] if len(items) == 1 and not wrapped else tuple(items)
 
 
 def _fill(tree: IntTuple, values: list[int]) -> IntTuple:
