@@ -183,6 +183,16 @@ def test_random_accesses(data: st.DataObject, word_bits: int, count: int) -> Non
         assert free_of_conflicts(found)
 
 
+def test_where_rows_cannot_stay_whole_strides_change() -> None:
+    """Words 2 4 8 16 32, and 33 2 4 8 16: only vectors with bit 0 and without bit 5 are in neither span."""
+    one = Access("ld.shared.b32", Layout(((2,) * 5, 1), ((16, 32, 1, 2, 4), 0)), F32)
+    two = Access("ld.shared.b32", Layout(((2,) * 5, 1), ((12, 16, 32, 1, 2), 0)), F32)
+    found = synthesize((8, 8), [one, two], element="f32")
+    assert found.kind == "xor" and free_of_conflicts(found) and check_certificate(found)
+    assert found.certificate.kernel == (1,)
+    assert str(found.layout) == "((4,2),(2,4)):((8,1),(32,2))"
+
+
 # --- what cannot be done -------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ them is taken, in this order, each step only if the one before has nothing:
 
     plain      storage order as it is
     swizzle    storage order under one Sw<B,M,S>, fewest bits first
-    xor        under a XOR matrix: a chain of swizzles, rows whole if possible
+    xor        under a XOR matrix: a chain of swizzles, and permuted strides where rows cannot stay whole
     padding    rows set apart, if the caller allows memory for it
 
 >>> tile = synthesize((32, 128), ["st.shared.b32@row", "ld.shared.b32@col"], element="f32")
