@@ -6,7 +6,7 @@ What a GPU adds is in tests/gpu; everything here runs without one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -107,12 +107,13 @@ MISTAKES = ("swizzle constant off by one", "barrier removed", "edge predicate dr
 
 
 def wrong_result(dst: Any, src: Any, old: Any) -> bool:
-    return dst.tobytes() != FAMILIES["transpose"].reference(MUTATED, src, old).tobytes()
+    expected: bytes = FAMILIES["transpose"].reference(MUTATED, src, old).tobytes()
+    return bool(dst.tobytes() != expected)
 
 
 @pytest.mark.parametrize("group", ["block", "warp"])
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_simulator_finds_the_mistake(mistake: str, group: str) -> None:
+def test_the_simulator_finds_the_mistake(mistake: str, group: Literal["block", "warp"]) -> None:
     src, old = buffers(MUTATED, 3)
     dst = old.copy()
     try:

@@ -1,4 +1,4 @@
-"""The plan of a transpose: layouts that cover the tile, swizzles without conflicts, fitting configurations."""
+"""The plan of a transpose: layouts that cover the tile, conflict-free swizzles, fitting configurations."""
 
 from __future__ import annotations
 

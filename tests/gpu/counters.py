@@ -1,7 +1,7 @@
 """Predicted and measured accesses of a generated kernel, side by side, from one `ncu` run each.
 
-    python -m tests.gpu.counters                              the table of the README
-    python -m tests.gpu.counters transpose f32 4099 3077      one kernel
+python -m tests.gpu.counters                              the table of the README
+python -m tests.gpu.counters transpose f32 4099 3077      one kernel
 """
 
 from __future__ import annotations

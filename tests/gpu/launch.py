@@ -1,7 +1,7 @@
 """Launch generated kernels on plain allocations: the process that a profiler or a sanitizer watches.
 
-    python -m tests.gpu.launch transpose f32 4099 3077        one launch, the best configuration
-    python -m tests.gpu.launch all                            every family, dtype and configuration, small
+python -m tests.gpu.launch transpose f32 4099 3077        one launch, the best configuration
+python -m tests.gpu.launch all                            every family, dtype and configuration, small
 """
 
 from __future__ import annotations
