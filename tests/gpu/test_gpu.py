@@ -91,6 +91,17 @@ def test_predictions_equal_the_hardware_counters() -> None:
             assert row.predicted == row.measured or (not row.exact and row.predicted < row.measured), row
 
 
+def test_the_wavefronts_of_random_layouts_are_the_predicted_ones() -> None:
+    if shutil.which("ncu") is None:
+        pytest.skip("ncu is not on PATH")
+    from tests.gpu.probe import counted, rows
+
+    compared = list(rows(counted()))
+    assert len(compared) == 400
+    for probe, way, report, measured in compared:
+        assert report.total == measured, (probe, way)
+
+
 def test_the_compiled_text_is_the_printed_text() -> None:
     family = FAMILIES["tiled_copy"]
     p = family.problem(64, 64, "f32")
