@@ -3,7 +3,11 @@
 The idea.  A layout is a function from coordinates to offsets, and a kernel is a handful of such functions
 put together: composed, cut into tiles, repeated, inverted.  Each module below holds one idea,
 
-    measure     size rank depth coalesce filter
+    measure     size rank depth coalesce coalesce_x filter
+    regroup     make_layout append prepend replace group select flatten unflatten sort
+    slicing     slice_and_offset
+    partition   slice_ dice domain_offset local_tile local_partition
+    shapes      ceil_div shape_div crd2crd
     digits      composition of two layouts, digit by digit
     composed    composition with swizzles, composed layouts and tilers
     injective   two coordinates that share an offset, or the proof that there are none
@@ -41,8 +45,9 @@ from layoutalg.image import (
 from layoutalg.injective import find_collision
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout
-from layoutalg.measure import coalesce, depth, filter, filter_zeros, rank, size
+from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
 from layoutalg.ordered import make_layout_like, make_ordered_layout
+from layoutalg.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.products import (
     blocked_product,
     flat_product,
@@ -53,16 +58,25 @@ from layoutalg.products import (
     zipped_product,
 )
 from layoutalg.recast import downcast, recast_layout, upcast
+from layoutalg.regroup import append, flatten, group, make_layout, prepend, replace, select, sort, unflatten
+from layoutalg.shapes import ceil_div, crd2crd, shape_div
+from layoutalg.slicing import slice_and_offset
 
 __all__ = [
     "Layout",
     "Tiler",
+    "append",
     "blocked_product",
+    "ceil_div",
     "coalesce",
+    "coalesce_x",
     "complement",
     "composition",
     "cosize",
+    "crd2crd",
     "depth",
+    "dice",
+    "domain_offset",
     "downcast",
     "filter",
     "filter_zeros",
@@ -71,13 +85,18 @@ __all__ = [
     "find_offset_bit",
     "flat_divide",
     "flat_product",
+    "flatten",
+    "group",
     "image_size",
     "is_bijective",
     "is_injective",
     "is_surjective",
     "left_inverse",
+    "local_partition",
+    "local_tile",
     "logical_divide",
     "logical_product",
+    "make_layout",
     "make_layout_like",
     "make_ordered_layout",
     "max_alignment",
@@ -85,15 +104,23 @@ __all__ = [
     "max_common_vector",
     "normal_form",
     "nullspace",
+    "prepend",
     "raked_product",
     "rank",
     "recast_layout",
+    "replace",
     "right_inverse",
     "same_function",
+    "select",
+    "shape_div",
     "size",
+    "slice_",
+    "slice_and_offset",
+    "sort",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "unflatten",
     "upcast",
     "zipped_divide",
     "zipped_product",

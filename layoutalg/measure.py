@@ -13,6 +13,7 @@ layouts too, where CuTe measures the inner layout.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import overload
 
@@ -166,6 +167,28 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
         (*(p.shape for p in parts), *shape[rest]),
         (*(p.stride for p in parts), *stride[rest]),
     )
+
+
+@overload
+def coalesce_x(layout: Layout) -> Layout: ...
+@overload
+def coalesce_x(layout: ComposedLayout) -> ComposedLayout: ...
+def coalesce_x(layout: AnyLayout) -> AnyLayout:
+    """The same function on EVERY index >= 0, those past the size too, with the fewest modes.
+
+    `coalesce` drops a last mode of extent 1 and with it the stride that indices past the size would take;
+    here it stays unless the mode before it goes on with it.  CuTe gives such a mode the extent 2.
+
+    >>> print(coalesce_x(Layout((4, 1), (1, 7))), coalesce((Layout((4, 1), (1, 7)))))
+    (4,1):(1,7) 4:1
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, coalesce_x(layout.inner))
+    extents, strides = merge_open(layout)
+    taken = math.prod(extents)
+    if not isinstance(layout.shape, tuple):
+        return layout
+    return plain([*extents, layout_size(layout) // taken], strides)
 
 
 def filter_zeros(layout: Layout) -> Layout:
