@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from layoutalg import index_text as index_text
     from layoutalg import kernels as kernels
     from layoutalg import linear as linear
+    from layoutalg import linear_parts as linear_parts
     from layoutalg import notation as notation
     from layoutalg import strategies as strategies
     from layoutalg import synthesis as synthesis
@@ -134,7 +135,7 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     (
         "analysis", "arch", "cli", "codegen", "draw", "dtype", "f2", "hostcc", "index_text", "kernels",
-        "linear", "notation", "strategies", "synthesis", "testing",
+        "linear", "linear_parts", "notation", "strategies", "synthesis", "testing",
     )
 )  # fmt: skip
 """Submodules that are imported when they are first used."""

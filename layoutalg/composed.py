@@ -20,7 +20,7 @@ a value.  `normal_form` undoes a layout outside a swizzle wherever that is possi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, overload
+from typing import TypeAlias, TypeGuard, overload
 
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import (
@@ -42,6 +42,9 @@ from layoutalg.swizzle import (
     reduce_swizzles,
 )
 
+Chain: TypeAlias = tuple[Swizzle, ...]
+"""Swizzles one after another, the leftmost applied last."""
+
 Tiler: TypeAlias = "Layout | ComposedLayout | int | tuple[Tiler, ...] | None"
 """What composition and the divides take on the right: a layout; an extent n for n:1; None to keep a mode;
 or a tuple of tilers, one a mode."""
@@ -50,25 +53,32 @@ or a tuple of tilers, one a mode."""
 @overload
 def composition(a: Layout, b: Layout | int | None) -> Layout: ...
 @overload
-def composition(a: AnyLayout | Swizzle, b: Tiler | Swizzle) -> AnyLayout: ...
-def composition(a: AnyLayout | Swizzle, b: Tiler | Swizzle) -> AnyLayout:
+def composition(a: Swizzle | Chain, b: Swizzle | Chain) -> Swizzle | Chain: ...
+@overload
+def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> AnyLayout: ...
+def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> AnyLayout | Swizzle | Chain:
     """R with R(c) = a(b(c)) for every coordinate c of `b`; R's shape refines `b`'s.
 
     `b` may be a layout, an extent n (meaning n:1), None (all of `a`), or a tuple of these, which compose
     mode by mode; as in CuTe, modes of `a` past the tuple are dropped.  A swizzle `b` acts on the flat
-    index of `a`.  Raises DivisibilityError with a witness coordinate when no layout is this function,
-    ShapeError when `b` has too many modes or reaches a negative index, UndecidedError when carries may
-    cancel but there are too many coordinates to check.
+    index of `a`; two swizzles give one where one does, else a tuple, of which the leftmost is applied last,
+    and which is accepted wherever a swizzle is.
+
+    Raises DivisibilityError with a witness coordinate when no layout is this function, ShapeError when `b`
+    has too many modes or reaches a negative index, UndecidedError when carries may cancel but there are
+    too many coordinates to check.
 
     >>> print(composition(Layout((6, 4), (4, 1)), Layout(12, 2)))
     (3,4):(8,1)
     >>> print(composition(Layout((8, 8), (8, 1)), (4, Layout(2, 4))))
     (4,2):(8,4)
+    >>> composition(Swizzle(1, 4, 3), Swizzle(2, 5, 3)), composition(Swizzle(1, 0, 1), Swizzle(1, 0, 2))
+    (Swizzle(3, 4, 3), (Swizzle(1, 0, 2), Swizzle(1, 0, 1)))
     """
     if isinstance(a, Layout):
         if isinstance(b, Layout):
             return compose_layouts(a, b)
-        if isinstance(b, Swizzle):
+        if is_chain(b):
             b = ComposedLayout(b, 0, Layout(a.shape))
         if isinstance(b, ComposedLayout):
             return normal_form(ComposedLayout(a, 0, b))
@@ -79,12 +89,31 @@ def composition(a: AnyLayout | Swizzle, b: Tiler | Swizzle) -> AnyLayout:
         return compose_layouts(a, Layout(b))
     if isinstance(a, ComposedLayout):
         return a if b is None else _outside(a.outer, a.offset, composition(a.inner, b))
-    if isinstance(a, Swizzle) and isinstance(b, (Layout, ComposedLayout, int)):
-        return _outside(a, 0, Layout(b) if isinstance(b, int) else b)
+    if is_chain(a):
+        if is_chain(b):
+            chain = reduce_swizzles((*_chain(a), *_chain(b)))
+            return chain[0] if len(chain) == 1 else chain
+        if isinstance(b, (Layout, ComposedLayout, int)):
+            return _outside(a, 0, Layout(b) if isinstance(b, int) else b)
     raise ArgumentTypeError(
         f"composition({a}, {b}): accepted are a layout or a swizzle on the left, and a layout, an extent, "
         f"None or a tuple of these on the right (a layout only, after a swizzle)"
     )
+
+
+def is_chain(value: object) -> TypeGuard[Swizzle | Chain]:
+    """True for a swizzle and for a tuple of swizzles.
+
+    >>> is_chain(Swizzle(1, 0, 1)), is_chain((Swizzle(1, 0, 1),)), is_chain(())
+    (True, True, False)
+    """
+    if isinstance(value, tuple):
+        return bool(value) and all(isinstance(part, Swizzle) for part in value)
+    return isinstance(value, Swizzle)
+
+
+def _chain(value: Swizzle | Chain) -> Chain:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def by_mode(

@@ -274,20 +274,43 @@ def weights(layout: Layout) -> Columns:
 def affine_f2(layout: AnyLayout) -> tuple[int, Columns]:
     """(constant, columns) with layout(c) = constant ^ columns * c for every flat index c.
 
-    Raises NotLinearError, naming the two weights that share a bit, when there is no such pair or when the
-    layout's outer function is itself a Layout (compose it first).
+    Raises NotLinearError, naming what carries, when there is no such pair or when it cannot be seen stage
+    by stage: each offset and each layout that is applied must be free of carries by itself.
 
     >>> from layoutalg.swizzle import ComposedLayout
     >>> affine_f2(ComposedLayout(Swizzle(1, 0, 1), 4, Layout((2, 2))))
     (4, (1, 3))
+    >>> affine_f2(ComposedLayout(Layout((2, 2), (4, 1)), 2, Layout(2)))
+    (1, (4,))
     """
     if isinstance(layout, Layout):
-        constant, columns = 0, weights(layout)
-        swizzles: tuple[Swizzle, ...] = ()
-    elif layout.swizzles and isinstance(layout.inner, Layout):
-        constant, swizzles, columns = layout.offset, layout.swizzles, weights(layout.inner)
+        columns = weights(layout)
+        _disjoint(layout, 0, columns)
+        return 0, columns
+    if isinstance(layout.inner, Layout):
+        constant, columns = 0, weights(layout.inner)
+        _disjoint(layout, layout.offset, columns)
     else:
-        raise NotLinearError(f"{layout} is not a swizzle over a layout; compose it first")
+        constant, columns = affine_f2(layout.inner)
+        _disjoint(layout, layout.offset, (_union(constant, columns),))
+    constant += layout.offset
+    if isinstance(layout.outer, Layout):
+        matrix = _open_weights(layout, layout.outer, _union(constant, columns))
+        return apply(matrix, constant), tuple([apply(matrix, c) for c in columns])
+    for swizzle in reversed(layout.swizzles):
+        constant = swizzle(constant)
+        columns = tuple(map(swizzle, columns))
+    return constant, columns
+
+
+def _union(constant: int, columns: Columns) -> int:
+    for column in columns:
+        constant |= column
+    return constant
+
+
+def _disjoint(layout: AnyLayout, constant: int, columns: Columns) -> None:
+    """Refuse numbers that share a bit, so that their sum carries."""
     seen = constant
     for weight in columns:
         if seen & weight:
@@ -297,10 +320,21 @@ def affine_f2(layout: AnyLayout) -> tuple[int, Columns]:
                 f"the XOR is {other ^ weight}"
             )
         seen |= weight
-    for swizzle in reversed(swizzles):
-        constant = swizzle(constant)
-        columns = tuple(map(swizzle, columns))
-    return constant, columns
+
+
+def _open_weights(whole: AnyLayout, outer: Layout, live: int) -> Columns:
+    """The columns of `outer` for indices whose bits are in `live`; its last mode has no end."""
+    bits = live.bit_length()
+    out: list[int] = []
+    modes = [(s, d) for s, d in leaves(outer)]
+    for i, (extent, stride) in enumerate(modes):
+        count = bits - len(out) if i == len(modes) - 1 else min(extent.bit_length() - 1, bits - len(out))
+        if stride < 0 or (extent & (extent - 1) and i < len(modes) - 1 and count < bits - len(out)):
+            raise NotLinearError(f"{whole} is not linear over F2: neither is its outer layout {outer}")
+        out.extend(stride << j for j in range(count))
+    out.extend([0] * (bits - len(out)))
+    _disjoint(whole, 0, tuple(w for j, w in enumerate(out) if live >> j & 1))
+    return tuple(out)
 
 
 def to_f2(layout: AnyLayout) -> Columns:

@@ -22,7 +22,8 @@ outs: offset (2 bits)
 Sw<1,0,1> o 0 o (2,2):(2,1)
 
 Notes.  Out dimensions are packed into one integer, the first in the lowest bits: `columns` is the matrix.
-`to_layout` finds plain strides where the columns share no bit, then one swizzle, then a chain of them.
+`to_layout` finds plain strides where the columns share no bit, then one swizzle, then a chain of them, and
+swizzles of the index as well where columns depend on each other.
 
 Comparison with Triton.  The same maps (include/triton/Tools/LinearLayout.h); here a size that is no power
 of two is refused by an error, and the way to and from CuTe's layouts is part of the type.
@@ -37,10 +38,10 @@ from typing import TypeAlias, TypeVar
 
 from layoutalg.composed import normal_form
 from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.f2 import Columns, apply, solve, to_f2
+from layoutalg.f2 import Columns, apply, identity, solve, to_f2
 from layoutalg.layout import Layout, concat, modes
 from layoutalg.measure import merge, plain, rank, size
-from layoutalg.realize import separate
+from layoutalg.realize import fold, separate
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 T = TypeVar("T")
@@ -311,18 +312,31 @@ def from_layout(layout: AnyLayout, ins: Sequence[str] | None = None, out: str = 
 
 
 def to_layout(linear: LinearLayout) -> AnyLayout:
-    """A Layout, or swizzles over one, with a mode for each in dimension and the packed outs as offset.
+    """A layout with a mode for each in dimension and the packed outs as offset: there always is one.
 
-    Raises DivisibilityError when there is none (see layoutalg.realize); `witness` is an index with the
-    offset 0 whose bits do not all have the offset 0.
+    It is a Layout, or swizzles over one; where columns depend on each other without being 0, it is a layout
+    over swizzles over a layout (see layoutalg.realize).
 
     >>> print(to_layout(LinearLayout({"lane": [4, 8], "register": [1, 2]}, {"offset": 16})))
     (4,4):(4,1)
+    >>> print(to_layout(LinearLayout({"lane": [1, 2, 3]}, {"offset": 4})))
+    (4,2):(1,0) o 0 o Sw<1,0,2> o Sw<1,1,1> o 0 o 8:1
     """
-    swizzles, columns = separate(linear.columns)
+    before, folded = fold(linear.columns)
+    swizzles, columns = separate(folded)
+    bits = list(linear.in_bits.values())
+    if not before:
+        layout = _by_modes(columns, bits)
+        return ComposedLayout(swizzles, 0, layout) if swizzles else layout
+    index = ComposedLayout(before, 0, _by_modes(identity(len(columns)), bits))
+    composed = ComposedLayout(_by_modes(columns, [len(columns)]), 0, index)
+    return ComposedLayout(swizzles, 0, composed) if swizzles else composed
+
+
+def _by_modes(columns: Columns, bits: Sequence[int]) -> Layout:
+    """The layout with these strides, a mode for each number of bits."""
     parts: list[Layout] = []
-    for bits in linear.in_bits.values():
-        mine, columns = columns[:bits], columns[bits:]
-        parts.append(plain(*merge([2] * bits, mine)))
-    layout = parts[0] if len(parts) == 1 else concat(*parts)
-    return ComposedLayout(swizzles, 0, layout) if swizzles else layout
+    for count in bits:
+        mine, columns = columns[:count], columns[count:]
+        parts.append(plain(*merge([2] * count, mine)))
+    return parts[0] if len(parts) == 1 else concat(*parts)

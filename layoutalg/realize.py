@@ -14,7 +14,9 @@ another, and those that step together are joined into swizzles.
 ((Swizzle(1, 0, 3), Swizzle(1, 1, 1)), (8, 4, 1, 2))
 
 Notes.  Columns that depend on each other without being 0 have no such form: a layout repeats an offset
-only where a stride is 0.  They are refused, with an index that shows it.
+only where a stride is 0.  `separate` refuses them, with an index that shows it.  One more chain of swizzles,
+on the index this time, XORs each dependent bit into those it depends on, after which its column is 0
+(`fold`): so every matrix is swizzles o layout o swizzles.
 """
 
 from __future__ import annotations
@@ -51,6 +53,32 @@ def separate(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
         )
     pairs = _eliminate(rows)
     return from_bit_pairs(reversed(pairs)), transpose(rows, len(columns))
+
+
+def fold(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
+    """(swizzles, folded) with columns = folded o swizzles, where the columns of `folded` that are not 0 are
+    independent.
+
+    >>> fold((1, 2, 3))
+    ((Swizzle(1, 0, 2), Swizzle(1, 1, 1)), (1, 2, 0))
+    """
+    rows: dict[int, tuple[int, int]] = {}
+    folded = list(columns)
+    pairs: list[tuple[int, int]] = []
+    for j, column in enumerate(columns):
+        vector, combination = column, 1 << j
+        while vector:
+            row = rows.get(vector.bit_length())
+            if row is None:
+                rows[vector.bit_length()] = (vector, combination)
+                break
+            vector ^= row[0]
+            combination ^= row[1]
+        else:
+            folded[j] = 0
+            pairs += [(j, i) for i in range(j) if combination >> i & 1]
+    pairs.sort(key=lambda pair: (pair[0] - pair[1], pair))
+    return from_bit_pairs(pairs), tuple(folded)
 
 
 def _one_swizzle(rows: list[int], shared: list[int]) -> Swizzle | None:

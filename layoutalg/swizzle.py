@@ -162,11 +162,13 @@ def from_bit_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[Swizzle, ...]:
 def reduce_swizzles(chain: tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
     """A chain with the same effect and no needless part; of one Sw<0,0,0> when the effect is none.
 
-    When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise only
-    neighbours that undo each other do.
+    When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise neighbours
+    that undo each other do, and a chain that is a single swizzle becomes that one.
 
     >>> print(*reduce_swizzles((Swizzle(1, 4, 3), Swizzle(3, 4, 3))))
     Sw<2,5,3>
+    >>> print(*reduce_swizzles((Swizzle(3, 0, 1), Swizzle(3, 0, 1))))
+    Sw<2,0,2>
     """
     if len(chain) == 1:
         return chain
@@ -182,7 +184,32 @@ def reduce_swizzles(chain: tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
             out.pop()
         elif swizzle.bits:
             out.append(swizzle)
+    if len(out) > 1:
+        single = _single(out)
+        return tuple(out) if single is None else (single,)
     return tuple(out) or (Swizzle(0, 0, 0),)
+
+
+def _single(chain: list[Swizzle]) -> Swizzle | None:
+    """The one swizzle that does what the chain does, or None: bit y is XORed into bit y - shift alone, for
+    an unbroken run of bits y."""
+    top = max(s.period for s in chain).bit_length() - 1
+    moves: list[tuple[int, int]] = []
+    for y in range(top):
+        value = 1 << y
+        for swizzle in reversed(chain):
+            value = swizzle(value)
+        moved = value ^ 1 << y
+        if moved & (moved - 1):
+            return None
+        if moved:
+            moves.append((y, moved.bit_length() - 1))
+    if not moves:
+        return Swizzle(0, 0, 0)
+    (first, to), bits = moves[0], len(moves)
+    if moves != [(first + i, to + i) for i in range(bits)]:
+        return None
+    return Swizzle(bits, min(first, to), first - to)
 
 
 def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:

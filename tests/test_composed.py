@@ -126,3 +126,11 @@ def test_what_does_not_compose() -> None:
             composition(left, right)  # type: ignore[arg-type]
     with pytest.raises(ShapeError):
         composition(a, 0)
+
+
+@given(swizzles(), swizzles(), anything)
+def test_two_swizzles_compose_to_one_or_to_a_chain(a: Swizzle, b: Swizzle, layout: AnyLayout) -> None:
+    both = composition(a, b)
+    assert table(composition(both, layout)) == [a(b(x)) for x in table(layout)]
+    assert table(composition(layout, both)) == [layout(a(b(c))) for c in range(size(layout))]
+    assert table(composition(composition(both, a), layout)) == [a(b(a(x))) for x in table(layout)]

@@ -133,7 +133,8 @@ def test_strides_that_are_no_powers_of_two_and_linear(text: str) -> None:
         (Layout(32, 36), "carries"),
         (Layout(6), "extent 6 is no power of two"),
         (Layout(4, -1), "stride -1 is negative"),
-        (ComposedLayout(Layout(8), 0, Layout(8)), "compose it first"),
+        (ComposedLayout(Layout((6, 2)), 0, Layout(8)), "neither is its outer layout \\(6,2\\)"),
+        (ComposedLayout(Layout((4, 2), (3, 1)), 0, Layout(8)), "3 \\+ 6 = 9 carries"),
     ],
 )
 def test_refusals_show_the_carry(layout: AnyLayout, words: str) -> None:
@@ -146,3 +147,13 @@ def test_vectors_fit() -> None:
         f2.apply((1, 2), 4)
     with pytest.raises(ShapeError):
         f2.apply((1, 2), -1)
+
+
+@given(composed_layouts(power_of_two=True), layouts(power_of_two=True), st.sampled_from((0, 0, 8, 64)))
+def test_a_layout_outside_is_a_matrix_too(inner: ComposedLayout, outer: Layout, offset: int) -> None:
+    whole = ComposedLayout(outer, offset, inner)
+    try:
+        constant, columns = f2.affine_f2(whole)
+    except NotLinearError:
+        return
+    assert [constant ^ f2.apply(columns, c) for c in range(1 << len(columns))] == table(whole)

@@ -153,3 +153,28 @@ def test_every_small_swizzle_has_its_period_and_no_smaller() -> None:
         swizzle = Swizzle(bits, base, shift)
         half = swizzle.period // 2
         assert any(swizzle(x + half) != swizzle(x) + half for x in range(swizzle.period))
+
+
+@given(swizzles(), swizzles(), swizzles())
+def test_a_reduced_chain_has_the_same_effect(a: Swizzle, b: Swizzle, c: Swizzle) -> None:
+    chain = reduce_swizzles((a, b, c))
+    undone = reduce_swizzles((*chain, *swizzle_inverse(chain)))
+    for x in (0, *(1 << i for i in range(16)), 0xBEEF):
+        value, undo = c(x), x
+        for swizzle in (b, a):
+            value = swizzle(value)
+        again = x
+        for swizzle in reversed(chain):
+            again = swizzle(again)
+        for swizzle in reversed(undone):
+            undo = swizzle(undo)
+        assert again == value and undo == x
+
+
+@given(swizzles())
+def test_a_chain_that_is_one_swizzle_becomes_it(a: Swizzle) -> None:
+    """Sw<B,M,S> twice is Sw<B-|S|,M,2S>, and nothing where the fields do not overlap."""
+    twice = reduce_swizzles((a, a))
+    assert len(twice) == 1
+    left = max(0, a.bits - abs(a.shift))
+    assert twice[0].bits == left and (not left or twice[0].shift == 2 * a.shift)
