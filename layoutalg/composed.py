@@ -20,7 +20,7 @@ a value.  `normal_form` undoes a layout outside a swizzle wherever that is possi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeGuard, overload
+from typing import TypeAlias, TypeGuard, cast, overload
 
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import (
@@ -53,7 +53,7 @@ or a tuple of tilers, one a mode."""
 @overload
 def composition(a: Layout, b: Layout | int | None) -> Layout: ...
 @overload
-def composition(a: Swizzle | Chain, b: Swizzle | Chain) -> Swizzle | Chain: ...
+def composition(a: Swizzle | Chain, b: Swizzle | Chain) -> Swizzle | Chain: ...  # type: ignore[overload-overlap]
 @overload
 def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> AnyLayout: ...
 def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> AnyLayout | Swizzle | Chain:
@@ -85,8 +85,8 @@ def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> A
         if b is None:
             return a
         if isinstance(b, tuple):
-            return by_mode("composition", composition, a, b, keep=False)
-        return compose_layouts(a, Layout(b))
+            return by_mode("composition", composition, a, cast("tuple[Tiler, ...]", b), keep=False)
+        return compose_layouts(a, Layout(cast("int", b)))
     if isinstance(a, ComposedLayout):
         return a if b is None else _outside(a.outer, a.offset, composition(a.inner, b))
     if is_chain(a):

@@ -139,10 +139,11 @@ def test_a_quotient_is_what_an_identity_was_put_beside(rest: LinearLayout, bits:
     both = product(rest, block)
     assert is_trivial_over(both, ["block"]) and quotient(both, ["block"]) == rest
     names = [n for n in ("register", "lane") if n in rest.in_bits and n in rest.out_bits]
+    zeros: dict[str, int] = dict.fromkeys(names, 0)
     by_table = all(
         rest(**crd)[n] == crd.get(n, 0) for crd in coordinates(rest.in_bits) for n in names
     ) and all(
-        rest(**{**crd, **dict.fromkeys(names, 0)})[m] == rest(**crd)[m]
+        rest(**crd | zeros)[m] == rest(**crd)[m]
         for crd in coordinates(rest.in_bits)
         for m in rest.out_bits
         if m not in names
