@@ -94,7 +94,10 @@ def class_table(found: Footprint) -> ClassTable | None:
     threads = tuple((extent, stride // unit) for extent, stride in found.threads)
     residues = Residues(period // unit, found.machine.lanes)
     gathered: dict[tuple[int, ...], list[Family]] = {}
-    for relative, family in _families(found, threads, found.offset // unit, tuple(rest), residues):
+    pairs = warp_families(
+        threads, found.extent.threads, found.rule.lanes, found.offset // unit, tuple(rest), residues
+    )
+    for relative, family in pairs:
         gathered.setdefault(relative, []).append(family)
     classes = tuple(WarpClass(relative, tuple(families)) for relative, families in gathered.items())
     return ClassTable(found, unit, residues, classes)
@@ -176,12 +179,19 @@ def _period(found: Footprint) -> int:
     return max([elems, *(s.period for s in found.swizzles)])
 
 
-def _families(
-    found: Footprint, threads: Leaves, offset: int, rest: tuple[Digit, ...], residues: Residues
+def warp_families(
+    threads: Leaves, count: int, window: int, offset: int, rest: tuple[Digit, ...], residues: Residues
 ) -> Iterator[tuple[tuple[int, ...], Family]]:
-    """(relative offsets of the lanes, the warps that have them), for all warps of the access."""
-    lanes, window = found.machine.lanes, found.rule.lanes
-    count = found.extent.threads
+    """(relative offsets of the lanes, the warps that have them), for all warps of `count` threads.
+
+    A warp is `residues.lanes` threads, of which the first `window` supply an address; `rest` are the digits
+    of registers and iterations.
+
+    >>> pairs = warp_families(((6, 1), (2, 10)), 12, 4, 0, (), Residues(1, 4))
+    >>> [(relative, int(family.place[0])) for relative, family in pairs]
+    [((0, 1, 2, 3), 0), ((0, 1, 6, 7), -2)]
+    """
+    lanes = residues.lanes
     places = [1]
     for extent, _ in threads:
         places.append(places[-1] * extent)
