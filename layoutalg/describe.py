@@ -32,12 +32,13 @@ from layoutalg.extent import (
     in_parts,
     offsets_table,
     reached,
+    whole_periods,
 )
 from layoutalg.f2 import Columns, affine_f2, basis, identity, multiply, rank
 from layoutalg.image import image_size, is_bijective, is_injective
 from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
-from layoutalg.measure import size
+from layoutalg.measure import size, span
 from layoutalg.swizzle import AnyLayout
 
 ORDER_BUDGET = 1 << 12
@@ -73,8 +74,14 @@ def is_contiguous(layout: AnyLayout) -> bool:
     >>> is_contiguous(Layout((4, 8), (8, 1))), is_contiguous(Layout((4, 8), (9, 1)))
     (True, False)
     """
+    known = in_parts(layout)
+    if known is not None:
+        low, high = span(known[2])
+        period = max([s.period for s in known[0]], default=1)
+        if high - low + 1 - 2 * period > size(layout) or find_collision(known[2]) is not None:
+            return False  # swizzles move an offset inside its period
     first, last = extremes(layout)
-    return last - first + 1 == size(layout) and is_injective(layout)
+    return last - first + 1 == size(layout) and (known is not None or is_injective(layout))
 
 
 def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
@@ -87,6 +94,8 @@ def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
     """
     known = in_parts(layout)
     if known is not None:
+        if whole_periods(*known):
+            return ()
         plain_modes = _plain_image(layout, known[2], bool(known[0]))
         if plain_modes is not None:
             found = _gaps_of_modes(plain_modes)

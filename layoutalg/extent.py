@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from layoutalg.composed import normal_form
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
-from layoutalg.f2 import affine_f2, basis, swizzle_columns, transpose
+from layoutalg.f2 import affine_f2, basis
+from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
@@ -36,6 +37,10 @@ def in_parts(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout] | Non
     >>> in_parts(ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4)))
     ((Swizzle(1, 0, 1),), 4, Layout(4, 1))
     """
+    if isinstance(layout, Layout):
+        return (), 0, layout
+    if isinstance(layout.outer, Swizzle) and layout.outer.bits and isinstance(layout.inner, Layout):
+        return (layout.outer,), layout.offset, layout.inner
     normal = normal_form(layout)
     if isinstance(normal, Layout):
         return (), 0, normal
@@ -80,6 +85,33 @@ def reached(layout: Layout, length: int) -> int:
     return found
 
 
+def contiguous_from_zero(layout: Layout) -> int:
+    """The least offset >= 0 that a layout of non-negative strides does not reach.
+
+    >>> contiguous_from_zero(Layout((4, 4), (1, 8)))
+    4
+    """
+    reach = 1
+    for d, s in sorted(zip(flatten(layout.stride), flatten(layout.shape), strict=True)):
+        if d > reach:
+            break
+        reach += d * (s - 1)
+    return reach
+
+
+def whole_periods(swizzles: tuple[Swizzle, ...], offset: int, inner: Layout) -> bool:
+    """True when the inner layout fills [0, n) and n is whole swizzle periods: the swizzles permute that.
+
+    >>> whole_periods((Swizzle(1, 0, 1),), 0, Layout((4, 8), (8, 1)))
+    True
+    """
+    if offset:
+        return False
+    low, high = span(inner)
+    period = max([s.period for s in swizzles], default=1)
+    return low == 0 and (high + 1) % period == 0 and contiguous_from_zero(inner) > high
+
+
 def cosize(layout: AnyLayout) -> int:
     """The length of the shortest interval that holds 0 and every offset: 1 + the largest offset, for
     layouts that reach no negative one.
@@ -102,6 +134,8 @@ def cosize(layout: AnyLayout) -> int:
     low, high = low + offset, high + offset
     if not any(s.bits for s in swizzles):
         return max(0, high) - min(0, low) + 1
+    if whole_periods(swizzles, offset, inner):
+        return high + 1
     if low < 0:
         raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
     return _largest(ComposedLayout(swizzles, offset, inner), swizzles, high, inner) + 1
@@ -126,6 +160,8 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
     low, high = low + offset, high + offset
     if not any(s.bits for s in swizzles):
         return low, high
+    if whole_periods(swizzles, offset, inner):
+        return 0, high
     if low < 0:
         raise UnsupportedError(f"extremes of {layout}: the negative offset {low} is swizzled")
     whole = ComposedLayout(swizzles, offset, inner)
@@ -150,7 +186,7 @@ def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, i
     first = bottom >> bits << bits
     window = reached(inner, first + period - bottom) << bottom - first
     best = period - 1
-    for i, mask in reversed(list(enumerate(transpose(swizzle_columns(swizzles, bits), bits)))):
+    for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
         kept = window & ~_odd_parity(mask, bits)
         if kept:
             window, best = kept, best ^ 1 << i
@@ -175,11 +211,22 @@ def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, in
     below = reached(inner, last + 1)
     window = int(f"{below:0{last + 1}b}"[::-1], 2)
     best = 0
-    for i, mask in reversed(list(enumerate(transpose(swizzle_columns(swizzles, bits), bits)))):
+    for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
         kept = window & _odd_parity(mask, bits)
         if kept:
             window, best = kept, best | 1 << i
     return first + best
+
+
+def _rows(swizzles: tuple[Swizzle, ...], bits: int) -> list[int]:
+    """For each of the lowest `bits` bits of a swizzled offset, the bits of the offset that it XORs."""
+    rows = [1 << i for i in range(bits)]
+    for swizzle in reversed(swizzles):
+        old = rows.copy()
+        for y, z in swizzle.bit_pairs():
+            if y < bits and z < bits:
+                rows[z] ^= old[y]
+    return rows
 
 
 def _odd_parity(mask: int, bits: int) -> int:

@@ -21,18 +21,23 @@ that of the inner layout; the other questions it does not answer.
 
 from __future__ import annotations
 
-from layoutalg.errors import NotLinearError, ShapeError
+import math
+
+from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
 from layoutalg.extent import (
+    SMALL_BITS,
     WINDOW_BITS,
+    contiguous_from_zero,
     cosize,
     in_parts,
     offsets_table,
     reached,
+    whole_periods,
 )
 from layoutalg.f2 import affine_f2, basis, contains
 from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
-from layoutalg.measure import filter, leaf_lists, merge, size, span
+from layoutalg.measure import filter, leaf_lists, merge, rank, size, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
 
@@ -206,8 +211,10 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     parts = in_parts(layout)
     if parts is not None and span(parts[2])[0] >= 0:
         swizzles, offset, inner = parts
-        if not swizzles:
+        if not swizzles and not offset:
             return contiguous_from_zero(inner) >= target
+        if whole_periods(swizzles, offset, inner) and contiguous_from_zero(inner) >= target:
+            return True
         try:
             constant, columns = affine_f2(ComposedLayout(swizzles, offset, inner))
         except NotLinearError:
@@ -220,20 +227,6 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
         if not offset and contiguous_from_zero(inner) >= -(-target // period) * period:
             return True
     return set(offsets_table("is_surjective", layout)) >= set(range(target))
-
-
-def contiguous_from_zero(layout: Layout) -> int:
-    """The least offset >= 0 that a layout of non-negative strides does not reach.
-
-    >>> contiguous_from_zero(Layout((4, 4), (1, 8)))
-    4
-    """
-    reach = 1
-    for d, s in sorted((d, s) for s, d in leaves(layout)):
-        if d > reach:
-            break
-        reach += d * (s - 1)
-    return reach
 
 
 def is_bijective(layout: AnyLayout) -> bool:
@@ -267,8 +260,23 @@ def image_size(layout: AnyLayout) -> int:
     low, high = span(inner)
     if low == 0 and contiguous_from_zero(inner) > high:
         return high + 1
+    if rank(inner) <= 2:
+        return _two_modes(inner)
+    if high - low < 1 << SMALL_BITS:
+        return reached(inner, high - low + 1).bit_count()
+    try:
+        if find_collision(inner) is None:
+            return size(inner)
+    except UndecidedError:
+        if high - low >= 1 << WINDOW_BITS:
+            raise
     if high - low < 1 << WINDOW_BITS:
         return reached(inner, high - low + 1).bit_count()
-    if find_collision(inner) is None:
-        return size(inner)
     return len(set(offsets_table("image_size", inner)))
+
+
+def _two_modes(layout: Layout) -> int:
+    """x d + y e repeats where (x, y) and (x + e/g, y - d/g) are both in range, g the gcd of the strides."""
+    (s, d), (t, e) = (*leaves(layout), (1, 0))[:2]
+    g = math.gcd(d, e)
+    return s * t - max(0, s - abs(e) // g) * max(0, t - abs(d) // g) if t > 1 else s
