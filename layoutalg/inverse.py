@@ -27,6 +27,7 @@ from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, U
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import IntTuple, flatten, product, to_text
 from layoutalg.layout import Layout, make_layout
+from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
@@ -226,13 +227,16 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 
     The offsets' digits are read in the radix of the strides: sorted, each must be a multiple of the one
-    below, with room for its extent.  Raises DivisibilityError when they are not, NotInjectiveError with
-    two coordinates that share an offset, UnsupportedError for negative strides.
+    below, with room for its extent.  Where they are not, other radices are tried (layoutalg.left_search).
+    Raises DivisibilityError when none fits, NotInjectiveError with two coordinates that share an offset,
+    UnsupportedError for negative strides.
 
     Source: CUTLASS, include/cute/layout.hpp, left_inverse.
 
     >>> print(left_inverse(Layout((4, 8), (1, 5))))
     (5,8):(1,4)
+    >>> print(left_inverse(Layout((2, 2), (2, 3))))
+    (2,3):(1,1)
     """
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0)
@@ -250,6 +254,20 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     return composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
 
 
+def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout:
+    """A left inverse that is not read off digit by digit, or the refusal."""
+    _refuse_collision("left_inverse", whole, layout)
+    found = None if offset else search_left_inverse(layout)
+    if found is not None:
+        return found
+    proof = "there is none" if not offset and span(layout)[1] <= EXHAUSTIVE_REACH else "none was found"
+    raise DivisibilityError(
+        f"left_inverse of {whole}: sorted by stride, {why} of it, so that the inverse cannot be read off "
+        f"digit by digit, and in other radices {proof}",
+        lhs=whole,
+    )
+
+
 def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
@@ -263,11 +281,8 @@ def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     for d, s, w in modes:
         gap, rest = divmod(d, current)
         if rest or gap < below:
-            _refuse_collision("left_inverse", whole, layout)
-            raise DivisibilityError(
-                f"left_inverse of {whole}: sorted by stride, {d} is not a multiple of {current} that leaves "
-                f"room for {below} of it, so that the inverse cannot be read off digit by digit",
-                lhs=whole,
+            return _searched(
+                whole, layout, offset, f"{d} is not a multiple of {current} with room for {below}"
             )
         if gap > 1:
             extents.append(gap)
