@@ -53,8 +53,8 @@ def column(op: str, element: str, values: int = 1) -> Access:
         (column("ld.shared.b32", "f32"), (32, 32), LD, "ld odd"),
         (column("ld.shared.b32", "f32"), (32, 32), 32 + LD, "ld odd"),
         (column("ld.shared.b32", "f32"), (32, 32), 2 * LD, "no ld"),
-        (column("ld.shared.b16", "f16"), (32, 64), LD, "ld mod 64 in {2, 6, 10, 14, 18, 22, 26, 30, 33, 34, 38, 42, 46, 50, 54, 58, "
-         "62}, or ld = 1"),
+        (column("ld.shared.b16", "f16"), (32, 64), LD,
+         "ld mod 64 in {2, 6, 10, 14, 18, 22, 26, 30, 33, 34, 38, 42, 46, 50, 54, 58, 62}, or ld = 1"),
         (column("ld.shared.b64", "f64"), (32, 32), LD, "ld odd"),
         (column("ld.shared.b128", "f32", 4), (32, 32), LD, "ld mod 8 = 4"),
         (access("ldmatrix.x1", (((8, 4), 8), ((1, 0), 8)), "f16"), (8, 8), LD, "ld mod 16 = 8"),

@@ -19,11 +19,13 @@ from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
 from layoutalg.analysis.coalescing import sectors, sectors_batch
 from layoutalg.analysis.enumerated import instruction_offsets
+from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
 
 __all__ = [
     "Access",
     "GlobalReport",
+    "Guard",
     "Place",
     "SharedReport",
     "TmaAccess",
