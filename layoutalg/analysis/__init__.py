@@ -12,6 +12,13 @@ On layouts, in closed form:
 >>> report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
 >>> report.total, report.ideal_total, report.ways, report.method
 (512, 64, 8, 'f2')
+
+And in symbols:
+
+>>> from sympy import Symbol
+>>> ld = Symbol("ld", positive=True)
+>>> print(solve_conflict_free(((64, 64), (ld, 1)), Access.default("ldmatrix.x4", tile, "f16"), ld))
+ld mod 16 = 8
 """
 
 from layoutalg.analysis.access import Access, TmaAccess
@@ -21,13 +28,25 @@ from layoutalg.analysis.coalescing import sectors, sectors_batch
 from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
+from layoutalg.analysis.solutions import Periodic, ResidueSet
+from layoutalg.analysis.symbolic import (
+    Condition,
+    SymbolicLayout,
+    solve_conflict_free,
+    solve_sectors,
+    symbolic_cost,
+)
 
 __all__ = [
     "Access",
+    "Condition",
     "GlobalReport",
     "Guard",
+    "Periodic",
     "Place",
+    "ResidueSet",
     "SharedReport",
+    "SymbolicLayout",
     "TmaAccess",
     "Witness",
     "analyze",
@@ -35,6 +54,9 @@ __all__ = [
     "instruction_offsets",
     "sectors",
     "sectors_batch",
+    "solve_conflict_free",
+    "solve_sectors",
+    "symbolic_cost",
     "wavefronts",
     "wavefronts_batch",
 ]
