@@ -23,7 +23,7 @@ from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.layout import Layout, layout_size, leaves
 from layoutalg.measure import leaf_lists, merge, plain, span
 
-EXHAUSTIVE_REACH = 64
+EXHAUSTIVE_REACH = 96
 """Layouts whose largest offset is at most this are refused only after every radix was tried."""
 
 CHAIN_LIMIT = 256
