@@ -117,8 +117,10 @@ from layoutalg.int_tuple import (
     product,
     weakly_congruent,
 )
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, make_identity_layout, modes
+from layoutalg.scaled_basis import ArithTuple, ScaledBasis, make_basis_like
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.symbols import with_assumptions
 
 if TYPE_CHECKING:
     from layoutalg import analysis as analysis
@@ -171,6 +173,7 @@ __all__ = [
     "AlignmentError",
     "AnyLayout",
     "ArgumentTypeError",
+    "ArithTuple",
     "CompileError",
     "ComposedLayout",
     "DType",
@@ -186,6 +189,7 @@ __all__ = [
     "NotLinearError",
     "ParseError",
     "ResourceError",
+    "ScaledBasis",
     "ShapeError",
     "SimulationError",
     "Swizzle",
@@ -237,6 +241,8 @@ __all__ = [
     "local_tile",
     "logical_divide",
     "logical_product",
+    "make_basis_like",
+    "make_identity_layout",
     "make_layout",
     "make_layout_like",
     "make_ordered_layout",
@@ -273,6 +279,7 @@ __all__ = [
     "unflatten",
     "upcast",
     "weakly_congruent",
+    "with_assumptions",
     "zipped_divide",
     "zipped_product",
 ]

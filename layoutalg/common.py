@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from layoutalg.inverse import right_inverse
-from layoutalg.layout import Layout, make_layout
+from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.measure import leaf_lists, merge, plain
 
 
@@ -34,6 +34,8 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
     >>> print(max_common_layout(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1))))
     8:4
     """
+    for layout in (a, b):
+        integer_leaves("max_common_layout", layout)
     (s, d), (t, e) = _first(right_inverse(a)), _first(right_inverse(b))
     length = min(s, t) if d == e else 1
     return make_layout(length, d if length > 1 else 0)
@@ -57,7 +59,8 @@ def max_alignment(layout: Layout) -> int:
     """
     run = 1
     rest: list[int] = []
-    for d, s in sorted((abs(d), s) for s, d in zip(*leaf_lists(layout), strict=True) if s > 1):
+    leaves = zip(*integer_leaves("max_alignment", layout), strict=True)
+    for d, s in sorted((abs(d), s) for s, d in leaves if s > 1):
         if d == run:
             run *= s
         else:
@@ -74,7 +77,7 @@ def nullspace(layout: Layout) -> Layout:
     base = 1
     extents: list[int] = []
     weights: list[int] = []
-    for s, d in zip(*leaf_lists(layout), strict=True):
+    for s, d in zip(*integer_leaves("nullspace", layout), strict=True):
         if d == 0:
             extents.append(s)
             weights.append(base)

@@ -266,6 +266,8 @@ def _bit_images(a: Layout, bits: int) -> tuple[int, ...] | None:
     out: list[int] = []
     seen = 0
     for n, weight in zip([*radix, 1 << bits], weights, strict=True):
+        if type(n) is not int or type(weight) is not int:
+            return None
         if (n & (n - 1) and len(out) < bits) or weight < 0:
             return None
         for j in range(min(n.bit_length() - 1, bits - len(out))):

@@ -19,7 +19,7 @@ from layoutalg.f2 import affine_f2, basis
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers
 
 WINDOW_BITS = 22
 """Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
@@ -55,6 +55,7 @@ def offsets_table(question: str, layout: AnyLayout) -> list[int]:
     >>> offsets_table("image_size", Layout(4, 2))
     [0, 2, 4, 6]
     """
+    check_integers(question, layout)
     total = size(layout)
     if total > ENUMERATION_LIMIT:
         raise UndecidedError(

@@ -36,9 +36,11 @@ from layoutalg.extent import (
 )
 from layoutalg.f2 import affine_f2, basis, contains
 from layoutalg.injective import find_collision
-from layoutalg.layout import Layout, leaves
+from layoutalg.layout import Layout, has_symbols, leaves
 from layoutalg.measure import filter, leaf_lists, merge, rank, size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, swizzle_inverse
+from layoutalg.symbolic_algebra import require_same
+from layoutalg.symbols import is_symbolic
 
 
 def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
@@ -51,6 +53,9 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
     4
     """
     if size(a) != size(b):
+        if isinstance(a, Layout) and isinstance(b, Layout) and is_symbolic(size(a) - size(b)):
+            require_same(a, b)
+            return None
         raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
     left, right = in_parts(a), in_parts(b)
     if left is None or right is None:
@@ -66,6 +71,9 @@ def _plain_difference(a: Layout, b: Layout) -> int | None:
     for (s, d), (t, e) in zip(
         zip(*merge(*leaf_lists(a)), strict=True), zip(*merge(*leaf_lists(b)), strict=True), strict=False
     ):
+        if (d != e or s != t) and (has_symbols(a) or has_symbols(b)):
+            require_same(a, b)
+            return None
         if d != e:
             return base
         if s != t:
@@ -143,6 +151,7 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     >>> find_offset_bit(Layout((4, 8), (8, 1)), 3), find_offset_bit(Layout((4, 8), (8, 1)), 5)
     (1, None)
     """
+    check_integers("find_offset_bit", layout)
     parts = in_parts(layout)
     period = 2 << bit
     for swizzle in parts[0] if parts else ():
@@ -179,7 +188,8 @@ def same_function(a: AnyLayout, b: AnyLayout) -> bool:
     >>> same_function(Layout((2, 4)), Layout(8)), same_function(Layout(8), Layout(9))
     (True, False)
     """
-    return size(a) == size(b) and find_difference(a, b) is None
+    same_size = size(a) == size(b) or is_symbolic(size(a) - size(b))
+    return same_size and find_difference(a, b) is None
 
 
 def is_injective(layout: AnyLayout) -> bool:
@@ -205,6 +215,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     >>> is_surjective(Layout((4, 8), (1, 3))), is_surjective(Layout((4, 8), (1, 5)))
     (True, False)
     """
+    check_integers("is_surjective", layout)
     target = cosize(layout) if codomain is None else codomain
     if size(layout) < target:
         return False
@@ -235,6 +246,7 @@ def is_bijective(layout: AnyLayout) -> bool:
     >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
     (True, False)
     """
+    check_integers("is_bijective", layout)
     if cosize(layout) != size(layout) or not is_injective(layout):
         return False
     parts = in_parts(layout)  # what is left fills an interval of the right length: does it start at 0?
@@ -253,6 +265,7 @@ def image_size(layout: AnyLayout) -> int:
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
     """
+    check_integers("image_size", layout)
     parts = in_parts(layout)
     if parts is None:
         return len(set(offsets_table("image_size", layout)))

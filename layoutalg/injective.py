@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 from layoutalg.errors import UndecidedError
-from layoutalg.layout import Layout, leaves
+from layoutalg.layout import Layout, integer_leaves
 
 NODE_BUDGET = 100_000
 """Candidate digits that the search looks at before it gives up with an UndecidedError."""
@@ -36,7 +36,7 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
     """
     modes: list[tuple[int, int, int]] = []
     base = 1
-    for s, d in leaves(layout):
+    for s, d in zip(*integer_leaves("is_injective, find_collision", layout), strict=True):
         if s > 1:
             if d:
                 modes.append((abs(d), s, base if d > 0 else -base))

@@ -25,21 +25,26 @@ from typing import NoReturn, overload
 from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.injective import find_collision
-from layoutalg.int_tuple import IntTuple, flatten, product, to_text
-from layoutalg.layout import Layout, make_layout
+from layoutalg.int_tuple import IntTuple, flatten, product
+from layoutalg.layout import Layout, make_layout, not_integers
 from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.symbolic_algebra import complement_symbols
 
 
-def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]]:
-    """(stride, extent, weight in the flat index) of all modes of extents above 1, sorted by stride."""
+def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]] | None:
+    """(stride, extent, weight in the flat index) of all modes of extents above 1, sorted by stride; None
+    for a layout that is not all integers."""
     out: list[tuple[int, int, int]] = []
     base = 1
-    for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if s > 1:
+    strides = flatten(layout.stride)
+    for s, d in zip(flatten(layout.shape), strides, strict=True):
+        if s != 1:
             out.append((d, s, base))
             base *= s
+    if type(base) is not int or type(sum(strides)) is not int:
+        return None
     out.sort()
     return out
 
@@ -81,14 +86,15 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
     layout = plain_layout
     modes = _sorted_modes(layout)
+    target = None if cotarget is None else product(cotarget)
+    if modes is None or type(target or 0) is not int:
+        return complement_symbols(layout, target)
     if modes and modes[0][0] < 0:
         _refuse_negative("complement", layout, modes[0][0])
-    if cotarget is None:
+    if target is None:
         target = span(layout)[1] + 1
-    else:
-        target = product(cotarget)
-        if target <= 0:
-            raise ShapeError(f"complement of {layout} up to {to_text(cotarget)}: the target must be positive")
+    elif target <= 0:
+        raise ShapeError(f"complement of {layout} up to {target}: the target must be positive")
     extents: list[int] = []
     strides: list[int] = []
     current = 1
@@ -166,6 +172,8 @@ def _right_inverse(layout: Layout) -> Layout:
     extents: list[int] = []
     weights: list[int] = []
     modes = _sorted_modes(layout)
+    if modes is None:
+        raise not_integers("right_inverse", layout)
     current = 1
     for i, (d, s, weight) in enumerate(modes):
         if d == current:
@@ -271,6 +279,8 @@ def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout
 def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
+    if modes is None:
+        raise not_integers("left_inverse", layout)
     if modes and modes[0][0] < 0:
         _refuse_negative("left_inverse", whole, modes[0][0])
     if offset:

@@ -21,6 +21,8 @@ from layoutalg.errors import ShapeError
 from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.symbolic_measure import continues, require_moving, span_symbols
+from layoutalg.symbols import canonical
 
 
 def size(layout: AnyLayout) -> int:
@@ -74,9 +76,9 @@ def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], li
     for s, d in zip(extents, strides, strict=True):
         if s == 1:
             continue
-        if last != 1 and last * step == d:
+        if last != 1 and (last * step == d or (type(d) is not int and continues(last, step, d))):
             last *= s
-            out[-1] = last
+            out[-1] = last = last if type(last) is int else canonical(last)
         else:
             last, step = s, d
             out.append(s)
@@ -100,7 +102,8 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
         return [], [0]
     out, steps = merge(extents[:-1], strides[:-1])
     last = strides[-1]
-    if out and out[-1] * steps[-1] == last:
+    top, step = (out[-1], steps[-1]) if out else (0, 0)
+    if out and (top * step == last or (type(last) is not int and continues(top, step, last))):
         out.pop()
     else:
         steps.append(last)
@@ -115,6 +118,8 @@ def span(layout: Layout) -> tuple[int, int]:
     """
     low = high = 0
     for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+        if type(d) is not int:
+            return span_symbols(layout)
         if d < 0:
             low += (s - 1) * d
         else:
@@ -191,12 +196,19 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
     return plain([*extents, layout_size(layout) // taken], strides)
 
 
+def _require_moving(operation: str, layout: Layout) -> None:
+    """Symbolic strides must not be 0."""
+    if type(sum(flatten(layout.stride))) is not int:
+        require_moving(operation, layout)
+
+
 def filter_zeros(layout: Layout) -> Layout:
     """Every mode of stride 0 becomes one of extent 1.
 
     >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
     (4,(1,8)):(1,(0,4))
     """
+    _require_moving("filter_zeros", layout)
     flat = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True)]
     return make_layout(unflatten(tuple(flat), layout.shape), layout.stride)
 
@@ -207,6 +219,7 @@ def filter(layout: Layout) -> Layout:
     >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
+    _require_moving("filter", layout)
     pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
     moving = [(s, d) for s, d in pairs if d]
     return plain(*merge([s for s, _ in moving], [d for _, d in moving]))

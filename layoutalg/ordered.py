@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, to_text, unflatten
-from layoutalg.layout import Layout, make_layout
+from layoutalg.int_tuple import IntTuple, flatten, product, to_text, unflatten
+from layoutalg.layout import Layout, integer_leaves, make_layout
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -45,9 +45,9 @@ def _compact(shape: IntTuple, extents: Sequence[int], ranks: Sequence[int]) -> L
     strides = [0] * len(extents)
     current = 1
     for i in sorted(range(len(extents)), key=ranks.__getitem__):
-        if extents[i] > 1:
+        if extents[i] != 1:
             strides[i] = current
-            current *= extents[i]
+            current = product((current, extents[i]))
     return make_layout(shape, unflatten(tuple(strides), shape))
 
 
@@ -57,6 +57,6 @@ def make_layout_like(layout: Layout) -> Layout:
     >>> print(make_layout_like(Layout((4, 2, 8), (16, 0, 1))))
     (4,2,8):(8,0,1)
     """
-    extents, strides = flatten(layout.shape), flatten(layout.stride)
+    extents, strides = integer_leaves("make_layout_like", layout)
     moving = [s if d else 1 for s, d in zip(extents, strides, strict=True)]
     return _compact(layout.shape, moving, [abs(d) for d in strides])

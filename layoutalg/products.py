@@ -25,12 +25,13 @@ from __future__ import annotations
 from typing import overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
+from layoutalg.coordinates import along_one_mode, times_basis
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import as_tile
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
-from layoutalg.layout import Layout, concat, make_layout, modes
+from layoutalg.layout import Layout, concat, has_bases, make_layout, modes
 from layoutalg.measure import span
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
@@ -59,8 +60,26 @@ def _multiply(layout: Layout, tiler: Tiler) -> Layout:
     if tiler is None:
         return layout
     copies = as_tile("logical_product", layout, tiler)
-    room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
+    try:
+        room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
+    except UnsupportedError:
+        if has_bases(layout) or has_bases(copies):
+            return _multiply_coordinates(layout, copies)
+        raise
     return concat(layout, compose_layouts(room, copies))
+
+
+def _multiply_coordinates(layout: Layout, copies: Layout) -> Layout:
+    """A tile whose strides all move along one mode of a coordinate, repeated along that mode."""
+    found = along_one_mode(layout)
+    if has_bases(copies):
+        raise UnsupportedError(f"logical_product({layout}, {copies}): copies are numbered, by integers")
+    if found is None:
+        raise UnsupportedError(
+            f"logical_product({layout}, {copies}): the tile moves along several modes of a coordinate, and "
+            f"copies go along one; multiply mode by mode, with a tuple of layouts"
+        )
+    return times_basis(_multiply(found[0], copies), found[1])
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:

@@ -26,7 +26,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, normalize, to_text
 from layoutalg.int_tuple import flatten as flatten_tree
 from layoutalg.int_tuple import unflatten as unflatten_tree
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, integer_leaves, modes
 from layoutalg.layout import make_layout as layout_of
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
@@ -252,7 +252,8 @@ def sort(layout: AnyLayout) -> AnyLayout:
     def change(inner: Layout) -> Layout:
         if not isinstance(inner.shape, tuple):
             return inner
-        pairs = sorted(zip(flatten_tree(inner.stride), flatten_tree(inner.shape), strict=True))
+        extents, strides = integer_leaves("sort", inner)
+        pairs = sorted(zip(strides, extents, strict=True))
         return layout_of(tuple(s for _, s in pairs), tuple(d for d, _ in pairs))
 
     return _inside(layout, change)
