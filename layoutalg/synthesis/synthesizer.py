@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple, TypeAlias, get_args
 
 from layoutalg.analysis.access import Access, TmaAccess
@@ -47,7 +47,7 @@ from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, Swizzle
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
-from layoutalg.synthesis.padding import padded_tiles, reports_if_free
+from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free
 from layoutalg.synthesis.patterns import Pattern, Tile, check_access, make_patterns, make_tile
 from layoutalg.synthesis.result import (
     Alternative,
@@ -252,10 +252,10 @@ def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None
 def _free_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> Iterator[Swizzle | None]:
     """None if storage order is conflict-free, then every single swizzle of word numbers that is."""
     keep = max(p.vector_bits for p in patterns)
-    choices = single_swizzles(tile.word_bits, tile.bank_bits, keep)
-    for swizzle in chain((None,), choices):
+    footprints = tuple(dict.fromkeys(p.footprint for p in patterns))
+    for swizzle in (None, *single_swizzles(tile.word_bits, tile.bank_bits, keep)):
         swizzles = () if swizzle is None else (swizzle,)
-        if not any(degree_bits(p.footprint, tile.bank_bits, swizzles) for p in patterns):
+        if not any(degree_bits(footprint, tile.bank_bits, swizzles) for footprint in footprints):
             yield swizzle
 
 
@@ -319,7 +319,8 @@ def _cheapest_padding(question: _Question) -> _Padding | None:
     """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
     q = question
     room = q.machine.max_shared_bytes_per_block - product(q.shape) * q.element.bits // 8
-    for layout, extra in padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine):
+    tiles = list(padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine))
+    for layout, extra in promising(tiles, q.lanes, q.machine):
         reports = reports_if_free(layout, q.lanes, q.machine)
         if reports is not None:
             return _Padding(layout, extra, reports)
@@ -380,7 +381,7 @@ def _least_bad(tile: Tile, patterns: tuple[Pattern, ...]) -> list[Swizzle]:
     def cost(swizzle: Swizzle) -> int:
         return sum(1 << degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
 
-    swizzles = list(single_swizzles(tile.word_bits, tile.bank_bits, keep))
+    swizzles = single_swizzles(tile.word_bits, tile.bank_bits, keep)
     return [min(swizzles, key=cost)] if swizzles else []
 
 
