@@ -5,11 +5,14 @@ Columns first: an element (m, n) of an M x N tile has the index m + M n.
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from layoutalg.f2 import apply, rank
 from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout, from_columns
+from layoutalg.synthesis.conversion_map import register_columns
 
 M16N8 = Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
 """The accumulator of mma m16n8, whatever its operands."""
@@ -91,3 +94,12 @@ def is_bijective(layout: LinearLayout) -> bool:
     """True when every element has exactly one place."""
     columns = layout.columns
     return rank(columns) == len(columns) == sum(layout.out_bits.values())
+
+
+def elements(layout: LinearLayout) -> NDArray[np.int64]:
+    """(warp, lane, register) -> the packed index of the element there: values that tell where they belong."""
+    registers, lanes, warps = (
+        np.array([apply(part, x) for x in range(1 << len(part))]) for part in register_columns(layout)
+    )
+    found: NDArray[np.int64] = warps[:, None, None] ^ lanes[:, None] ^ registers
+    return found
