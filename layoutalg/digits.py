@@ -275,6 +275,20 @@ def _undecided(a: Layout, b: Layout) -> UndecidedError:
 
 def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
     """The tree of `shape` with every leaf replaced by its pieces."""
+    if not isinstance(shape, tuple):
+        extents, strides = pieces[0]
+        if len(extents) == 1:
+            return make_layout(extents[0], strides[0])
+        return make_layout(tuple(extents), tuple(strides))
+    if len(pieces) == len(shape):  # flat, but for tuples of one and none, which the tree settles
+        for part in shape:
+            if isinstance(part, tuple):
+                break
+        else:
+            return make_layout(
+                tuple([e[0] if len(e) == 1 else tuple(e) for e, _ in pieces]),
+                tuple([d[0] if len(d) == 1 else tuple(d) for _, d in pieces]),
+            )
     source = iter(pieces)
 
     def build(node: IntTuple) -> tuple[IntTuple, IntTuple]:

@@ -27,7 +27,7 @@ from typing import overload
 from layoutalg.composed import Tiler, by_mode, fitting_modes
 from layoutalg.coordinates import along_one_mode, times_basis
 from layoutalg.digits import compose_layouts
-from layoutalg.divide import as_tile
+from layoutalg.divide import as_tile, untie_last
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
@@ -106,7 +106,9 @@ def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, zipped_product(layout.inner, tiler))
-    return concat(*_zip(layout, tiler))
+    if isinstance(tiler, tuple) or tiler is None:
+        return concat(*_zip(layout, tiler))
+    return _multiply(layout, tiler)
 
 
 @overload
@@ -121,8 +123,10 @@ def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tiled_product(layout.inner, tiler))
-    tiles, copies = _zip(layout, tiler)
-    return concat(tiles, *modes(copies))
+    if isinstance(tiler, tuple) or tiler is None:
+        tiles, copies = _zip(layout, tiler)
+        return concat(tiles, *modes(copies))
+    return untie_last(_multiply(layout, tiler))
 
 
 @overload
@@ -144,13 +148,12 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
 def _rank_by_rank(tile: Layout, copies: Layout) -> list[tuple[Layout, Layout]]:
     """Modes of the tile and of its copies, paired; the shorter side is filled up with 1:0."""
     tile_modes, copy_modes = modes(tile), modes(copies)
-    count = max(len(tile_modes), len(copy_modes))
-    one = (make_layout(1, 0),)
-    left = tile_modes + one * (count - len(tile_modes))
-    right = copy_modes + one * (count - len(copy_modes))
-    wide = concat(*right)
-    multiplied = _multiply(concat(*left), wide)
-    return list(zip(modes(multiplied[0]), modes(multiplied[1]), strict=True))
+    missing = len(tile_modes) - len(copy_modes)
+    tile_modes += (make_layout(1, 0),) * -missing
+    if missing > 0 or not isinstance(copies.shape, tuple):
+        copies = concat(*copy_modes, *(make_layout(1, 0),) * missing)
+    room = complement(tile, product(tile.shape) * (span(copies)[1] + 1))
+    return list(zip(tile_modes, modes(compose_layouts(room, copies)), strict=True))
 
 
 @overload
