@@ -31,7 +31,7 @@ from layoutalg.notation import parse
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from tests.peers import OPERATIONS, PEERS, present, to_peer
 
-COUNT, ROUNDS = 200, 3
+COUNT, ROUNDS = 1000, 7
 LAYOUTS = {
     "row": ("(64,32):(32,1)", 0, 8),
     "tiled": ("((8,8),(4,8)):((32,256),(1,4))", 1, 1),
