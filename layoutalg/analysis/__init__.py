@@ -26,8 +26,28 @@ from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
 from layoutalg.analysis.coalescing import sectors, sectors_batch
 from layoutalg.analysis.enumerated import instruction_offsets
+from layoutalg.analysis.fragments import (
+    Fragment,
+    Holders,
+    fragment,
+    holders,
+    linear_fragment,
+    register_layout,
+)
 from layoutalg.analysis.guard import Guard
+from layoutalg.analysis.l2_order import L2Locality, best_band, block_place, l2_locality
+from layoutalg.analysis.occupancy import Limit, Occupancy, occupancy_of
+from layoutalg.analysis.reductions import Reduction, reduction_of
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
+from layoutalg.analysis.roofline import (
+    Bound,
+    Roofline,
+    balance_point,
+    gemm_intensities,
+    mean_rate,
+    roofline_of,
+    tile_intensity,
+)
 from layoutalg.analysis.solutions import Periodic, ResidueSet
 from layoutalg.analysis.symbolic import (
     Condition,
@@ -39,24 +59,46 @@ from layoutalg.analysis.symbolic import (
 
 __all__ = [
     "Access",
+    "Bound",
     "Condition",
+    "Fragment",
     "GlobalReport",
     "Guard",
+    "Holders",
+    "L2Locality",
+    "Limit",
+    "Occupancy",
     "Periodic",
     "Place",
+    "Reduction",
     "ResidueSet",
+    "Roofline",
     "SharedReport",
     "SymbolicLayout",
     "TmaAccess",
     "Witness",
     "analyze",
+    "balance_point",
+    "best_band",
+    "block_place",
+    "fragment",
+    "gemm_intensities",
+    "holders",
     "ideal_wavefronts",
     "instruction_offsets",
+    "l2_locality",
+    "linear_fragment",
+    "mean_rate",
+    "occupancy_of",
+    "reduction_of",
+    "register_layout",
+    "roofline_of",
     "sectors",
     "sectors_batch",
     "solve_conflict_free",
     "solve_sectors",
     "symbolic_cost",
+    "tile_intensity",
     "wavefronts",
     "wavefronts_batch",
 ]

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
+from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
 from layoutalg.arch.sm70 import SM70
 from layoutalg.arch.sm75 import SM75
 from layoutalg.arch.sm80 import SM80
@@ -22,11 +23,14 @@ from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedErr
 __all__ = [
     "ARCHS",
     "INSTRUCTIONS",
+    "T4_ACHIEVED",
     "Arch",
     "Board",
     "Instruction",
     "Provenance",
+    "Rates",
     "Space",
+    "board_rates",
     "find_arch",
     "find_instruction",
     "instruction_table",
