@@ -24,6 +24,7 @@ ld mod 16 = 8
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
+from layoutalg.analysis.canonical import Canonical, canonical_layout, recognize
 from layoutalg.analysis.coalescing import sectors, sectors_batch
 from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.fragments import (
@@ -36,6 +37,9 @@ from layoutalg.analysis.fragments import (
 )
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.l2_order import L2Locality, best_band, block_place, l2_locality
+from layoutalg.analysis.legality import Legality, Rule, Violation
+from layoutalg.analysis.legality_tma import TmaCopy, check_tma
+from layoutalg.analysis.legality_wgmma import WgmmaOperand, check_wgmma
 from layoutalg.analysis.occupancy import Limit, Occupancy, occupancy_of
 from layoutalg.analysis.reductions import Reduction, reduction_of
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
@@ -56,16 +60,19 @@ from layoutalg.analysis.symbolic import (
     solve_sectors,
     symbolic_cost,
 )
+from layoutalg.analysis.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
 
 __all__ = [
     "Access",
     "Bound",
+    "Canonical",
     "Condition",
     "Fragment",
     "GlobalReport",
     "Guard",
     "Holders",
     "L2Locality",
+    "Legality",
     "Limit",
     "Occupancy",
     "Periodic",
@@ -73,14 +80,23 @@ __all__ = [
     "Reduction",
     "ResidueSet",
     "Roofline",
+    "Rule",
     "SharedReport",
     "SymbolicLayout",
     "TmaAccess",
+    "TmaCopy",
+    "Violation",
+    "WgmmaInstruction",
+    "WgmmaOperand",
     "Witness",
     "analyze",
     "balance_point",
     "best_band",
     "block_place",
+    "canonical_layout",
+    "check_tma",
+    "check_wgmma",
+    "check_wgmma_instruction",
     "fragment",
     "gemm_intensities",
     "holders",
@@ -90,6 +106,7 @@ __all__ = [
     "linear_fragment",
     "mean_rate",
     "occupancy_of",
+    "recognize",
     "reduction_of",
     "register_layout",
     "roofline_of",
