@@ -212,9 +212,12 @@ def match_mode(layout: AnyLayout, mode: SwizzleMode, major: Major, bits: int) ->
         return Match(None, 0)
     free: dict[Free, int] = {"LBO": 0, "SBO": 0}
     for digit in digits:
-        if isinstance(digit.stride, str) and digit.extent > 1:
-            flat = digit.unit if digit.axis == 0 else digit.unit * shape[0]
-            free[digit.stride] = swizzle(layout(flat)) - start
+        flat = digit.unit if digit.axis == 0 else digit.unit * shape[0]
+        step = swizzle(layout(flat)) - start if digit.extent > 1 else 0
+        if isinstance(digit.stride, str):
+            free[digit.stride] = step
+        elif digit.extent > 1 and step != digit.stride:
+            return Match(None, flat)
     described = ComposedLayout(swizzle, start, _inner(digits, free))
     witness = find_difference(layout, described)
     if witness is not None:
@@ -238,7 +241,7 @@ def recognize(layout: AnyLayout, major: Major, element: str | DType) -> Canonica
     """
     check_major(major)
     bits, shape = dtype(element).bits, operand_shape(layout)
-    for mode in HOPPER_MODES:
+    for mode in reversed(HOPPER_MODES):
         found = match_mode(layout, mode, major, bits).found if is_whole(mode, major, bits, shape) else None
         if found is not None:
             return found
