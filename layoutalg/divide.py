@@ -70,6 +70,8 @@ def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
         return tiler
     if type(tiler) is int:
         return Layout(tiler)
+    if not isinstance(tiler, (ComposedLayout, tuple)) and tiler is not None:
+        return Layout(tiler)
     raise ArgumentTypeError(
         f"{name}({layout}, {tiler_text(tiler)}): a tiler is a layout, an extent, None or a tuple of tilers"
     )

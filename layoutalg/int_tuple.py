@@ -107,7 +107,10 @@ def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
 
     if len(flatten(profile)) != len(leaves):
         raise ShapeError(f"{len(leaves)} leaves do not fit the profile {to_text(profile)}")
-    return build(profile)
+    try:
+        return build(profile)
+    except RecursionError:
+        raise _too_deep("the profile") from None
 
 
 def product(value: IntTuple) -> int:
@@ -142,8 +145,20 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     (True, False)
     """
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(congruent, a, b))
+        return len(a) == len(b) and _pairwise(congruent, a, b)
     return not isinstance(a, tuple) and not isinstance(b, tuple)
+
+
+def _pairwise(question: Callable[[IntTuple, IntTuple], bool], a: IntTuple, b: IntTuple) -> bool:
+    """True when the question is, for every pair of elements; ShapeError for trees beyond the stack."""
+    try:
+        return all(map(question, a, b))  # type: ignore[arg-type]
+    except RecursionError:
+        raise _too_deep("a tree") from None
+
+
+def _too_deep(what: str) -> ShapeError:
+    return ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -154,7 +169,7 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     """
     if not isinstance(a, tuple):
         return True
-    return isinstance(b, tuple) and len(a) == len(b) and all(map(weakly_congruent, a, b))
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(weakly_congruent, a, b)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -165,7 +180,7 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     """
     if not isinstance(a, tuple):
         return a == product(b)
-    return isinstance(b, tuple) and len(a) == len(b) and all(map(compatible, a, b))
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(compatible, a, b)
 
 
 def tree_depth(value: IntTuple) -> int:
@@ -215,7 +230,7 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
         stride = prefix_product(shape)
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
-            raise ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
+            raise _misfit(crd, shape)
         total: Any = 0
         for c, s, d in zip(crd, shape, stride, strict=True):
             total = total + crd2idx(c, s, d)
@@ -234,6 +249,13 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
             total = total + crd % s * strides[i]
             crd = crd // s
     return total + crd * strides[-1]
+
+
+def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
+    try:
+        return ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
+    except RecursionError:
+        return _too_deep("the coordinate")
 
 
 def idx2crd(index: Any, shape: IntTuple) -> Any:

@@ -86,7 +86,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
     layout = plain_layout
     modes = _sorted_modes(layout)
-    target = None if cotarget is None else product(cotarget)
+    target = cotarget if cotarget is None or type(cotarget) is int else product(Layout(cotarget).shape)
     if modes is None or type(target or 0) is not int:
         return complement_symbols(layout, target)
     if modes and modes[0][0] < 0:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth, unflatten
+from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 from layoutalg.symbolic_measure import continues, require_moving, span_symbols
@@ -157,16 +157,24 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
+    if profile is not None:
+        return _coalesce_by(layout, normalize(profile, "profile"))
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        return layout if shape != 1 or stride == 0 else make_layout(1, 0)
+    return plain(*merge(flatten(shape), flatten(stride)))
+
+
+def _coalesce_by(layout: Layout, profile: IntTuple) -> Layout:
+    """Every leaf of the profile keeps one mode, coalesced for itself."""
     shape, stride = layout.shape, layout.stride
     if not isinstance(profile, tuple):
-        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-            return layout if shape != 1 or stride == 0 else make_layout(1, 0)
-        return plain(*merge(flatten(shape), flatten(stride)))
+        return coalesce(layout)
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
         )
-    parts = [coalesce(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
+    parts = [_coalesce_by(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
     rest = slice(len(profile), None)
     return make_layout(
         (*(p.shape for p in parts), *shape[rest]),
@@ -202,23 +210,35 @@ def _require_moving(operation: str, layout: Layout) -> None:
         require_moving(operation, layout)
 
 
-def filter_zeros(layout: Layout) -> Layout:
+@overload
+def filter_zeros(layout: Layout) -> Layout: ...
+@overload
+def filter_zeros(layout: ComposedLayout) -> ComposedLayout: ...
+def filter_zeros(layout: AnyLayout) -> AnyLayout:
     """Every mode of stride 0 becomes one of extent 1.
 
     >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
     (4,(1,8)):(1,(0,4))
     """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, filter_zeros(layout.inner))
     _require_moving("filter_zeros", layout)
     flat = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True)]
     return make_layout(unflatten(tuple(flat), layout.shape), layout.stride)
 
 
-def filter(layout: Layout) -> Layout:
+@overload
+def filter(layout: Layout) -> Layout: ...
+@overload
+def filter(layout: ComposedLayout) -> ComposedLayout: ...
+def filter(layout: AnyLayout) -> AnyLayout:
     """Modes of stride 0 and of extent 1 taken out, and the rest coalesced: the same offsets.
 
     >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, filter(layout.inner))
     _require_moving("filter", layout)
     pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
     moving = [(s, d) for s, d in pairs if d]

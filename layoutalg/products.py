@@ -28,7 +28,7 @@ from layoutalg.composed import Tiler, by_mode, fitting_modes
 from layoutalg.coordinates import along_one_mode, times_basis
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import as_tile, untie_last
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
 from layoutalg.layout import Layout, concat, has_bases, make_layout, modes
@@ -59,17 +59,21 @@ def _multiply(layout: Layout, tiler: Tiler) -> Layout:
         return by_mode("logical_product", _multiply, layout, tiler, keep=True)
     if tiler is None:
         return layout
-    copies = as_tile("logical_product", layout, tiler)
+    return concat(layout, _placed(layout, as_tile("logical_product", layout, tiler)))
+
+
+def _placed(layout: Layout, copies: Layout) -> Layout:
+    """Where the copies of `layout` go: complement(layout, ...) o copies."""
     try:
         room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
     except UnsupportedError:
         if has_bases(layout) or has_bases(copies):
-            return _multiply_coordinates(layout, copies)
+            return _placed_coordinates(layout, copies)
         raise
-    return concat(layout, compose_layouts(room, copies))
+    return compose_layouts(room, copies)
 
 
-def _multiply_coordinates(layout: Layout, copies: Layout) -> Layout:
+def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
     """A tile whose strides all move along one mode of a coordinate, repeated along that mode."""
     found = along_one_mode(layout)
     if has_bases(copies):
@@ -79,7 +83,7 @@ def _multiply_coordinates(layout: Layout, copies: Layout) -> Layout:
             f"logical_product({layout}, {copies}): the tile moves along several modes of a coordinate, and "
             f"copies go along one; multiply mode by mode, with a tuple of layouts"
         )
-    return times_basis(_multiply(found[0], copies), found[1])
+    return times_basis(_placed(found[0], copies), found[1])
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
@@ -147,13 +151,14 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
 
 def _rank_by_rank(tile: Layout, copies: Layout) -> list[tuple[Layout, Layout]]:
     """Modes of the tile and of its copies, paired; the shorter side is filled up with 1:0."""
+    if not isinstance(copies, Layout):
+        raise ArgumentTypeError(f"the copies of {tile} are {copies}; a plain layout is needed")
     tile_modes, copy_modes = modes(tile), modes(copies)
     missing = len(tile_modes) - len(copy_modes)
     tile_modes += (make_layout(1, 0),) * -missing
     if missing > 0 or not isinstance(copies.shape, tuple):
         copies = concat(*copy_modes, *(make_layout(1, 0),) * missing)
-    room = complement(tile, product(tile.shape) * (span(copies)[1] + 1))
-    return list(zip(tile_modes, modes(compose_layouts(room, copies)), strict=True))
+    return list(zip(tile_modes, modes(_placed(tile, copies)), strict=True))
 
 
 @overload
@@ -204,6 +209,7 @@ def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = N
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
+    shape = Layout(shape).shape
     target = tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
     tile = modes(layout)
     if len(tile) > len(target):

@@ -150,16 +150,19 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
     >>> print(group(Layout((2, 3, 5, 7)), 1, 3))
     (2,(3,5),7):(1,(2,6),30)
     """
+    wanted = normalize(end, "mode")
+    if isinstance(wanted, tuple):
+        raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
+    stop = wanted
 
     def change(inner: Layout) -> Layout:
         parts = modes(inner)
         first = _place("group", inner, begin, len(parts))
-        last = _place("group", inner, end - 1, len(parts))
+        last = _place("group", inner, stop - 1, len(parts))
         if last < first:
             raise ShapeError(f"group of {inner}: modes {begin} .. {end} are none")
         return concat(*parts[:first], concat(*parts[first : last + 1]), *parts[last + 1 :])
 
-    normalize(end, "mode")
     return _inside(layout, change)
 
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import math
 
-from layoutalg.errors import NotLinearError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, NotLinearError, UndecidedError
 from layoutalg.extent import in_parts, offsets_table
 from layoutalg.f2 import affine_f2, solve
 from layoutalg.injective import NODE_BUDGET
+from layoutalg.int_tuple import normalize, to_text
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import span
 from layoutalg.swizzle import AnyLayout, Swizzle, swizzle_inverse
@@ -116,7 +117,10 @@ def find_coordinate(layout: AnyLayout, offset: int) -> int | None:
     >>> find_coordinate(Layout((4, 8), (8, 1)), 19)
     14
     """
-    known = in_parts(layout)
+    value = normalize(offset, "offset")
+    if isinstance(value, tuple):
+        raise ArgumentTypeError(f"find_coordinate({layout}, {to_text(value)}): an offset is one integer")
+    offset, known = value, in_parts(layout)
     question = f"does {layout} reach {offset}?"
     if known is None:
         return next((i for i, x in enumerate(offsets_table(question, layout)) if x == offset), None)
