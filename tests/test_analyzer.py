@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+import sympy
 from hypothesis import given
 
 from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze, instruction_offsets, wavefronts
@@ -173,6 +174,13 @@ def test_the_time_does_not_grow_with_the_tile(spec: str, element: str, padding: 
         return min(times)
 
     assert best(1 << 15) < 5 * best(1 << 6) + 2e-3
+
+
+def test_symbols_are_for_other_functions() -> None:
+    ld = sympy.Symbol("ld", integer=True, positive=True)
+    tile, plain = Layout((64, 64), (ld, 1)), Layout((64, 64), (64, 1))
+    with pytest.raises(UnsupportedError, match="solve_conflict_free, solve_sectors and symbolic_cost"):
+        analyze(tile, Access.default("ldmatrix.x4", plain, "f16"))
 
 
 def test_unknown_names() -> None:

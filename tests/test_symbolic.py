@@ -19,6 +19,7 @@ from layoutalg.analysis.symbolic import (
     as_symbolic,
     solve_conflict_free,
     solve_sectors,
+    symbolic_access,
     symbolic_cost,
 )
 from layoutalg.arch import INSTRUCTIONS
@@ -234,6 +235,31 @@ def test_small_values_at_which_rows_overlap_are_exceptions() -> None:
 def test_vectors_along_a_symbol_are_contiguous_once() -> None:
     what = access("ld.shared.b64", ((32, 2), (1, 32)), "f32")
     assert str(solve_conflict_free(((32, 2), (2, ANY)), what, ANY)) == "s = 1"
+
+
+def test_layouts_that_hold_symbols() -> None:
+    ld = sympy.Symbol("ld", integer=True, positive=True)
+    tile = Layout((64, 64), (ld, 1))
+    what = symbolic_access("ldmatrix.x4", tile, "f16")
+    assert what == Access.default("ldmatrix.x4", Layout((64, 64), (64, 1)), "f16")
+    found = solve_conflict_free(tile, what, ld)
+    assert found == solve_conflict_free(((64, 64), (ld, 1)), what, ld) and str(found) == "ld mod 16 = 8"
+    with pytest.raises(UnsupportedError, match="the extent ld"):
+        solve_conflict_free(Layout((ld, 4), (4, 1)), what, ld)
+
+
+@pytest.mark.parametrize(
+    "swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)]
+)
+@pytest.mark.parametrize("element", ["u8", "f16"])
+def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> None:
+    """Lanes a whole period apart may meet in one word: those strides are counted one by one."""
+    what = access(f"ld.shared.b{dtype(element).bits}", ((32, 1), (1, 0)), element)
+    tile = SymbolicLayout(32, ANY, (Swizzle(*swizzle),))
+    cost = symbolic_cost(tile, what, ANY)
+    for stride in range(280):
+        report = analyze(tile.at({ANY: stride}), what)
+        assert isinstance(report, SharedReport) and cost.at(stride) == report.total, stride
 
 
 # --- what stays open, and what is refused --------------------------------------------------------------

@@ -58,6 +58,7 @@ from layoutalg.analysis.symbolic import (
     SymbolicLayout,
     solve_conflict_free,
     solve_sectors,
+    symbolic_access,
     symbolic_cost,
 )
 from layoutalg.analysis.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
@@ -114,6 +115,7 @@ __all__ = [
     "sectors_batch",
     "solve_conflict_free",
     "solve_sectors",
+    "symbolic_access",
     "symbolic_cost",
     "tile_intensity",
     "wavefronts",

@@ -51,6 +51,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.f2 import affine_f2
+from layoutalg.layout import Layout, has_symbols
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
@@ -79,6 +80,11 @@ def analyze(
         )
     if method != "auto" and method not in METHODS:
         raise UnknownNameError("method", str(method), ("auto", *METHODS))
+    if isinstance(layout, Layout) and has_symbols(layout):
+        raise UnsupportedError(
+            f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors and "
+            f"symbolic_cost answer for those"
+        )
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
     table: ClassTable | None = None

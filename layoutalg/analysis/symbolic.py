@@ -54,6 +54,7 @@ from layoutalg.analysis.residues import Residues
 from layoutalg.analysis.solutions import Periodic, ResidueSet
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.digits import compose_layouts
+from layoutalg.dtype import DType
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -62,7 +63,7 @@ from layoutalg.errors import (
     UndecidedError,
     UnsupportedError,
 )
-from layoutalg.int_tuple import IntTuple, to_text
+from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, size
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
@@ -285,6 +286,19 @@ def symbolic_cost(
     return _tabulate(_question(layout, access, base, arch, None), symbol, least, _total)
 
 
+def symbolic_access(spec: str | Access, layout: Symbolic, element: str | DType) -> Access:
+    """`Access.of` on a layout with symbols: the access it would be for large values of them.
+
+    >>> from sympy import Symbol
+    >>> print(symbolic_access("ldmatrix.x4", ((64, 64), (Symbol("ld"), 1)), "f16").tv)
+    ((16,2),8,(4,4)):((1,512),64,(1024,16))
+    """
+    given = as_symbolic(layout)
+    large = 1 << (product(given.shape).bit_length() + 1)
+    symbols = {s for leaf in (*_leaves(given.stride), given.offset) for s in _free(leaf)}
+    return Access.of(spec, given.at(dict.fromkeys(symbols, large)), element)
+
+
 def as_symbolic(layout: Symbolic) -> SymbolicLayout:
     """The layout in the form that this module works on; raises UnsupportedError for an outer layout.
 
@@ -294,6 +308,7 @@ def as_symbolic(layout: Symbolic) -> SymbolicLayout:
     if isinstance(layout, SymbolicLayout):
         return layout
     if isinstance(layout, Layout):
+        _check_extents(layout.shape)
         return SymbolicLayout(layout.shape, layout.stride)
     if isinstance(layout, ComposedLayout):
         if not layout.swizzles or not isinstance(layout.inner, Layout):
@@ -303,8 +318,18 @@ def as_symbolic(layout: Symbolic) -> SymbolicLayout:
         swizzles = tuple(s for s in layout.swizzles if s.bits)
         return SymbolicLayout(layout.inner.shape, layout.inner.stride, swizzles, layout.offset)
     if isinstance(layout, tuple) and len(layout) == 2:
+        _check_extents(layout[0])
         return SymbolicLayout(layout[0], layout[1])
     raise ArgumentTypeError(f"{layout!r}: a layout or a tuple (shape, stride) is needed")
+
+
+def _check_extents(shape: Any) -> None:
+    for extent in _leaves(shape):
+        if not isinstance(extent, int):
+            raise UnsupportedError(
+                f"the extent {extent} of shape {to_text(shape)} is no integer: symbols are solved for in "
+                f"strides, offsets and bases"
+            )
 
 
 def _question(layout: Symbolic, access: Access, base: Any, arch: str | Arch, space: str | None) -> _Question:
@@ -528,10 +553,14 @@ def _substituted(value: Any, values: Mapping[Any, int]) -> Any:
 
 
 def _symbols(question: _Question) -> set[Any]:
+    leaves = [*_leaves(question.layout.stride), question.layout.offset, question.base]
+    return {symbol for leaf in leaves for symbol in _free(leaf)}
+
+
+def _free(leaf: Any) -> set[Any]:
     import sympy
 
-    leaves = [*_leaves(question.layout.stride), question.layout.offset, question.base]
-    return {symbol for leaf in leaves for symbol in sympy.sympify(leaf).free_symbols}
+    return set(sympy.sympify(leaf).free_symbols)
 
 
 def _leaves(tree: Any) -> list[Any]:
