@@ -39,7 +39,7 @@ from layoutalg.image import image_size, is_bijective, is_injective
 from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout
+from layoutalg.swizzle import AnyLayout, check_integers
 
 ORDER_BUDGET = 1 << 12
 """Powers of a matrix that are looked at, at most, for the order of a permutation."""
@@ -92,6 +92,7 @@ def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
     >>> gaps(Layout((4, 8))), gaps(Layout((4, 8), (1, 6)))
     ((), ((2, 7),))
     """
+    check_integers("gaps", layout)
     known = in_parts(layout)
     if known is not None:
         if whole_periods(*known):

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
@@ -53,6 +54,9 @@ class ArithTuple(tuple[Any, ...]):
     """
 
     __slots__ = ()
+
+    def __new__(cls, parts: Iterable[Any] = ()) -> ArithTuple:
+        return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in parts])
 
     def __add__(self, other: Any) -> ArithTuple:
         other = _coordinate(other)

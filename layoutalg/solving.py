@@ -27,7 +27,7 @@ from layoutalg.injective import NODE_BUDGET
 from layoutalg.int_tuple import normalize, to_text
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import span
-from layoutalg.swizzle import AnyLayout, Swizzle, swizzle_inverse
+from layoutalg.swizzle import AnyLayout, Swizzle, check_integers, swizzle_inverse
 
 
 class _Sum:
@@ -117,6 +117,7 @@ def find_coordinate(layout: AnyLayout, offset: int) -> int | None:
     >>> find_coordinate(Layout((4, 8), (8, 1)), 19)
     14
     """
+    check_integers("find_coordinate", layout)
     value = normalize(offset, "offset")
     if isinstance(value, tuple):
         raise ArgumentTypeError(f"find_coordinate({layout}, {to_text(value)}): an offset is one integer")
@@ -143,6 +144,8 @@ def find_overlap(a: AnyLayout, b: AnyLayout) -> tuple[int, int] | None:
     >>> find_overlap(Layout((2, 2), (1, 4)), Layout((2, 2), (2, 4)))
     (0, 0)
     """
+    check_integers("find_overlap", a)
+    check_integers("find_overlap", b)
     left, right = in_parts(a), in_parts(b)
     question = f"do {a} and {b} overlap?"
     if left is not None and right is not None:

@@ -44,7 +44,10 @@ Which operations take symbols:
     ComposedLayout        no        under swizzles, which move bits; a Layout outside is fine
     downcast              no
     find_collision        no
+    find_coordinate       no
     find_offset_bit       no
+    find_overlap          no
+    gaps                  no
     image_size            no
     is_bijective          no
     is_injective          no
@@ -57,6 +60,7 @@ Which operations take symbols:
     nullspace             no
     recast_layout         no
     right_inverse         no
+    sort                  no
     to_f2                 no
     upcast                no
 
