@@ -11,13 +11,14 @@ JOBS    ?= auto
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test lint pytest golden bench clean prerequisites
+.PHONY: help demo test lint pytest peers golden bench clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
 	@echo "make test    ruff, mypy --strict, import-linter and the test suite"
 	@echo "make lint    the static checks alone"
+	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
 	@echo "make bench   the benchmarks under tests/bench"
 	@echo "make clean   remove .venv, caches and build products"
@@ -35,6 +36,10 @@ lint: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8
+
+# Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
+peers: $(VENV)/.installed-dev
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
 
 golden: $(VENV)/.installed-dev
 	$(PY) -m pytest --update-golden -k golden

@@ -17,7 +17,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.algebra import (
+    Aliasing,
+    Footprint,
     Tiler,
+    aliasing,
     append,
     blocked_product,
     ceil_div,
@@ -27,21 +30,28 @@ from layoutalg.algebra import (
     composition,
     cosize,
     crd2crd,
+    cycles,
     depth,
     dice,
     domain_offset,
     downcast,
+    extremes,
     filter,
     filter_zeros,
     find_collision,
+    find_coordinate,
     find_difference,
     find_offset_bit,
+    find_overlap,
     flat_divide,
     flat_product,
     flatten,
+    footprint,
+    gaps,
     group,
     image_size,
     is_bijective,
+    is_contiguous,
     is_injective,
     is_surjective,
     left_inverse,
@@ -57,6 +67,8 @@ from layoutalg.algebra import (
     max_common_vector,
     normal_form,
     nullspace,
+    order,
+    overlap,
     prepend,
     raked_product,
     rank,
@@ -105,8 +117,10 @@ from layoutalg.int_tuple import (
     product,
     weakly_congruent,
 )
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, make_identity_layout, modes
+from layoutalg.scaled_basis import ArithTuple, ScaledBasis, make_basis_like
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.symbols import with_assumptions
 
 if TYPE_CHECKING:
     from layoutalg import analysis as analysis
@@ -115,6 +129,7 @@ if TYPE_CHECKING:
     from layoutalg import codegen as codegen
     from layoutalg import draw as draw
     from layoutalg import dtype as dtype
+    from layoutalg import explanations as explanations
     from layoutalg import f2 as f2
     from layoutalg import hostcc as hostcc
     from layoutalg import index_text as index_text
@@ -124,11 +139,14 @@ if TYPE_CHECKING:
     from layoutalg import notation as notation
     from layoutalg import strategies as strategies
     from layoutalg import synthesis as synthesis
+    from layoutalg import tensor as tensor
     from layoutalg import testing as testing
     from layoutalg.dtype import DTYPES, DType
+    from layoutalg.explanations import explain
     from layoutalg.f2 import to_f2
     from layoutalg.linear import LinearLayout
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+    from layoutalg.tensor import Tensor, copy_tensor
 
 __version__ = "0.1.0"
 
@@ -145,6 +163,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "DTYPES": "dtype",
         "DType": "dtype",
         "LinearLayout": "linear",
+        "Tensor": "tensor",
+        "copy_tensor": "tensor",
+        "explain": "explanations",
         "parse": "notation",
         "parse_int_tuple": "notation",
         "parse_tiler": "notation",
@@ -155,13 +176,16 @@ _NAMES: Mapping[str, str] = MappingProxyType(
 
 __all__ = [
     "DTYPES",
+    "Aliasing",
     "AlignmentError",
     "AnyLayout",
     "ArgumentTypeError",
+    "ArithTuple",
     "CompileError",
     "ComposedLayout",
     "DType",
     "DivisibilityError",
+    "Footprint",
     "IRError",
     "IntTuple",
     "Layout",
@@ -172,13 +196,16 @@ __all__ = [
     "NotLinearError",
     "ParseError",
     "ResourceError",
+    "ScaledBasis",
     "ShapeError",
     "SimulationError",
     "Swizzle",
+    "Tensor",
     "Tiler",
     "UndecidedError",
     "UnknownNameError",
     "UnsupportedError",
+    "aliasing",
     "append",
     "blocked_product",
     "ceil_div",
@@ -189,25 +216,34 @@ __all__ = [
     "composition",
     "concat",
     "congruent",
+    "copy_tensor",
     "cosize",
     "crd2crd",
     "crd2idx",
+    "cycles",
     "depth",
     "dice",
     "domain_offset",
     "downcast",
+    "explain",
+    "extremes",
     "filter",
     "filter_zeros",
     "find_collision",
+    "find_coordinate",
     "find_difference",
     "find_offset_bit",
+    "find_overlap",
     "flat_divide",
     "flat_product",
     "flatten",
+    "footprint",
+    "gaps",
     "group",
     "idx2crd",
     "image_size",
     "is_bijective",
+    "is_contiguous",
     "is_injective",
     "is_surjective",
     "left_inverse",
@@ -215,6 +251,8 @@ __all__ = [
     "local_tile",
     "logical_divide",
     "logical_product",
+    "make_basis_like",
+    "make_identity_layout",
     "make_layout",
     "make_layout_like",
     "make_ordered_layout",
@@ -224,6 +262,8 @@ __all__ = [
     "modes",
     "normal_form",
     "nullspace",
+    "order",
+    "overlap",
     "parse",
     "parse_int_tuple",
     "parse_tiler",
@@ -249,6 +289,7 @@ __all__ = [
     "unflatten",
     "upcast",
     "weakly_congruent",
+    "with_assumptions",
     "zipped_divide",
     "zipped_product",
 ]

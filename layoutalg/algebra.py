@@ -17,7 +17,10 @@ put together: composed, cut into tiles, repeated, inverted.  Each module below h
     common      max_common_layout max_common_vector max_alignment nullspace
     recast      upcast downcast recast_layout
     ordered     make_ordered_layout make_layout_like
-    image       cosize of anything, same_function, is_injective, is_surjective, is_bijective, image_size
+    extent      extremes, cosize of anything
+    image       same_function, is_injective, is_surjective, is_bijective, image_size
+    solving     find_coordinate find_overlap overlap
+    describe    footprint is_contiguous gaps aliasing cycles order
 
 and this one offers them all.  The contract of every operation: the result satisfies the operation's
 defining equation at every coordinate, or an error says at which coordinate it cannot.
@@ -31,9 +34,10 @@ from __future__ import annotations
 
 from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
 from layoutalg.composed import Tiler, composition, normal_form
+from layoutalg.describe import Aliasing, Footprint, aliasing, cycles, footprint, gaps, is_contiguous, order
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from layoutalg.extent import cosize, extremes
 from layoutalg.image import (
-    cosize,
     find_difference,
     find_offset_bit,
     image_size,
@@ -61,10 +65,14 @@ from layoutalg.recast import downcast, recast_layout, upcast
 from layoutalg.regroup import append, flatten, group, make_layout, prepend, replace, select, sort, unflatten
 from layoutalg.shapes import ceil_div, crd2crd, shape_div
 from layoutalg.slicing import slice_and_offset
+from layoutalg.solving import find_coordinate, find_overlap, overlap
 
 __all__ = [
+    "Aliasing",
+    "Footprint",
     "Layout",
     "Tiler",
+    "aliasing",
     "append",
     "blocked_product",
     "ceil_div",
@@ -74,21 +82,28 @@ __all__ = [
     "composition",
     "cosize",
     "crd2crd",
+    "cycles",
     "depth",
     "dice",
     "domain_offset",
     "downcast",
+    "extremes",
     "filter",
     "filter_zeros",
     "find_collision",
+    "find_coordinate",
     "find_difference",
     "find_offset_bit",
+    "find_overlap",
     "flat_divide",
     "flat_product",
     "flatten",
+    "footprint",
+    "gaps",
     "group",
     "image_size",
     "is_bijective",
+    "is_contiguous",
     "is_injective",
     "is_surjective",
     "left_inverse",
@@ -104,6 +119,8 @@ __all__ = [
     "max_common_vector",
     "normal_form",
     "nullspace",
+    "order",
+    "overlap",
     "prepend",
     "raked_product",
     "rank",

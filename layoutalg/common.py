@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import math
 
+from layoutalg.composed import normal_form
+from layoutalg.errors import UnsupportedError
 from layoutalg.inverse import right_inverse
-from layoutalg.layout import Layout, make_layout
+from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.measure import leaf_lists, merge, plain
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 
 def _first(layout: Layout) -> tuple[int, int]:
@@ -28,19 +31,41 @@ def _first(layout: Layout) -> tuple[int, int]:
     return (extents[0], strides[0]) if extents else (1, 0)
 
 
-def max_common_layout(a: Layout, b: Layout) -> Layout:
+def _bare(name: str, layout: ComposedLayout) -> tuple[tuple[Swizzle, ...], int, Layout]:
+    """(swizzles, offset, inner), or UnsupportedError."""
+    normal = normal_form(layout)
+    if isinstance(normal, Layout):
+        return (), 0, normal
+    if isinstance(normal.inner, Layout) and normal.swizzles:
+        return normal.swizzles, normal.offset, normal.inner
+    raise UnsupportedError(f"{name} of {layout}: swizzles over one layout are accepted")
+
+
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     """The longest single mode V of coordinates with a(V(i)) = b(V(i)) = i for every i < size(V).
+
+    Raises what `right_inverse` raises, and UnsupportedError where a swizzle moves what it returns.
 
     >>> print(max_common_layout(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1))))
     8:4
     """
-    (s, d), (t, e) = _first(right_inverse(a)), _first(right_inverse(b))
+    for layout in (a, b):
+        if isinstance(layout, Layout):
+            integer_leaves("max_common_layout", layout)
+    left, right = right_inverse(a), right_inverse(b)
+    if not isinstance(left, Layout) or not isinstance(right, Layout):
+        raise UnsupportedError(
+            f"max_common_layout({a}, {b}): the neighbours in memory are swizzled coordinates"
+        )
+    (s, d), (t, e) = _first(left), _first(right)
     length = min(s, t) if d == e else 1
     return make_layout(length, d if length > 1 else 0)
 
 
-def max_common_vector(a: Layout, b: Layout) -> int:
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """How many elements, from offset 0, lie next to each other in both layouts.
+
+    Raises as `max_common_layout`.
 
     >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1)))
     8
@@ -49,15 +74,22 @@ def max_common_vector(a: Layout, b: Layout) -> int:
     return extent if isinstance(extent, int) else 1
 
 
-def max_alignment(layout: Layout) -> int:
+def max_alignment(layout: AnyLayout) -> int:
     """The widest n such that offsets come in runs of n neighbours, each starting at a multiple of n.
 
-    >>> max_alignment(Layout((8, 4), (1, 12)))
-    4
+    Of a swizzled layout, the widest that no bit of the swizzles falls into, whether an offset has it or not.
+    Raises UnsupportedError when the outer function is a layout that cannot be moved inwards.
+
+    >>> max_alignment(Layout((8, 4), (1, 12))), max_alignment(ComposedLayout(Swizzle(2, 1, 3), 4, Layout(64)))
+    (4, 2)
     """
+    if isinstance(layout, ComposedLayout):
+        swizzles, offset, inner = _bare("max_alignment", layout)
+        return math.gcd(max_alignment(inner), offset, *(1 << s.base for s in swizzles if s.bits))
     run = 1
     rest: list[int] = []
-    for d, s in sorted((abs(d), s) for s, d in zip(*leaf_lists(layout), strict=True) if s > 1):
+    leaves = zip(*integer_leaves("max_alignment", layout), strict=True)
+    for d, s in sorted((abs(d), s) for s, d in leaves if s > 1):
         if d == run:
             run *= s
         else:
@@ -65,16 +97,23 @@ def max_alignment(layout: Layout) -> int:
     return math.gcd(run, *rest)
 
 
-def nullspace(layout: Layout) -> Layout:
+def nullspace(layout: AnyLayout) -> Layout:
     """The coordinates whose modes have stride 0, as a layout of flat indices: layout(nullspace(i)) = 0.
+
+    Swizzles leave 0 where it is; with an offset no such coordinate has the offset 0, and
+    UnsupportedError is raised.
 
     >>> print(nullspace(Layout((4, 2, 8), (1, 0, 4))))
     2:4
     """
+    if isinstance(layout, ComposedLayout):
+        _, offset, layout = _bare("nullspace", whole := layout)
+        if offset:
+            raise UnsupportedError(f"nullspace of {whole}: its offset {offset} is added to every coordinate")
     base = 1
     extents: list[int] = []
     weights: list[int] = []
-    for s, d in zip(*leaf_lists(layout), strict=True):
+    for s, d in zip(*integer_leaves("nullspace", layout), strict=True):
         if d == 0:
             extents.append(s)
             weights.append(base)

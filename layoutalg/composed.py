@@ -30,9 +30,9 @@ from layoutalg.errors import (
     UndecidedError,
     UnsupportedError,
 )
-from layoutalg.int_tuple import MAX_DEPTH
 from layoutalg.layout import Layout, concat, make_layout, modes
 from layoutalg.measure import merge_open, span
+from layoutalg.shapes import check_nesting
 from layoutalg.swizzle import (
     AnyLayout,
     ComposedLayout,
@@ -140,19 +140,6 @@ def by_mode(
             )
         out.append(one)
     return concat(*out, *parts[len(tiler) :] if keep else ())
-
-
-def check_nesting(value: object, what: str) -> None:
-    """Refuse tuples nested deeper than MAX_DEPTH levels, which recursion could not follow.
-
-    >>> check_nesting((1, (None, 2)), "tiler")
-    """
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [v for part in level if isinstance(part, tuple) for v in part]
-        if not level:
-            return
-    raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
 def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layout, ...]:
@@ -266,6 +253,8 @@ def _bit_images(a: Layout, bits: int) -> tuple[int, ...] | None:
     out: list[int] = []
     seen = 0
     for n, weight in zip([*radix, 1 << bits], weights, strict=True):
+        if type(n) is not int or type(weight) is not int:
+            return None
         if (n & (n - 1) and len(out) < bits) or weight < 0:
             return None
         for j in range(min(n.bit_length() - 1, bits - len(out))):

@@ -20,6 +20,8 @@ CuTe's answer wrong (the second example) this refuses; where CuTe refuses althou
 ((6,4):(4,1) o 2:9 = 2:13), this finds it.  Negative strides: welcome in A; a B that reaches a negative
 index is refused, since A has no such coordinate.
 
+Where A's strides move along modes, see coordinates; where there are symbols, see symbolic_algebra.
+
 Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md; J. Shah, A Note on the Algebra of CuTe Layouts.
 """
 
@@ -30,15 +32,19 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
+from layoutalg.coordinates import compose_coordinates
+from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, flatten
-from layoutalg.layout import Layout, leaves, make_layout
+from layoutalg.layout import Layout, has_bases, has_symbols, leaves, make_layout
 from layoutalg.measure import merge_open
+from layoutalg.symbolic_algebra import compose_symbols, undecided_value
+from layoutalg.symbols import is_symbolic
 
 SEARCH_LIMIT = 1 << 16
 """Coordinates that are checked one by one, at most, before an UndecidedError."""
 
 Piece: TypeAlias = "tuple[list[int], list[int]]"
+Leaves: TypeAlias = "tuple[int, ...]"
 
 
 def _split(radix: list[int], weights: list[int], extent: int, step: int, used: list[int]) -> Piece | None:
@@ -119,16 +125,31 @@ def compose_layouts(a: Layout, b: Layout) -> Layout:
     >>> print(compose_layouts(Layout((6, 4), (4, 1)), Layout(12, 2)))
     (3,4):(8,1)
     """
-    return _assemble(b.shape, _compose_leaves(a, b))
-
-
-def _compose_leaves(a: Layout, b: Layout) -> list[Piece]:
-    """The pieces of every leaf of `b`, or an error with a witness."""
     radix, weights = merge_open(a)
     extents, steps = flatten(b.shape), flatten(b.stride)
-    for s, d in zip(extents, steps, strict=True):
-        if d < 0 and s > 1:
-            _refuse_negative(a, b)
+    if type(sum(weights)) is type(sum(steps)) is type(sum(radix, sum(extents))) is int:
+        return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, steps))
+    return _compose_others(a, b)
+
+
+def _compose_others(a: Layout, b: Layout) -> Layout:
+    """`compose_layouts` for leaves that are no integers: strides along modes, symbols."""
+    if has_bases(b):
+        raise UnsupportedError(f"composition({a}, {b}): the second layout gives coordinates, and no indices")
+    if not has_symbols(a) and not has_symbols(b):
+        return compose_coordinates(a, b, compose_layouts)
+    radix, weights = merge_open(a)
+    if has_bases(a) or has_symbols(b) or any(map(is_symbolic, radix)):
+        return _assemble(b.shape, compose_symbols(a, b))
+    return _assemble(b.shape, _compose_leaves(a, b, radix, weights, flatten(b.shape), flatten(b.stride)))
+
+
+def _compose_leaves(
+    a: Layout, b: Layout, radix: list[int], weights: list[int], extents: Leaves, steps: Leaves
+) -> list[Piece]:
+    """The pieces of every leaf of `b`, or an error with a witness."""
+    if steps and min(steps) < 0 and any(d < 0 and s > 1 for s, d in zip(extents, steps, strict=True)):
+        _refuse_negative(a, b)
     if not radix:
         weight = weights[0]
         return [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
@@ -179,7 +200,7 @@ def _search(a: Layout, b: Layout) -> list[Piece]:
                 if run - start > SEARCH_LIMIT:
                     raise _undecided(a, b)
             if rest % run:
-                raise _refusal(a, b, mode, base * (s // rest) * run)
+                raise _refusal(a, b, mode, base * (s // rest) * run, run * slope)
             extents.append(run)
             strides.append(slope)
             use = [u + (run - 1) * digit for u, digit in zip(use, digits, strict=True)]
@@ -221,12 +242,17 @@ def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]]
         coordinates = itertools.chain(*edges, *pairs, [sum((s - 1) * w for s, w in modes)])
     for c in coordinates:
         if candidate(c) != a(b(c)):
-            raise _refusal(a, b, None, c)
+            raise _refusal(a, b, None, c, candidate(c))
     if total > SEARCH_LIMIT:
         raise _undecided(a, b)
 
 
-def _refusal(a: Layout, b: Layout, mode: int | None, witness: int) -> DivisibilityError:
+def _refusal(
+    a: Layout, b: Layout, mode: int | None, witness: int, expected: int
+) -> DivisibilityError | UndecidedError:
+    """The error for a carry at `witness`, where a layout would have the value `expected`."""
+    if is_symbolic(a(b(witness))) or is_symbolic(expected):
+        return undecided_value(f"composition({a}, {b})", witness, a(b(witness)), expected)
     where = "" if mode is None else f" in mode {mode} of the second layout"
     return DivisibilityError(
         f"composition({a}, {b}): a digit of the first layout carries{where}, so that no layout has the "
@@ -249,6 +275,20 @@ def _undecided(a: Layout, b: Layout) -> UndecidedError:
 
 def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
     """The tree of `shape` with every leaf replaced by its pieces."""
+    if not isinstance(shape, tuple):
+        extents, strides = pieces[0]
+        if len(extents) == 1:
+            return make_layout(extents[0], strides[0])
+        return make_layout(tuple(extents), tuple(strides))
+    if len(pieces) == len(shape):  # flat, but for tuples of one and none, which the tree settles
+        for part in shape:
+            if isinstance(part, tuple):
+                break
+        else:
+            return make_layout(
+                tuple([e[0] if len(e) == 1 else tuple(e) for e, _ in pieces]),
+                tuple([d[0] if len(d) == 1 else tuple(d) for _, d in pieces]),
+            )
     source = iter(pieces)
 
     def build(node: IntTuple) -> tuple[IntTuple, IntTuple]:

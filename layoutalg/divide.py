@@ -70,9 +70,25 @@ def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
         return tiler
     if type(tiler) is int:
         return Layout(tiler)
+    if not isinstance(tiler, (ComposedLayout, tuple)) and tiler is not None:
+        return Layout(tiler)
     raise ArgumentTypeError(
         f"{name}({layout}, {tiler_text(tiler)}): a tiler is a layout, an extent, None or a tuple of tilers"
     )
+
+
+def untie_last(pair: Layout) -> Layout:
+    """(a, (b, c)) -> (a, b, c): the modes of mode 1 put beside mode 0.
+
+    >>> print(untie_last(Layout((4, (2, 8)))))
+    (4,2,8):(1,4,8)
+    """
+    shape, stride = pair.shape, pair.stride
+    if isinstance(shape, tuple) and isinstance(stride, tuple):
+        last, step = shape[1], stride[1]
+        if isinstance(last, tuple) and isinstance(step, tuple):
+            return make_layout((shape[0], *last), (stride[0], *step))
+    return pair
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
@@ -99,7 +115,9 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, zipped_divide(layout.inner, tiler))
-    return concat(*_zip(layout, tiler))
+    if isinstance(tiler, tuple) or tiler is None:
+        return concat(*_zip(layout, tiler))
+    return _divide(layout, tiler)
 
 
 @overload
@@ -114,8 +132,10 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tiled_divide(layout.inner, tiler))
-    tiles, rests = _zip(layout, tiler)
-    return concat(tiles, *modes(rests))
+    if isinstance(tiler, tuple) or tiler is None:
+        tiles, rests = _zip(layout, tiler)
+        return concat(tiles, *modes(rests))
+    return untie_last(_divide(layout, tiler))
 
 
 @overload

@@ -92,11 +92,11 @@ class UnknownNameError(LayoutAlgError, ValueError):
 
 
 class UndecidedError(LayoutAlgError, ValueError):
-    """An exact search ran out of its stated budget before it could decide."""
+    """An exact search ran out of its stated `budget`, or a `condition` on symbols is not decided."""
 
-    def __init__(self, message: str, *, budget: int | None = None) -> None:
+    def __init__(self, message: str, *, budget: int | None = None, condition: object = None) -> None:
         super().__init__(message)
-        self.budget = budget
+        self.budget, self.condition = budget, condition
 
 
 class ParseError(LayoutAlgError, ValueError):

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from layoutalg.errors import NotLinearError, ShapeError
-from layoutalg.layout import Layout, leaves
+from layoutalg.layout import Layout, integer_leaves
 from layoutalg.swizzle import AnyLayout, Swizzle
 
 Columns: TypeAlias = "tuple[int, ...]"
@@ -262,7 +262,7 @@ def weights(layout: Layout) -> Columns:
     (1, 2, 6)
     """
     out: list[int] = []
-    for extent, stride in leaves(layout):
+    for extent, stride in zip(*integer_leaves("to_f2", layout), strict=True):
         if extent & (extent - 1):
             raise NotLinearError(f"{layout} is not linear over F2: extent {extent} is no power of two")
         if stride < 0 and extent > 1:
@@ -326,7 +326,7 @@ def _open_weights(whole: AnyLayout, outer: Layout, live: int) -> Columns:
     """The columns of `outer` for indices whose bits are in `live`; its last mode has no end."""
     bits = live.bit_length()
     out: list[int] = []
-    modes = [(s, d) for s, d in leaves(outer)]
+    modes = list(zip(*integer_leaves("to_f2", outer), strict=True))
     for i, (extent, stride) in enumerate(modes):
         count = bits - len(out) if i == len(modes) - 1 else min(extent.bit_length() - 1, bits - len(out))
         if stride < 0 or (extent & (extent - 1) and i < len(modes) - 1 and count < bits - len(out)):

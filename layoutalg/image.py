@@ -6,8 +6,6 @@ The idea.
                     by the residues of their inner offsets modulo the swizzle period
     is_injective    modes sorted by stride, else an exact search (layoutalg.injective); a swizzle is a
                     bijection and changes nothing
-    cosize          the largest offset; under swizzles the largest in a window of one swizzle period, found
-                    bit by bit from the set of inner offsets there, which is kept as the bits of one integer
 
 None of these depends on the number of elements: only on the number of modes and on the swizzle's period.
 An F2-linear layout needs one elimination instead.
@@ -23,121 +21,26 @@ that of the inner layout; the other questions it does not answer.
 
 from __future__ import annotations
 
-from layoutalg.composed import normal_form
-from layoutalg.errors import NotLinearError, ShapeError, UndecidedError, UnsupportedError
-from layoutalg.f2 import affine_f2, basis, contains, swizzle_columns, transpose
+import math
+
+from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
+from layoutalg.extent import (
+    SMALL_BITS,
+    WINDOW_BITS,
+    contiguous_from_zero,
+    cosize,
+    in_parts,
+    offsets_table,
+    reached,
+    whole_periods,
+)
+from layoutalg.f2 import affine_f2, basis, contains
 from layoutalg.injective import find_collision
-from layoutalg.layout import Layout, leaves
-from layoutalg.measure import filter, leaf_lists, merge, size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
-
-WINDOW_BITS = 22
-"""Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
-
-SMALL_BITS = 12
-"""Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
-
-ENUMERATION_LIMIT = 1 << 16
-"""Coordinates that are looked at one by one, at most, where no closed form applies."""
-
-
-def _parts(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout] | None:
-    """(swizzles, offset, inner) with layout = swizzles o (offset + inner); None where none is found."""
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return (), 0, normal
-    if isinstance(normal.inner, Layout) and normal.swizzles:
-        return normal.swizzles, normal.offset, normal.inner
-    return None
-
-
-def _table(question: str, layout: AnyLayout) -> list[int]:
-    """Every offset, one by one, for small layouts that have no closed form."""
-    total = size(layout)
-    if total > ENUMERATION_LIMIT:
-        raise UndecidedError(
-            f"{question} of {layout}: there is no closed form for this layout, and its {total} coordinates "
-            f"are more than the {ENUMERATION_LIMIT} that are looked at one by one",
-            budget=ENUMERATION_LIMIT,
-        )
-    return [layout(i) for i in range(total)]
-
-
-def _reached(layout: Layout, length: int) -> int:
-    """The set of sums of k * |stride|, k < extent, that are below `length`, as the bits of an integer."""
-    mask = (1 << length) - 1
-    found = 1
-    for s, d in leaves(layout):
-        d = abs(d)
-        if s == 1 or d == 0 or d >= length:
-            continue
-        count, have = min(s, (length - 1) // d + 1), 1
-        while have < count:
-            more = min(have, count - have)
-            found |= found << (more * d) & mask
-            have += more
-    return found
-
-
-def cosize(layout: AnyLayout) -> int:
-    """The length of the shortest interval that holds 0 and every offset: 1 + the largest offset, for
-    layouts that reach no negative one.
-
-    Exact for swizzled layouts.  Raises UnsupportedError when a negative offset is swizzled, UndecidedError
-    where there is neither a closed form nor a small domain.
-
-    >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
-    (39, 6)
-    """
-    if isinstance(layout, Layout):
-        low, high = span(layout)
-        return high - low + 1
-    parts = _parts(layout)
-    if parts is None:
-        table = _table("cosize", layout)
-        return max(0, *table) - min(0, *table) + 1
-    swizzles, offset, inner = parts
-    low, high = span(inner)
-    low, high = low + offset, high + offset
-    if not any(s.bits for s in swizzles):
-        return max(0, high) - min(0, low) + 1
-    if low < 0:
-        raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
-    return _largest(ComposedLayout(swizzles, offset, inner), swizzles, high, inner) + 1
-
-
-def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
-    """The largest offset of `layout`, where `top` is the largest before the swizzles."""
-    bits = max(s.period for s in swizzles).bit_length() - 1
-    if bits > SMALL_BITS:
-        try:
-            best, columns = affine_f2(layout)
-        except NotLinearError:
-            pass
-        else:
-            for vector in reversed(basis(columns)):
-                best = max(best, best ^ vector)
-            return best
-    if bits > WINDOW_BITS:
-        return max(_table("cosize", layout))
-    first, last = top >> bits << bits, top & ((1 << bits) - 1)
-    below = _reached(inner, last + 1)
-    window = int(f"{below:0{last + 1}b}"[::-1], 2)
-    best = 0
-    for i, mask in reversed(list(enumerate(transpose(swizzle_columns(swizzles, bits), bits)))):
-        kept = window & _odd_parity(mask, bits)
-        if kept:
-            window, best = kept, best | 1 << i
-    return first + best
-
-
-def _odd_parity(mask: int, bits: int) -> int:
-    """The set of x < 2^bits with an odd number of bits in common with `mask`, as the bits of an integer."""
-    found = 0
-    for j in range(bits):
-        block = 1 << j
-        found |= (found ^ ((1 << block) - 1 if mask >> j & 1 else 0)) << block
-    return found
+from layoutalg.layout import Layout, has_symbols, leaves
+from layoutalg.measure import filter, leaf_lists, merge, rank, size, span
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, swizzle_inverse
+from layoutalg.symbolic_algebra import require_same
+from layoutalg.symbols import is_symbolic
 
 
 def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
@@ -150,10 +53,13 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
     4
     """
     if size(a) != size(b):
+        if isinstance(a, Layout) and isinstance(b, Layout) and is_symbolic(size(a) - size(b)):
+            require_same(a, b)
+            return None
         raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
-    left, right = _parts(a), _parts(b)
+    left, right = in_parts(a), in_parts(b)
     if left is None or right is None:
-        pairs = zip(_table("same_function", a), _table("same_function", b), strict=True)
+        pairs = zip(offsets_table("same_function", a), offsets_table("same_function", b), strict=True)
         return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
     if left[:2] == right[:2]:
         return _plain_difference(left[2], right[2])
@@ -165,6 +71,9 @@ def _plain_difference(a: Layout, b: Layout) -> int | None:
     for (s, d), (t, e) in zip(
         zip(*merge(*leaf_lists(a)), strict=True), zip(*merge(*leaf_lists(b)), strict=True), strict=False
     ):
+        if (d != e or s != t) and (has_symbols(a) or has_symbols(b)):
+            require_same(a, b)
+            return None
         if d != e:
             return base
         if s != t:
@@ -184,7 +93,7 @@ def _swizzled_difference(
     period = max(s.period for s in relative)
     modes = _refine(leaf_lists(left[2]), leaf_lists(right[2]))
     if modes is None or period > 1 << WINDOW_BITS:
-        pairs = zip(_table("same_function", a), _table("same_function", b), strict=True)
+        pairs = zip(offsets_table("same_function", a), offsets_table("same_function", b), strict=True)
         return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
 
     def moved(x: int) -> int:
@@ -242,12 +151,13 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     >>> find_offset_bit(Layout((4, 8), (8, 1)), 3), find_offset_bit(Layout((4, 8), (8, 1)), 5)
     (1, None)
     """
-    parts = _parts(layout)
+    check_integers("find_offset_bit", layout)
+    parts = in_parts(layout)
     period = 2 << bit
     for swizzle in parts[0] if parts else ():
         period = max(period, swizzle.period)
     if parts is None or period > 1 << WINDOW_BITS:
-        table = _table("find_offset_bit", layout)
+        table = offsets_table("find_offset_bit", layout)
         return next((i for i, x in enumerate(table) if x >> bit & 1), None)
     swizzles, offset, inner = parts
     seen = {offset % period: 0}
@@ -278,7 +188,8 @@ def same_function(a: AnyLayout, b: AnyLayout) -> bool:
     >>> same_function(Layout((2, 4)), Layout(8)), same_function(Layout(8), Layout(9))
     (True, False)
     """
-    return size(a) == size(b) and find_difference(a, b) is None
+    same_size = size(a) == size(b) or is_symbolic(size(a) - size(b))
+    return same_size and find_difference(a, b) is None
 
 
 def is_injective(layout: AnyLayout) -> bool:
@@ -289,9 +200,9 @@ def is_injective(layout: AnyLayout) -> bool:
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
     """
-    parts = _parts(layout)
+    parts = in_parts(layout)
     if parts is None:
-        table = _table("is_injective", layout)
+        table = offsets_table("is_injective", layout)
         return len(set(table)) == len(table)
     return find_collision(parts[2]) is None
 
@@ -304,14 +215,17 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     >>> is_surjective(Layout((4, 8), (1, 3))), is_surjective(Layout((4, 8), (1, 5)))
     (True, False)
     """
+    check_integers("is_surjective", layout)
     target = cosize(layout) if codomain is None else codomain
     if size(layout) < target:
         return False
-    parts = _parts(layout)
+    parts = in_parts(layout)
     if parts is not None and span(parts[2])[0] >= 0:
         swizzles, offset, inner = parts
-        if not swizzles:
-            return _contiguous(inner) >= target
+        if not swizzles and not offset:
+            return contiguous_from_zero(inner) >= target
+        if whole_periods(swizzles, offset, inner) and contiguous_from_zero(inner) >= target:
+            return True
         try:
             constant, columns = affine_f2(ComposedLayout(swizzles, offset, inner))
         except NotLinearError:
@@ -321,19 +235,9 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
             units = {1 << j for j in range((target - 1).bit_length())}
             return units.issubset(space) and contains(space, constant)
         period = max(s.period for s in swizzles)
-        if not offset and _contiguous(inner) >= -(-target // period) * period:
+        if not offset and contiguous_from_zero(inner) >= -(-target // period) * period:
             return True
-    return set(_table("is_surjective", layout)) >= set(range(target))
-
-
-def _contiguous(layout: Layout) -> int:
-    """The least offset >= 0 that a layout of non-negative strides does not reach."""
-    reach = 1
-    for d, s in sorted((d, s) for s, d in leaves(layout)):
-        if d > reach:
-            break
-        reach += d * (s - 1)
-    return reach
+    return set(offsets_table("is_surjective", layout)) >= set(range(target))
 
 
 def is_bijective(layout: AnyLayout) -> bool:
@@ -342,10 +246,15 @@ def is_bijective(layout: AnyLayout) -> bool:
     >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
     (True, False)
     """
+    check_integers("is_bijective", layout)
     if cosize(layout) != size(layout) or not is_injective(layout):
         return False
-    parts = _parts(layout)  # what is left fills an interval of the right length: does it start at 0?
-    return min(_table("is_bijective", layout)) == 0 if parts is None else span(parts[2])[0] + parts[1] >= 0
+    parts = in_parts(layout)  # what is left fills an interval of the right length: does it start at 0?
+    return (
+        min(offsets_table("is_bijective", layout)) == 0
+        if parts is None
+        else span(parts[2])[0] + parts[1] >= 0
+    )
 
 
 def image_size(layout: AnyLayout) -> int:
@@ -356,15 +265,31 @@ def image_size(layout: AnyLayout) -> int:
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
     """
-    parts = _parts(layout)
+    check_integers("image_size", layout)
+    parts = in_parts(layout)
     if parts is None:
-        return len(set(_table("image_size", layout)))
+        return len(set(offsets_table("image_size", layout)))
     inner = filter(parts[2])
     low, high = span(inner)
-    if low == 0 and _contiguous(inner) > high:
+    if low == 0 and contiguous_from_zero(inner) > high:
         return high + 1
+    if rank(inner) <= 2:
+        return _two_modes(inner)
+    if high - low < 1 << SMALL_BITS:
+        return reached(inner, high - low + 1).bit_count()
+    try:
+        if find_collision(inner) is None:
+            return size(inner)
+    except UndecidedError:
+        if high - low >= 1 << WINDOW_BITS:
+            raise
     if high - low < 1 << WINDOW_BITS:
-        return _reached(inner, high - low + 1).bit_count()
-    if find_collision(inner) is None:
-        return size(inner)
-    return len(set(_table("image_size", inner)))
+        return reached(inner, high - low + 1).bit_count()
+    return len(set(offsets_table("image_size", inner)))
+
+
+def _two_modes(layout: Layout) -> int:
+    """x d + y e repeats where (x, y) and (x + e/g, y - d/g) are both in range, g the gcd of the strides."""
+    (s, d), (t, e) = (*leaves(layout), (1, 0))[:2]
+    g = math.gcd(d, e)
+    return s * t - max(0, s - abs(e) // g) * max(0, t - abs(d) // g) if t > 1 else s

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 
-from layoutalg.errors import UndecidedError
-from layoutalg.layout import Layout, leaves
+from layoutalg.errors import ArgumentTypeError, UndecidedError
+from layoutalg.layout import Layout, integer_leaves
 
 NODE_BUDGET = 100_000
 """Candidate digits that the search looks at before it gives up with an UndecidedError."""
@@ -34,9 +34,11 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
     >>> find_collision(Layout((2, 3), (1, 0))), find_collision(Layout((2, 3), (1, 0)), moving=True)
     ((0, 2), None)
     """
+    if not isinstance(layout, Layout):
+        raise ArgumentTypeError(f"find_collision of {layout}: a plain layout is needed")
     modes: list[tuple[int, int, int]] = []
     base = 1
-    for s, d in leaves(layout):
+    for s, d in zip(*integer_leaves("is_injective, find_collision", layout), strict=True):
         if s > 1:
             if d:
                 modes.append((abs(d), s, base if d > 0 else -base))

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeGuard
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.symbols import canonical, is_symbolic
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 
@@ -27,10 +29,13 @@ MAX_DEPTH = 64
 """Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
 
 
-def normalize(value: object, what: str = "shape", _level: int = 0) -> IntTuple:
+def normalize(
+    value: object, what: str = "shape", other: Callable[[Any, str], Any] | None = None, _level: int = 0
+) -> IntTuple:
     """Return `value` with every leaf a plain int; NumPy integers are accepted, bool and float are not.
 
-    Raises ArgumentTypeError for any other leaf and ShapeError past MAX_DEPTH levels.
+    `other(leaf, what)` may replace a leaf that is no integer; None is a refusal.  Raises ArgumentTypeError
+    for any other leaf and ShapeError past MAX_DEPTH levels.
 
     >>> normalize((2, (4, 8)))
     (2, (4, 8))
@@ -40,16 +45,19 @@ def normalize(value: object, what: str = "shape", _level: int = 0) -> IntTuple:
     if isinstance(value, tuple):
         if _level >= MAX_DEPTH:
             raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
-        return tuple(normalize(v, what, _level + 1) for v in value)
+        return tuple([normalize(v, what, other, _level + 1) for v in value])
     if isinstance(value, bool) or type(value).__name__ == "bool":
         raise ArgumentTypeError(f"{what} has the bool {value!r}; integers and tuples of them are accepted")
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
+        leaf = other(value, what) if other else None
+    if leaf is None:
         kind = type(value).__name__
         raise ArgumentTypeError(
             f"{what} has {value!r} of type {kind}; integers and tuples of them are accepted"
-        ) from None
+        )
+    return leaf  # type: ignore[no-any-return]
 
 
 def is_tuple(value: IntTuple) -> TypeGuard[tuple[IntTuple, ...]]:
@@ -99,7 +107,10 @@ def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
 
     if len(flatten(profile)) != len(leaves):
         raise ShapeError(f"{len(leaves)} leaves do not fit the profile {to_text(profile)}")
-    return build(profile)
+    try:
+        return build(profile)
+    except RecursionError:
+        raise _too_deep("the profile") from None
 
 
 def product(value: IntTuple) -> int:
@@ -108,7 +119,8 @@ def product(value: IntTuple) -> int:
     >>> product(((2, 4), 8)), product(())
     (64, 1)
     """
-    return math.prod(flatten(value)) if isinstance(value, tuple) else value
+    total = math.prod(flatten(value)) if isinstance(value, tuple) else value
+    return total if type(total) is int or not is_symbolic(total) else canonical(total)
 
 
 def prefix_product(shape: IntTuple) -> IntTuple:
@@ -121,6 +133,8 @@ def prefix_product(shape: IntTuple) -> IntTuple:
     for s in flatten(shape):
         strides.append(0 if s == 1 else current)
         current *= s
+        if type(current) is not int:
+            current = canonical(current)
     return unflatten(tuple(strides), shape)
 
 
@@ -131,8 +145,20 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     (True, False)
     """
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(congruent, a, b))
+        return len(a) == len(b) and _pairwise(congruent, a, b)
     return not isinstance(a, tuple) and not isinstance(b, tuple)
+
+
+def _pairwise(question: Callable[[IntTuple, IntTuple], bool], a: IntTuple, b: IntTuple) -> bool:
+    """True when the question is, for every pair of elements; ShapeError for trees beyond the stack."""
+    try:
+        return all(map(question, a, b))  # type: ignore[arg-type]
+    except RecursionError:
+        raise _too_deep("a tree") from None
+
+
+def _too_deep(what: str) -> ShapeError:
+    return ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -143,7 +169,7 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     """
     if not isinstance(a, tuple):
         return True
-    return isinstance(b, tuple) and len(a) == len(b) and all(map(weakly_congruent, a, b))
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(weakly_congruent, a, b)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -154,7 +180,7 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     """
     if not isinstance(a, tuple):
         return a == product(b)
-    return isinstance(b, tuple) and len(a) == len(b) and all(map(compatible, a, b))
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(compatible, a, b)
 
 
 def tree_depth(value: IntTuple) -> int:
@@ -204,7 +230,7 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
         stride = prefix_product(shape)
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
-            raise ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
+            raise _misfit(crd, shape)
         total: Any = 0
         for c, s, d in zip(crd, shape, stride, strict=True):
             total = total + crd2idx(c, s, d)
@@ -219,10 +245,17 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     total = 0
     for i in range(len(extents) - 1):
         s = extents[i]
-        if s != 1:
+        if s != 1 or type(strides[i]) is not int:
             total = total + crd % s * strides[i]
             crd = crd // s
     return total + crd * strides[-1]
+
+
+def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
+    try:
+        return ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
+    except RecursionError:
+        return _too_deep("the coordinate")
 
 
 def idx2crd(index: Any, shape: IntTuple) -> Any:
@@ -250,4 +283,6 @@ def to_text(value: IntTuple) -> str:
     >>> to_text(((2, 4), 8)), to_text((4,)), to_text(())
     ('((2,4),8)', '(4)', '()')
     """
-    return f"({','.join(map(to_text, value))})" if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return f"({','.join(map(to_text, value))})"
+    return str(value).replace(" ", "") if is_symbolic(value) else str(value)

@@ -25,20 +25,26 @@ from typing import NoReturn, overload
 from layoutalg.composed import composition, normal_form
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.injective import find_collision
-from layoutalg.int_tuple import IntTuple, flatten, product, to_text
-from layoutalg.layout import Layout, make_layout
+from layoutalg.int_tuple import IntTuple, flatten, product
+from layoutalg.layout import Layout, make_layout, not_integers
+from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.symbolic_algebra import complement_symbols
 
 
-def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]]:
-    """(stride, extent, weight in the flat index) of all modes of extents above 1, sorted by stride."""
+def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]] | None:
+    """(stride, extent, weight in the flat index) of all modes of extents above 1, sorted by stride; None
+    for a layout that is not all integers."""
     out: list[tuple[int, int, int]] = []
     base = 1
-    for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if s > 1:
+    strides = flatten(layout.stride)
+    for s, d in zip(flatten(layout.shape), strides, strict=True):
+        if s != 1:
             out.append((d, s, base))
             base *= s
+    if type(base) is not int or type(sum(strides)) is not int:
+        return None
     out.sort()
     return out
 
@@ -80,14 +86,15 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
     layout = plain_layout
     modes = _sorted_modes(layout)
+    target = cotarget if cotarget is None or type(cotarget) is int else product(Layout(cotarget).shape)
+    if modes is None or type(target or 0) is not int:
+        return complement_symbols(layout, target)
     if modes and modes[0][0] < 0:
         _refuse_negative("complement", layout, modes[0][0])
-    if cotarget is None:
+    if target is None:
         target = span(layout)[1] + 1
-    else:
-        target = product(cotarget)
-        if target <= 0:
-            raise ShapeError(f"complement of {layout} up to {to_text(cotarget)}: the target must be positive")
+    elif target <= 0:
+        raise ShapeError(f"complement of {layout} up to {target}: the target must be positive")
     extents: list[int] = []
     strides: list[int] = []
     current = 1
@@ -165,6 +172,8 @@ def _right_inverse(layout: Layout) -> Layout:
     extents: list[int] = []
     weights: list[int] = []
     modes = _sorted_modes(layout)
+    if modes is None:
+        raise not_integers("right_inverse", layout)
     current = 1
     for i, (d, s, weight) in enumerate(modes):
         if d == current:
@@ -226,13 +235,16 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 
     The offsets' digits are read in the radix of the strides: sorted, each must be a multiple of the one
-    below, with room for its extent.  Raises DivisibilityError when they are not, NotInjectiveError with
-    two coordinates that share an offset, UnsupportedError for negative strides.
+    below, with room for its extent.  Where they are not, other radices are tried (layoutalg.left_search).
+    Raises DivisibilityError when none fits, NotInjectiveError with two coordinates that share an offset,
+    UnsupportedError for negative strides.
 
     Source: CUTLASS, include/cute/layout.hpp, left_inverse.
 
     >>> print(left_inverse(Layout((4, 8), (1, 5))))
     (5,8):(1,4)
+    >>> print(left_inverse(Layout((2, 2), (2, 3))))
+    (2,3):(1,1)
     """
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0)
@@ -250,9 +262,25 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     return composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
 
 
+def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout:
+    """A left inverse that is not read off digit by digit, or the refusal."""
+    _refuse_collision("left_inverse", whole, layout)
+    found = None if offset else search_left_inverse(layout)
+    if found is not None:
+        return found
+    proof = "there is none" if not offset and span(layout)[1] <= EXHAUSTIVE_REACH else "none was found"
+    raise DivisibilityError(
+        f"left_inverse of {whole}: sorted by stride, {why} of it, so that the inverse cannot be read off "
+        f"digit by digit, and in other radices {proof}",
+        lhs=whole,
+    )
+
+
 def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
+    if modes is None:
+        raise not_integers("left_inverse", layout)
     if modes and modes[0][0] < 0:
         _refuse_negative("left_inverse", whole, modes[0][0])
     if offset:
@@ -263,11 +291,8 @@ def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     for d, s, w in modes:
         gap, rest = divmod(d, current)
         if rest or gap < below:
-            _refuse_collision("left_inverse", whole, layout)
-            raise DivisibilityError(
-                f"left_inverse of {whole}: sorted by stride, {d} is not a multiple of {current} that leaves "
-                f"room for {below} of it, so that the inverse cannot be read off digit by digit",
-                lhs=whole,
+            return _searched(
+                whole, layout, offset, f"{d} is not a multiple of {current} with room for {below}"
             )
         if gap > 1:
             extents.append(gap)

@@ -7,6 +7,9 @@ coordinate may be one flat index, one index a mode, or a full tree (see int_tupl
     Layout((4, 8))                 4 x 8, column-major: (i, j) -> i + 4 j, CuTe's default
     Layout(((2, 4), 8), ((1, 16), 2))     a mode may itself be a tuple: hierarchical tiles
 
+    Layout((4, 8), (ScaledBasis(1, 1), ScaledBasis(1, 0)))     coordinates: (i, j) -> (j, i), see scaled_basis
+    Layout((n, 8), (1, n))         n a sympy symbol: one layout for all its values, see symbols
+
 Notes.  A flat index at or past the size extends the last mode, as in CuTe: 4:3 at 7 is 21.  Strides a user
 gives are kept as given; default strides of modes of extent 1 are 0.  `==` compares structure; functions
 are compared by `layoutalg.algebra.same_function`.
@@ -20,10 +23,10 @@ one contract more: every operation is exact or raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import (
     MAX_DEPTH,
     IntTuple,
@@ -35,13 +38,17 @@ from layoutalg.int_tuple import (
     product,
     to_text,
 )
+from layoutalg.scaled_basis import ScaledBasis, StrideTuple, make_basis_like
+from layoutalg.symbols import is_symbolic, require, symbolic_leaf
 
 
 class Layout:
     """The function `crd -> <crd, stride>` on the coordinates of `shape`.  Immutable and hashable.
 
-    `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.
-    Raises ShapeError or ArgumentTypeError for anything else.
+    `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.  Leaves
+    may be sympy expressions, and strides scaled bases; attributes are typed as the integers they stand for.
+    Raises ShapeError or ArgumentTypeError for anything else, UndecidedError for an extent that need not be
+    positive.
 
     >>> Layout((2, 4)).stride
     (1, 2)
@@ -53,17 +60,26 @@ class Layout:
     shape: IntTuple
     stride: IntTuple
 
-    def __init__(self, shape: IntTuple, stride: IntTuple | None = None) -> None:
-        shape = normalize(shape, "shape")
-        for s in flatten(shape):
-            if s <= 0:
-                raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
-        stride = prefix_product(shape) if stride is None else normalize(stride, "stride")
+    def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
+        shape = normalize(shape, "shape", _extent)
+        try:
+            for s in flatten(shape):
+                if s <= 0:
+                    raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
+        except TypeError:  # a sympy relation that is neither true nor false
+            _require_positive(shape)
+        stride = prefix_product(shape) if stride is None else normalize(stride, "stride", _stride)
         if not congruent(shape, stride):
             raise ShapeError(
                 f"stride {to_text(stride)} does not have the form of shape {to_text(shape)}: "
                 f"every extent needs exactly one stride"
             )
+        try:
+            add = type(sum(flatten(stride))) is int
+        except ShapeError:
+            add = False
+        if not add:
+            _check_bases(stride)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
 
@@ -104,8 +120,8 @@ class Layout:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a Layout is immutable; {name!r} stays")
 
-    def __reduce__(self) -> tuple[type[Layout], tuple[IntTuple, IntTuple]]:
-        return (Layout, (self.shape, self.stride))
+    def __reduce__(self) -> tuple[Callable[[IntTuple, IntTuple], Layout], tuple[IntTuple, IntTuple]]:
+        return (make_layout, (self.shape, self.stride))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
@@ -118,10 +134,12 @@ class Layout:
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
 
-        Runs on ints, NumPy arrays, sympy symbols and index expressions alike.  Raises ShapeError for a
-        coordinate that is negative or does not fit the shape.
+        Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
+        bases the result is a coordinate.  Raises ShapeError for a coordinate that is negative or does not
+        fit the shape.
         """
-        return crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
+        offset = crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
+        return offset.coordinate() if type(offset) is ScaledBasis else offset
 
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
@@ -142,6 +160,48 @@ class Layout:
         return f"Layout({self.shape!r}, {self.stride!r})"
 
 
+def _extent(value: Any, what: str) -> Any:
+    """A leaf of a shape that is no integer, in canonical form; None for what no extent can be."""
+    return symbolic_leaf(value, what) if is_symbolic(value) else None
+
+
+def _stride(value: Any, what: str) -> Any:
+    """A leaf of a stride that is no integer, in canonical form; None for what no stride can be."""
+    if isinstance(value, ScaledBasis):
+        return value.scaled(symbolic_leaf(value.value, what)) if is_symbolic(value.value) else value
+    return _extent(value, what)
+
+
+def _require_positive(shape: IntTuple) -> None:
+    """Every extent is positive for all values of its symbols; UndecidedError where that does not follow."""
+    import sympy
+
+    for extent in flatten(shape):
+        if not require(f"a layout of shape {to_text(shape)}", sympy.Le(1, extent)):
+            raise ShapeError(f"extent {extent} in shape {to_text(shape)}: extents must be positive")
+
+
+def _check_bases(stride: IntTuple) -> None:
+    """Refuse strides that do not add: integers beside bases, or a mode that is both a number and a tuple."""
+    strides: tuple[Any, ...] = flatten(stride)
+    paths = {leaf.modes: leaf for leaf in strides if isinstance(leaf, ScaledBasis)}
+    if not paths:
+        return
+    for leaf in strides:
+        if not isinstance(leaf, ScaledBasis) and leaf != 0:
+            raise ShapeError(
+                f"stride {to_text(stride)} mixes the integer {leaf} with scaled bases, and an offset does "
+                f"not add to a coordinate; either all strides move along modes or none (0 stands for both)"
+            )
+    for path, leaf in paths.items():
+        for n in range(1, len(path)):
+            if path[:n] in paths:
+                raise ShapeError(
+                    f"stride {to_text(stride)}: {paths[path[:n]]} and {leaf} do not add, since a mode of a "
+                    f"coordinate is either a number or a tuple"
+                )
+
+
 _new = object.__new__
 _set_shape = Layout.__dict__["shape"].__set__
 _set_stride = Layout.__dict__["stride"].__set__
@@ -157,6 +217,22 @@ def make_layout(shape: IntTuple, stride: IntTuple) -> Layout:
     _set_shape(out, shape)
     _set_stride(out, stride)
     return out
+
+
+def make_identity_layout(shape: IntTuple) -> Layout:
+    """The layout that sends every coordinate of `shape` to itself: strides 1 along each leaf's own path.
+
+    Composed with and divided by tilers it gives the coordinates of tiles, as a TMA instruction takes them;
+    here those of the first elements of the boxes of 32 x 8.
+
+    Source: CUTLASS, include/cute/layout.hpp, make_identity_layout.
+
+    >>> from layoutalg.divide import zipped_divide
+    >>> boxes = zipped_divide(make_identity_layout((128, 64)), (32, 8))
+    >>> print(boxes, boxes(0, (2, 3)))
+    ((32,8),(4,8)):((1@0,1@1),(32@0,8@1)) (64,24)
+    """
+    return Layout(shape, make_basis_like(Layout(shape).shape))
 
 
 def modes(layout: Layout) -> tuple[Layout, ...]:
@@ -189,6 +265,47 @@ def concat(*layouts: Layout) -> Layout:
     )
 
 
+def has_bases(layout: Layout) -> bool:
+    """True when a stride is a scaled basis, so that the layout gives coordinates.
+
+    >>> has_bases(make_identity_layout((4, 8))), has_bases(Layout(4))
+    (True, False)
+    """
+    return any(isinstance(d, ScaledBasis) for _, d in any_leaves(layout))
+
+
+def has_symbols(layout: Layout) -> bool:
+    """True when an extent or a stride is a sympy expression.
+
+    >>> has_symbols(Layout((4, 8)))
+    False
+    """
+    strides = (d.value if isinstance(d, ScaledBasis) else d for _, d in any_leaves(layout))
+    return any(map(is_symbolic, flatten(layout.shape))) or any(map(is_symbolic, strides))
+
+
+def integer_leaves(operation: str, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Flat extents and flat strides, for an operation that takes integers alone; refused by its name.
+
+    >>> integer_leaves("right_inverse", Layout((4, 8)))
+    ((4, 8), (1, 4))
+    """
+    extents, strides = flatten(layout.shape), flatten(layout.stride)
+    if type(sum(extents)) is type(sum(strides)) is int:
+        return extents, strides
+    raise not_integers(operation, layout)
+
+
+def not_integers(operation: str, layout: Layout) -> UnsupportedError:
+    """The error of an operation that takes integers alone.
+
+    >>> print(not_integers("right_inverse", make_identity_layout((4, 8))).message)
+    right_inverse of (4,8):(1@0,1@1): its strides move along modes; integers are accepted
+    """
+    why = "its strides move along modes" if has_bases(layout) else "it has symbols"
+    return UnsupportedError(f"{operation} of {layout}: {why}; integers are accepted")
+
+
 def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
     """Flat (extent, stride) pairs, leftmost fastest.
 
@@ -196,6 +313,15 @@ def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
     ((2, 1), (4, 16), (8, 2))
     """
     return tuple(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
+
+
+def any_leaves(layout: Layout) -> tuple[tuple[Any, Any], ...]:
+    """`leaves`, typed as what they may be: integers, sympy expressions and, as strides, scaled bases.
+
+    >>> any_leaves(make_identity_layout((4,)))
+    ((4, ScaledBasis(1, 0)),)
+    """
+    return leaves(layout)
 
 
 def layout_size(layout: Layout) -> int:

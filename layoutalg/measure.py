@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from typing import overload
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, to_text, tree_depth, unflatten
+from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.symbolic_measure import continues, require_moving, span_symbols
+from layoutalg.symbols import canonical
 
 
 def size(layout: AnyLayout) -> int:
@@ -74,9 +76,9 @@ def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], li
     for s, d in zip(extents, strides, strict=True):
         if s == 1:
             continue
-        if last != 1 and last * step == d:
+        if last != 1 and (last * step == d or (type(d) is not int and continues(last, step, d))):
             last *= s
-            out[-1] = last
+            out[-1] = last = last if type(last) is int else canonical(last)
         else:
             last, step = s, d
             out.append(s)
@@ -100,7 +102,8 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
         return [], [0]
     out, steps = merge(extents[:-1], strides[:-1])
     last = strides[-1]
-    if out and out[-1] * steps[-1] == last:
+    top, step = (out[-1], steps[-1]) if out else (0, 0)
+    if out and (top * step == last or (type(last) is not int and continues(top, step, last))):
         out.pop()
     else:
         steps.append(last)
@@ -115,6 +118,8 @@ def span(layout: Layout) -> tuple[int, int]:
     """
     low = high = 0
     for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+        if type(d) is not int:
+            return span_symbols(layout)
         if d < 0:
             low += (s - 1) * d
         else:
@@ -152,16 +157,24 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
+    if profile is not None:
+        return _coalesce_by(layout, normalize(profile, "profile"))
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        return layout if shape != 1 or stride == 0 else make_layout(1, 0)
+    return plain(*merge(flatten(shape), flatten(stride)))
+
+
+def _coalesce_by(layout: Layout, profile: IntTuple) -> Layout:
+    """Every leaf of the profile keeps one mode, coalesced for itself."""
     shape, stride = layout.shape, layout.stride
     if not isinstance(profile, tuple):
-        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-            return layout if shape != 1 or stride == 0 else make_layout(1, 0)
-        return plain(*merge(flatten(shape), flatten(stride)))
+        return coalesce(layout)
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
         )
-    parts = [coalesce(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
+    parts = [_coalesce_by(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
     rest = slice(len(profile), None)
     return make_layout(
         (*(p.shape for p in parts), *shape[rest]),
@@ -191,22 +204,42 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
     return plain([*extents, layout_size(layout) // taken], strides)
 
 
-def filter_zeros(layout: Layout) -> Layout:
+def _require_moving(operation: str, layout: Layout) -> None:
+    """Symbolic strides must not be 0."""
+    if type(sum(flatten(layout.stride))) is not int:
+        require_moving(operation, layout)
+
+
+@overload
+def filter_zeros(layout: Layout) -> Layout: ...
+@overload
+def filter_zeros(layout: ComposedLayout) -> ComposedLayout: ...
+def filter_zeros(layout: AnyLayout) -> AnyLayout:
     """Every mode of stride 0 becomes one of extent 1.
 
     >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
     (4,(1,8)):(1,(0,4))
     """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, filter_zeros(layout.inner))
+    _require_moving("filter_zeros", layout)
     flat = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True)]
     return make_layout(unflatten(tuple(flat), layout.shape), layout.stride)
 
 
-def filter(layout: Layout) -> Layout:
+@overload
+def filter(layout: Layout) -> Layout: ...
+@overload
+def filter(layout: ComposedLayout) -> ComposedLayout: ...
+def filter(layout: AnyLayout) -> AnyLayout:
     """Modes of stride 0 and of extent 1 taken out, and the rest coalesced: the same offsets.
 
     >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, filter(layout.inner))
+    _require_moving("filter", layout)
     pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
     moving = [(s, d) for s, d in pairs if d]
     return plain(*merge([s for s, _ in moving], [d for _, d in moving]))

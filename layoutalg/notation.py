@@ -10,6 +10,8 @@ The idea.  What CuTe prints is what people paste, so `parse` reads it as it stan
     composed  Sw<3,4,3> o 0 o (8,64):(64,1)         outer o offset o inner, swizzles may be chained
     in smem   Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)
     tiler     (4:1,_,(2,2))                         `_` alone keeps a mode
+    bases     (4,8):(1@0,1@1)     3@1@0             strides along modes of a coordinate, see scaled_basis
+    symbols   (n,8):(1,4*n+m)                       polynomials in the names given as `symbols`, no others
 
 A swizzle over `smem_ptr[Nb](unset)` permutes BYTE addresses while the layout counts N-bit elements.  The
 two are brought to one unit here, at the door: a field at byte bit M is at element bit M + 3 - log2 N, so
@@ -26,25 +28,31 @@ at most MAX_DIGITS digits.  Comparison with CuTe: C++ and DSL only print.
 from __future__ import annotations
 
 import re
-from typing import NoReturn, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias, cast
 
 from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
+from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.symbols import is_symbolic, polynomial
 
 Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
 
 MAX_DIGITS = 100
 """Longest integer that is read, in decimal digits."""
 
+_FACTOR = r"(?:[0-9]+|[A-Za-z][A-Za-z0-9_]*(?:\*\*[0-9]+)?)"
+
 _TOKEN = re.compile(
-    r"[ \t\r\n]*(?:(?P<int>_?-?[0-9]+)"
+    r"[ \t\r\n]*(?:(?P<int>_?-?[0-9]+)(?![*+\-A-Za-z0-9])"
     r"|(?P<sw>Sw<)"
     r"|(?P<smem>smem_ptr\[[0-9]{1,4}b\]\(unset\))"
     r"|(?P<any>_)"
     r"|(?P<o>o)(?![A-Za-z0-9_])"
-    r"|(?P<mark>[(),:<>])"
+    rf"|(?P<poly>-?{_FACTOR}(?:[*+\-]{_FACTOR})*)"
+    r"|(?P<mark>[(),:<>@])"
     r"|(?P<end>\Z))"
 )
 
@@ -52,8 +60,9 @@ _TOKEN = re.compile(
 class _Reader:
     """A cursor over the tokens of one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, symbols: Mapping[str, Any] | None = None) -> None:
         self.text = text
+        self.symbols = symbols
         self.start = self.stop = 0
         self.kind = self.token = ""
         self.advance()
@@ -95,7 +104,33 @@ class _Reader:
         self.advance()
         return value
 
-    def term(self, *, layouts: bool) -> Tiler:
+    def leaf(self, *, bases: bool) -> Any:
+        """An integer or a polynomial; with `bases`, also value@mode@mode."""
+        start = self.start
+        value = self.polynomial() if self.kind == "poly" else self.integer()
+        modes: list[int] = []
+        while bases and self.is_mark("@"):
+            self.advance()
+            modes.insert(0, self.integer())
+        try:
+            return ScaledBasis(value, *modes) if modes else value
+        except LayoutAlgError as error:
+            self.refuse(error, start)
+
+    def polynomial(self) -> Any:
+        """A polynomial in the symbols that were given."""
+        names = self.symbols or {}
+        for name in re.findall(r"[A-Za-z][A-Za-z0-9_]*", self.token):
+            if name not in names:
+                known = f"; the symbols given are {', '.join(names)}" if names else "; no symbols were given"
+                self.refuse(f"unknown name {name!r} at position {self.start}{known}", self.start)
+        if any(len(number) > MAX_DIGITS for number in re.findall("[0-9]+", self.token)):
+            self.fail(f"integers of at most {MAX_DIGITS} digits")
+        value = polynomial(self.token, names)
+        self.advance()
+        return value
+
+    def term(self, *, layouts: bool, bases: bool = False) -> Tiler:
         """One integer or tuple; with `layouts`, also `_` and layouts, at any depth."""
         stack: list[list[Tiler]] = []
         starts: list[int] = []
@@ -115,8 +150,8 @@ class _Reader:
             elif layouts and self.kind == "any":
                 self.advance()
                 value = None
-            elif self.kind == "int":
-                value = self.integer()
+            elif self.kind == "int" or (self.kind == "poly" and self.symbols is not None):
+                value = self.leaf(bases=bases)
             else:
                 self.fail("an integer, '(' or '_'" if layouts else "an integer or '('")
             while True:
@@ -140,7 +175,7 @@ class _Reader:
             self.fail("a shape of integers before ':'", start)
         self.advance()
         at = self.start
-        stride = cast("IntTuple", self.term(layouts=False))
+        stride = cast("IntTuple", self.term(layouts=False, bases=True))
         if not congruent(pure, stride):
             self.fail("a stride of the same form as the shape", at)
         try:
@@ -167,8 +202,9 @@ class _Reader:
 
 
 def _as_int_tuple(value: Tiler) -> IntTuple | None:
-    """`value` itself when it is made of integers only, else None."""
-    return value if all(type(v) is int for v in flatten(value)) else None  # type: ignore[arg-type, return-value]
+    """`value` itself when it is made of integers and symbols only, else None."""
+    leaves: tuple[object, ...] = flatten(value)  # type: ignore[arg-type]
+    return value if all(type(v) is int or is_symbolic(v) for v in leaves) else None  # type: ignore[return-value]
 
 
 def parse_int_tuple(text: str) -> IntTuple:
@@ -199,17 +235,21 @@ def parse_tiler(text: str) -> Tiler:
     return value
 
 
-def parse(text: str) -> AnyLayout | Swizzle:
+def parse(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Swizzle:
     """Read a Layout, a Swizzle or a ComposedLayout from CuTe's notation.
 
-    Raises ParseError with the position and what was expected there.
+    `symbols` gives the sympy symbol for each name that extents and strides may contain.  Raises ParseError
+    with the position and what was expected there.
 
     >>> parse("((2,4),8):((1,16),2)")
     Layout(((2, 4), 8), ((1, 16), 2))
     >>> parse("Sw<3,4,3>")
     Swizzle(3, 4, 3)
+    >>> import sympy
+    >>> print(parse("(n,8):(1,4*n)", symbols={"n": sympy.Symbol("n", integer=True, positive=True)}))
+    (n,8):(1,4*n)
     """
-    reader = _Reader(text)
+    reader = _Reader(text, symbols)
     parts: list[tuple[int, Swizzle | Layout | int | str]] = []
     while True:
         start = reader.start

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, to_text, unflatten
-from layoutalg.layout import Layout, make_layout
+from layoutalg.int_tuple import IntTuple, flatten, product, to_text, unflatten
+from layoutalg.layout import Layout, integer_leaves, make_layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -45,18 +46,22 @@ def _compact(shape: IntTuple, extents: Sequence[int], ranks: Sequence[int]) -> L
     strides = [0] * len(extents)
     current = 1
     for i in sorted(range(len(extents)), key=ranks.__getitem__):
-        if extents[i] > 1:
+        if extents[i] != 1:
             strides[i] = current
-            current *= extents[i]
+            current = product((current, extents[i]))
     return make_layout(shape, unflatten(tuple(strides), shape))
 
 
-def make_layout_like(layout: Layout) -> Layout:
+def make_layout_like(layout: AnyLayout) -> Layout:
     """The compact layout with the shape of `layout` and the order of its strides; stride 0 stays 0.
+
+    Negative strides are ordered by their size.  Of a composed layout, that of the layout inside.
 
     >>> print(make_layout_like(Layout((4, 2, 8), (16, 0, 1))))
     (4,2,8):(8,0,1)
     """
-    extents, strides = flatten(layout.shape), flatten(layout.stride)
+    while isinstance(layout, ComposedLayout):
+        layout = layout.inner
+    extents, strides = integer_leaves("make_layout_like", layout)
     moving = [s if d else 1 for s, d in zip(extents, strides, strict=True)]
     return _compact(layout.shape, moving, [abs(d) for d in strides])

@@ -19,13 +19,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from layoutalg.composed import Tiler, check_nesting
+from layoutalg.composed import Tiler
 from layoutalg.divide import zipped_divide
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
 from layoutalg.layout import Layout, concat, modes
+from layoutalg.shapes import check_nesting
 from layoutalg.slicing import Coordinate, slice_and_offset
 from layoutalg.swizzle import AnyLayout, ComposedLayout
+
+
+def plain_coordinate(crd: Any) -> Coordinate:
+    """`crd` with plain integers and None as its leaves.
+
+    Raises ArgumentTypeError for other leaves, ShapeError past MAX_DEPTH levels.
+
+    >>> plain_coordinate((1, (None, 2)))
+    (1, (None, 2))
+    """
+    check_nesting(crd, "coordinate")
+
+    def clean(part: Any) -> Coordinate:
+        if isinstance(part, tuple):
+            return tuple(map(clean, part))
+        return None if part is None else normalize(part, "coordinate")
+
+    return clean(crd)
 
 
 def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
@@ -36,8 +55,7 @@ def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
     >>> print(slice_((None, (1, None)), Layout((4, (2, 8)))))
     (4,8):(1,8)
     """
-    check_nesting(crd, "coordinate")
-    return slice_and_offset(crd, layout)[0]
+    return slice_and_offset(plain_coordinate(crd), layout)[0]
 
 
 def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
@@ -48,7 +66,7 @@ def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     >>> print(dice((None, (1, None)), Layout((4, (2, 8)))))
     (2):(4)
     """
-    check_nesting(crd, "coordinate")
+    crd = plain_coordinate(crd)
     while isinstance(layout, ComposedLayout):
         layout = layout.inner
     slice_and_offset(crd, layout)  # refuses a coordinate that does not fit
@@ -72,7 +90,7 @@ def domain_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     >>> print(same, offset)
     (4,8):(8,1) 10
     """
-    check_nesting(crd, "coordinate")
+    crd = plain_coordinate(crd)
     if isinstance(layout, ComposedLayout):
         inner, offset = domain_offset(crd, layout.inner)
         return ComposedLayout(layout.outer, layout.offset + offset, inner), 0
@@ -95,7 +113,7 @@ def local_tile(
     """
     if proj is not None:
         tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
-    check_nesting(crd, "coordinate")
+    crd = plain_coordinate(crd)
     tiles = zipped_divide(layout, tiler)
     return slice_and_offset((_whole(tiles, 0), _fixed(crd, tiles, 1)), tiles)
 
@@ -110,6 +128,8 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     >>> print(mine, offset)
     (4,8):(64,4) 33
     """
+    if not isinstance(threads, Layout):
+        raise ArgumentTypeError(f"local_partition: the threads are {threads}; a plain layout is needed")
     shape = threads.shape
     tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
     tiles = zipped_divide(layout, tiler)

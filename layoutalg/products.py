@@ -25,12 +25,13 @@ from __future__ import annotations
 from typing import overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
+from layoutalg.coordinates import along_one_mode, times_basis
 from layoutalg.digits import compose_layouts
-from layoutalg.divide import as_tile
-from layoutalg.errors import ShapeError
+from layoutalg.divide import as_tile, untie_last
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
-from layoutalg.layout import Layout, concat, make_layout, modes
+from layoutalg.layout import Layout, concat, has_bases, make_layout, modes
 from layoutalg.measure import span
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
@@ -58,9 +59,31 @@ def _multiply(layout: Layout, tiler: Tiler) -> Layout:
         return by_mode("logical_product", _multiply, layout, tiler, keep=True)
     if tiler is None:
         return layout
-    copies = as_tile("logical_product", layout, tiler)
-    room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
-    return concat(layout, compose_layouts(room, copies))
+    return concat(layout, _placed(layout, as_tile("logical_product", layout, tiler)))
+
+
+def _placed(layout: Layout, copies: Layout) -> Layout:
+    """Where the copies of `layout` go: complement(layout, ...) o copies."""
+    try:
+        room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
+    except UnsupportedError:
+        if has_bases(layout) or has_bases(copies):
+            return _placed_coordinates(layout, copies)
+        raise
+    return compose_layouts(room, copies)
+
+
+def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
+    """A tile whose strides all move along one mode of a coordinate, repeated along that mode."""
+    found = along_one_mode(layout)
+    if has_bases(copies):
+        raise UnsupportedError(f"logical_product({layout}, {copies}): copies are numbered, by integers")
+    if found is None:
+        raise UnsupportedError(
+            f"logical_product({layout}, {copies}): the tile moves along several modes of a coordinate, and "
+            f"copies go along one; multiply mode by mode, with a tuple of layouts"
+        )
+    return times_basis(_placed(found[0], copies), found[1])
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
@@ -87,7 +110,9 @@ def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, zipped_product(layout.inner, tiler))
-    return concat(*_zip(layout, tiler))
+    if isinstance(tiler, tuple) or tiler is None:
+        return concat(*_zip(layout, tiler))
+    return _multiply(layout, tiler)
 
 
 @overload
@@ -102,8 +127,10 @@ def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tiled_product(layout.inner, tiler))
-    tiles, copies = _zip(layout, tiler)
-    return concat(tiles, *modes(copies))
+    if isinstance(tiler, tuple) or tiler is None:
+        tiles, copies = _zip(layout, tiler)
+        return concat(tiles, *modes(copies))
+    return untie_last(_multiply(layout, tiler))
 
 
 @overload
@@ -124,14 +151,14 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
 
 def _rank_by_rank(tile: Layout, copies: Layout) -> list[tuple[Layout, Layout]]:
     """Modes of the tile and of its copies, paired; the shorter side is filled up with 1:0."""
+    if not isinstance(copies, Layout):
+        raise ArgumentTypeError(f"the copies of {tile} are {copies}; a plain layout is needed")
     tile_modes, copy_modes = modes(tile), modes(copies)
-    count = max(len(tile_modes), len(copy_modes))
-    one = (make_layout(1, 0),)
-    left = tile_modes + one * (count - len(tile_modes))
-    right = copy_modes + one * (count - len(copy_modes))
-    wide = concat(*right)
-    multiplied = _multiply(concat(*left), wide)
-    return list(zip(modes(multiplied[0]), modes(multiplied[1]), strict=True))
+    missing = len(tile_modes) - len(copy_modes)
+    tile_modes += (make_layout(1, 0),) * -missing
+    if missing > 0 or not isinstance(copies.shape, tuple):
+        copies = concat(*copy_modes, *(make_layout(1, 0),) * missing)
+    return list(zip(tile_modes, modes(_placed(tile, copies)), strict=True))
 
 
 @overload
@@ -182,6 +209,7 @@ def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = N
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
+    shape = Layout(shape).shape
     target = tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
     tile = modes(layout)
     if len(tile) > len(target):

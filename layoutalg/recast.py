@@ -32,8 +32,7 @@ from layoutalg.composed import normal_form
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.image import find_offset_bit
 from layoutalg.int_tuple import normalize, unflatten
-from layoutalg.layout import Layout, make_layout
-from layoutalg.measure import leaf_lists
+from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 
@@ -60,7 +59,7 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
     n = _factor("upcast", layout, n)
     if isinstance(layout, ComposedLayout):
         return _upcast_swizzled(layout, n)
-    extents, strides = leaf_lists(layout)
+    extents, strides = integer_leaves("upcast", layout)
     joined: list[int] = []
     steps: list[int] = []
     left_over = corner = 0
@@ -148,7 +147,7 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
         shift = n.bit_length() - 1
         wide = tuple(Swizzle(s.bits, s.base + shift, s.shift) for s in swizzles)
         return ComposedLayout(wide, offset * n, downcast(inner, n))
-    extents, strides = map(list, leaf_lists(layout))
+    extents, strides = map(list, integer_leaves("downcast", layout))
     ones = [i for i, d in enumerate(strides) if d == 1]
     moving = [i for i in ones if extents[i] > 1]
     still = [i for i, s in enumerate(extents) if s == 1]

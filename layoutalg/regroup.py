@@ -26,7 +26,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, normalize, to_text
 from layoutalg.int_tuple import flatten as flatten_tree
 from layoutalg.int_tuple import unflatten as unflatten_tree
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, integer_leaves, modes
 from layoutalg.layout import make_layout as layout_of
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
@@ -150,16 +150,19 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
     >>> print(group(Layout((2, 3, 5, 7)), 1, 3))
     (2,(3,5),7):(1,(2,6),30)
     """
+    wanted = normalize(end, "mode")
+    if isinstance(wanted, tuple):
+        raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
+    stop = wanted
 
     def change(inner: Layout) -> Layout:
         parts = modes(inner)
         first = _place("group", inner, begin, len(parts))
-        last = _place("group", inner, end - 1, len(parts))
+        last = _place("group", inner, stop - 1, len(parts))
         if last < first:
             raise ShapeError(f"group of {inner}: modes {begin} .. {end} are none")
         return concat(*parts[:first], concat(*parts[first : last + 1]), *parts[last + 1 :])
 
-    normalize(end, "mode")
     return _inside(layout, change)
 
 
@@ -252,7 +255,8 @@ def sort(layout: AnyLayout) -> AnyLayout:
     def change(inner: Layout) -> Layout:
         if not isinstance(inner.shape, tuple):
             return inner
-        pairs = sorted(zip(flatten_tree(inner.stride), flatten_tree(inner.shape), strict=True))
+        extents, strides = integer_leaves("sort", inner)
+        pairs = sorted(zip(strides, extents, strict=True))
         return layout_of(tuple(s for _, s in pairs), tuple(d for d, _ in pairs))
 
     return _inside(layout, change)

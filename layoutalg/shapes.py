@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.int_tuple import IntTuple, crd2idx, flatten, idx2crd, normalize, product, to_text
+from layoutalg.int_tuple import MAX_DEPTH, IntTuple, crd2idx, flatten, idx2crd, normalize, product, to_text
 
 
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
@@ -85,6 +85,19 @@ def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[int, int], int]
     return run(a, b)
 
 
+def check_nesting(value: object, what: str) -> None:
+    """Refuse tuples nested deeper than MAX_DEPTH levels, which recursion could not follow.
+
+    >>> check_nesting((1, (None, 2)), "tiler")
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [v for part in level if isinstance(part, tuple) for v in part]
+        if not level:
+            return
+    raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
+
+
 def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     """The coordinate of `target` that has the flat index which `crd` has in `source`.
 
@@ -95,6 +108,7 @@ def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     (9, (1, 4), ((1, 2), 1))
     """
     source, target = normalize(source), normalize(target)
+    check_nesting(crd, "coordinate")
     if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
         if not len(crd) == len(source) == len(target):
             raise ShapeError(

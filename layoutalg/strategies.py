@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.guard import Guard
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.int_tuple import IntTuple, flatten
@@ -135,9 +136,10 @@ def composed_layouts(
     return ComposedLayout(chain, draw(st.integers(0, MAX_NUMBER)), inner)
 
 
-KINDS = ("plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled")
+KINDS = ("plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "predicated")
 """What `accesses` stresses: nothing; gaps between rows; extents that are no powers of two; warps that run
-over the end of a mode; inactive lanes; a base that is only just aligned; swizzles over padded strides."""
+over the end of a mode; inactive lanes, by their number or by a guard; a base that is only just aligned;
+swizzles over padded strides; an arbitrary lane predicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,15 @@ def _access_tile(draw: st.DrawFn, kind: str, elems: int, max_size: int) -> tuple
             current += elems * draw(st.integers(0, 4))
         current += -current % elems
     return Layout(tuple(extents), tuple(strides)), vector
+
+
+@st.composite
+def _guards(draw: st.DrawFn, layout: Layout) -> Guard:
+    """Bounds on some modes, on threads, on lanes, some of which leave nothing or everything."""
+    below = tuple(draw(st.none() | st.integers(0, side + 1)) for side in flatten(layout.shape))
+    threads = draw(st.none() | st.integers(0, 80))
+    lanes = draw(st.none() | st.frozensets(st.integers(0, 31), max_size=6))
+    return Guard(below[: draw(st.integers(0, len(below)))], threads, lanes)
 
 
 @st.composite
@@ -223,7 +234,9 @@ def accesses(
     shape = tuple(tuple(n for n, _ in mode) or 1 for mode in modes)
     stride = tuple(tuple(d for _, d in mode) or 0 for mode in modes)
     base = rule.width_bytes * draw(st.integers(0, 9)) if kind == "misaligned" else 0
-    active = None
-    if kind == "partial" and draw(st.booleans()):
+    active: Guard | LanesBelow | None = None
+    if kind == "partial":
+        active = draw(st.none() | _guards(inner))
+    elif kind == "predicated":
         active = LanesBelow(draw(st.integers(0, 8)), draw(st.integers(1, 9)))
     return layout, Access(rule.name, Layout(shape, stride), element, base_bytes=base, active=active)

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, normalize
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, has_bases, integer_leaves
 
 MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
@@ -233,6 +233,30 @@ def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]
     return tuple(out) or (Swizzle(0, 0, 0),)
 
 
+def _check_image(outer: Outer, inner: AnyLayout) -> None:
+    """Refuse coordinates inside a composed layout, and symbols under swizzles, which move bits of numbers."""
+    part = inner
+    while isinstance(part, ComposedLayout) and not isinstance(part.outer, Layout):
+        part = part.inner
+    image = part if isinstance(part, Layout) else part.outer
+    if not isinstance(outer, Layout):
+        check_integers("ComposedLayout under a swizzle", inner)
+    elif isinstance(image, Layout) and has_bases(image):
+        raise UnsupportedError(f"ComposedLayout({outer}, {inner}): coordinates are no indices of {outer}")
+
+
+def check_integers(operation: str, layout: AnyLayout) -> None:
+    """Refuse symbols and strides along modes, by the name of the operation that takes integers alone.
+
+    >>> check_integers("is_bijective", Layout((4, 8)))
+    """
+    while isinstance(layout, ComposedLayout):
+        if isinstance(layout.outer, Layout):
+            integer_leaves(operation, layout.outer)
+        layout = layout.inner
+    integer_leaves(operation, layout)
+
+
 Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
 
 
@@ -260,6 +284,7 @@ class ComposedLayout(_Value):
             raise ArgumentTypeError(f"outer {outer!r} is not a Swizzle, a tuple of Swizzles or a Layout")
         if not isinstance(inner, (Layout, ComposedLayout)):
             raise ArgumentTypeError(f"inner {inner!r} is not a Layout or a ComposedLayout")
+        _check_image(outer, inner)
         value = normalize(offset, "offset")
         if isinstance(value, tuple) or value < 0:
             raise ShapeError(f"offset {offset!r} of a composed layout must be a non-negative integer")

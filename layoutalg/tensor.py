@@ -29,17 +29,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.composed import Tiler, composition, normal_form, tiler_text
+from layoutalg.composed import Tiler, composition, tiler_text
+from layoutalg.describe import aliasing
 from layoutalg.divide import zipped_divide
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.image import cosize, is_injective
-from layoutalg.injective import find_collision
+from layoutalg.extent import extremes
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout
 from layoutalg.measure import leaf_lists, size, span
 from layoutalg.partition import domain_offset, local_partition, local_tile
 from layoutalg.slicing import Coordinate, fit_coordinate, keeps_mode, slice_and_offset
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,8 +53,8 @@ class Tensor:
 
     `buffer` is a one-dimensional NumPy array, `offset` counts its elements.  Two tensors are equal when
     they are the same view: one buffer object, equal layouts, equal offsets.  Raises ShapeError when the
-    buffer has another dimension or an element would lie outside of it, and for a swizzled layout at a
-    negative offset; ArgumentTypeError for other types.
+    buffer has another dimension or an element would lie outside of it, ArgumentTypeError for other types,
+    UnsupportedError for symbols and coordinate strides, and what `extremes` raises.
 
     >>> import numpy
     >>> print(Tensor(numpy.arange(8.0), Layout((2, 4), (4, 1))).to_array()[1])
@@ -81,7 +81,8 @@ class Tensor:
                 f"a buffer of shape {buffer.shape} at offset {offset!r}: a buffer has one dimension and an "
                 f"offset is an integer; Tensor.from_array takes an array of any shape"
             )
-        low, high = _reach(layout)
+        check_integers("Tensor", layout)
+        low, high = extremes(layout)
         if start + low < 0 or start + high >= len(buffer):
             raise ShapeError(
                 f"{layout} at offset {start} reaches the elements {start + low} to {start + high}; "
@@ -224,7 +225,7 @@ class Tensor:
     def _check_write(self, allow_alias: bool) -> None:
         if not self.buffer.flags.writeable:
             raise UnsupportedError(f"write to {self}: the buffer is read only")
-        pair = None if allow_alias else _collision(self.layout)
+        pair = None if allow_alias else aliasing(self.layout).pair
         if pair is not None:
             raise NotInjectiveError(
                 f"write to {self}: coordinates {pair[0]} and {pair[1]} share the element "
@@ -306,35 +307,6 @@ def _agree(a: IntTuple, b: IntTuple) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_agree, a, b))
     return product(a) == product(b)
-
-
-def _reach(layout: AnyLayout) -> tuple[int, int]:
-    """Bounds of the offsets, the upper one exact; the lower one too, unless swizzled (then 0)."""
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return span(normal)
-    top = cosize(normal) - 1
-    if isinstance(normal.outer, Layout) or not isinstance(normal.inner, Layout):
-        offsets = [normal(i) for i in range(size(normal))]
-        return min(offsets), max(offsets)
-    if any(s.bits for s in normal.swizzles):
-        return 0, top
-    low, high = span(normal.inner)
-    return normal.offset + low, normal.offset + high
-
-
-def _collision(layout: AnyLayout) -> tuple[int, int] | None:
-    """Two flat coordinates that share an offset; None when there are none."""
-    normal = normal_form(layout)
-    while isinstance(normal, ComposedLayout) and normal.swizzles:
-        normal = normal.inner
-    if isinstance(normal, Layout):
-        return find_collision(normal)
-    if is_injective(normal):
-        return None
-    seen: dict[int, int] = {}
-    pairs = ((seen.setdefault(normal(i), i), i) for i in range(size(normal)))
-    return next(pair for pair in pairs if pair[0] != pair[1])
 
 
 def _bits(layout: AnyLayout) -> int:

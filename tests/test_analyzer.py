@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+import sympy
 from hypothesis import given
 
 from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze, instruction_offsets, wavefronts
@@ -16,7 +17,7 @@ from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout
 from layoutalg.notation import parse
-from layoutalg.strategies import accesses
+from layoutalg.strategies import LanesBelow, accesses
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 
@@ -34,7 +35,7 @@ def test_the_closed_form_is_the_definition(pair: tuple[AnyLayout, Access]) -> No
     layout, access = pair
     report = analyze(layout, access)
     assert numbers(report) == numbers(analyze(layout, access, method="enumerated"))
-    assert (report.method == "enumerated") == (access.active is not None)
+    assert (report.method == "enumerated") == isinstance(access.active, LanesBelow)
 
 
 @given(accesses(kind="plain"))
@@ -173,6 +174,13 @@ def test_the_time_does_not_grow_with_the_tile(spec: str, element: str, padding: 
         return min(times)
 
     assert best(1 << 15) < 5 * best(1 << 6) + 2e-3
+
+
+def test_symbols_are_for_other_functions() -> None:
+    ld = sympy.Symbol("ld", integer=True, positive=True)
+    tile, plain = Layout((64, 64), (ld, 1)), Layout((64, 64), (64, 1))
+    with pytest.raises(UnsupportedError, match="solve_conflict_free, solve_sectors and symbolic_cost"):
+        analyze(tile, Access.default("ldmatrix.x4", plain, "f16"))
 
 
 def test_unknown_names() -> None:

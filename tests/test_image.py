@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
+from layoutalg.extent import cosize
 from layoutalg.image import (
-    cosize,
     find_difference,
     image_size,
     is_bijective,

@@ -115,3 +115,9 @@ def test_refusals() -> None:
         logical_product(Layout((4, 4), (1, 2)), Layout(2))
     with pytest.raises(UnsupportedError, match="negative"):
         logical_product(Layout(4, -1), Layout(2))
+
+
+def test_copies_of_one_mode_may_split() -> None:
+    """The room that 4:2 leaves is (2,..):(1,8): 8 copies walk through both of its modes."""
+    assert str(blocked_product(Layout(4, 2), Layout(8))) == "((4,(2,4))):((2,(1,8)))"
+    assert str(raked_product(Layout((4, 2), (2, 8)), Layout(8))) == "(((2,4),4),(1,2)):(((1,16),2),(0,8))"

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.mapping import MAPPINGS, tile_tv
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import DType, dtype
@@ -36,8 +37,9 @@ from layoutalg.layout import Layout
 from layoutalg.notation import parse
 from layoutalg.swizzle import AnyLayout
 
-Active: TypeAlias = "Callable[[int, int, int], bool]"
-"""(thread, value, iteration) -> is the lane active; asked of the first value of each instruction."""
+Active: TypeAlias = "Guard | Callable[[int, int, int], bool]"
+"""Which lanes are active, asked of the first value of each instruction: bounds, which closed forms
+understand, or any predicate (thread, value, iteration) -> bool, which is enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Access:
 
     `tv` is a layout of two or three modes (thread, value[, iteration]) onto flat indices.  `base_bytes` is
     added to every address; the base itself is a multiple of `base_alignment_bytes`.  `active` says which
-    lanes take part, None for all.  `element` may be given by name.  Raises ShapeError, ArgumentTypeError or
-    UnknownNameError for parts that do not fit.
+    lanes take part: a Guard, a predicate, or None for all.  `element` may be given by name.  Raises
+    ShapeError, ArgumentTypeError or UnknownNameError for parts that do not fit.
 
     >>> Access("ld.shared.b32", Layout((32, 1), (4, 0)), "f32").element.bits
     32
@@ -77,9 +79,10 @@ class Access:
             if isinstance(value, tuple) or value < 0:
                 raise ShapeError(f"{name} is {value!r}; a non-negative integer is needed")
             object.__setattr__(self, name, value)
-        if self.active is not None and not callable(self.active):
+        if self.active is not None and not isinstance(self.active, Guard) and not callable(self.active):
             raise ArgumentTypeError(
-                f"active is {self.active!r}; a predicate of (thread, value, iteration) or None is needed"
+                f"active is {self.active!r}; a Guard, a predicate of (thread, value, iteration) or None is "
+                f"needed"
             )
         aligned = self.base_alignment_bytes
         if aligned == 0 or aligned & (aligned - 1):

@@ -5,8 +5,8 @@ The idea.  Four ways, tried from the shortest:
     f2             layout o tv is linear over F2 (swizzles included): every instruction costs the same, and
                    the count is a rank
     gcd            every warp's lanes are equally spaced: a gcd, whatever the number of warps
-    digit-classes  everything else that composes to strides: warps sorted by their carries and by their
-                   base modulo a period, one of each sort counted
+    digit-classes  everything else that composes to strides: warps sorted by their carries, by their base
+                   modulo a period, and by the lanes a Guard leaves active; one of each sort counted
     enumerated     the definition; where a lane predicate is arbitrary, or strides do not compose
 
 The first three do not depend on the size of the tile.
@@ -25,9 +25,11 @@ from typing import Literal, TypeAlias
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
-from layoutalg.analysis.classes import class_table, count_classes, worst_alignment
+from layoutalg.analysis.classes import ClassTable, class_table, count_classes, worst_alignment
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
 from layoutalg.analysis.footprint import Footprint, find_footprint
+from layoutalg.analysis.guard import Guard
+from layoutalg.analysis.guarded import guarded_table
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -41,8 +43,15 @@ from layoutalg.analysis.report import (
 )
 from layoutalg.analysis.sector_forms import linear_traffic
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
-from layoutalg.errors import ArgumentTypeError, NotLinearError, UnknownNameError, UnsupportedError
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    NotLinearError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from layoutalg.f2 import affine_f2
+from layoutalg.layout import Layout, has_symbols
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
@@ -71,11 +80,19 @@ def analyze(
         )
     if method != "auto" and method not in METHODS:
         raise UnknownNameError("method", str(method), ("auto", *METHODS))
+    if isinstance(layout, Layout) and has_symbols(layout):
+        raise UnsupportedError(
+            f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors and "
+            f"symbolic_cost answer for those"
+        )
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
-    closed = access.active is None and method != "enumerated"
-    found = find_footprint(layout, access, rule, machine) if closed else None
-    counted = _closed_form(found, method) if found is not None else None
+    table: ClassTable | None = None
+    found = _footprint(layout, access, rule, machine) if method != "enumerated" else None
+    if found is not None and isinstance(access.active, Guard):
+        table = guarded_table(layout, access, found)
+        found = None
+    counted = _closed_form(found, table, method)
     if counted is not None:
         kinds, used = counted
     elif method in ("auto", "enumerated"):
@@ -93,7 +110,8 @@ def analyze(
             offsets = instruction_offsets(layout, access, place, machine)
         witness = _witness(rule, machine, access.element.bits, place, offsets)
         return shared_report(access.op, kinds, used, rule.provenance, witness)
-    table = class_table(found) if found is not None else None
+    if found is not None:
+        table = class_table(found)
     if table is not None:
         worst = worst_alignment(table)
     else:
@@ -102,14 +120,29 @@ def analyze(
     return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes)
 
 
-def _closed_form(found: Footprint, method: Wanted) -> tuple[list[Kind], Method] | None:
+def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
+    """The strides of an access that closed forms may answer, its guard aside."""
+    if access.active is None:
+        return find_footprint(layout, access, rule, machine)
+    if not isinstance(access.active, Guard):
+        return None
+    try:
+        return find_footprint(layout, access, rule, machine)
+    except AlignmentError:
+        return None  # perhaps of a lane that the guard leaves out: the definition looks at each
+
+
+def _closed_form(
+    found: Footprint | None, table: ClassTable | None, method: Wanted
+) -> tuple[list[Kind], Method] | None:
     """The kinds of instruction by the first closed form that `method` admits, or None."""
-    if method in ("auto", "f2"):
+    if found is not None and method in ("auto", "f2"):
         linear = _linear(found)
         if linear is not None or method == "f2":
             return None if linear is None else ([linear], "f2")
-    table = class_table(found)
-    if table is None:
+    if found is not None:
+        table = class_table(found)
+    if table is None or method == "f2":
         return None
     if method in ("auto", "gcd") and table.is_progression:
         return count_classes(table, by_stride=True), "gcd"

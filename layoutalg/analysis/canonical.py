@@ -19,9 +19,12 @@ described with the given one on every coordinate, in closed form.
 >>> print(recognize(tile, "MN", "f16"))
 MN-major 128B: LBO 1024, SBO 2048 bytes
 
-Notes.  `element_address` is the definition, one element at a time, from the manual's table; it shares nothing
-with the layouts above, and tests compare the two.  An offset that no element needs is given as 0, the unused
-LBO of swizzled K-major layouts as 16 bytes, the 1 that the manual wants there.
+Notes.  `element_address` is the definition, one element at a time, from the manual's table.  It shares
+nothing with the layouts above; tests compare it with them, and with what an H200 read.  An H200 follows it
+for parts of atoms too (N = 96 in mode 128B, MN-major); the manual has whole atoms alone, and so has
+`recognize`.
+An offset that no element needs is given as 0, the unused LBO of swizzled K-major layouts as 16 bytes, the 1
+that the manual wants there.
 
 Comparison with CuTe.  make_gmma_desc divides the layout's TYPE by the atom and compares strides, so it takes
 one spelling of a layout; here spelling does not count.
@@ -209,9 +212,12 @@ def match_mode(layout: AnyLayout, mode: SwizzleMode, major: Major, bits: int) ->
         return Match(None, 0)
     free: dict[Free, int] = {"LBO": 0, "SBO": 0}
     for digit in digits:
-        if isinstance(digit.stride, str) and digit.extent > 1:
-            flat = digit.unit if digit.axis == 0 else digit.unit * shape[0]
-            free[digit.stride] = swizzle(layout(flat)) - start
+        flat = digit.unit if digit.axis == 0 else digit.unit * shape[0]
+        step = swizzle(layout(flat)) - start if digit.extent > 1 else 0
+        if isinstance(digit.stride, str):
+            free[digit.stride] = step
+        elif digit.extent > 1 and step != digit.stride:
+            return Match(None, flat)
     described = ComposedLayout(swizzle, start, _inner(digits, free))
     witness = find_difference(layout, described)
     if witness is not None:
@@ -235,7 +241,7 @@ def recognize(layout: AnyLayout, major: Major, element: str | DType) -> Canonica
     """
     check_major(major)
     bits, shape = dtype(element).bits, operand_shape(layout)
-    for mode in HOPPER_MODES:
+    for mode in reversed(HOPPER_MODES):
         found = match_mode(layout, mode, major, bits).found if is_whole(mode, major, bits, shape) else None
         if found is not None:
             return found
@@ -274,7 +280,8 @@ def element_address(descriptor: SmemDescriptor, major: Major, element: str | DTy
     the pattern by as many times 128 bytes.  Raises UnsupportedError for elements narrower than a byte and
     for absolute leading dimensions.
 
-    Source: PTX ISA, wgmma.mma_async, "Canonical Layouts"; how a base offset acts is assumed from its formula.
+    Source: PTX ISA, wgmma.mma_async, "Canonical Layouts"; MEASURED on an H200, base offsets, offsets that are
+    no multiple of the pattern and parts of atoms included: tests/data/h200_wgmma_reads.jsonl.
 
     >>> d = SmemDescriptor(start_bytes=1024, lbo_bytes=16, sbo_bytes=1024, mode="128B")
     >>> element_address(d, "K", "f16", 1, 0), element_address(d, "K", "f16", 9, 8)

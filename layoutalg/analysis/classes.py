@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from layoutalg.analysis.bank_forms import stride_wavefronts
 from layoutalg.analysis.banks import served_batch
@@ -35,9 +35,6 @@ from layoutalg.analysis.report import Kind, Place
 from layoutalg.analysis.residues import Digit, Family, Residues
 from layoutalg.analysis.sector_forms import stride_traffic
 
-if TYPE_CHECKING:
-    pass
-
 MAX_RESIDUES = 1 << 16
 """Largest number of base residues kept apart; beyond it the classes would cost more than enumerating."""
 
@@ -45,10 +42,14 @@ _BLOCK = 1 << 14
 
 
 class WarpClass(NamedTuple):
-    """Warps whose lanes lie at first lane + `relative` (units); `families` says which warps they are."""
+    """Warps whose lanes lie at first lane + `relative` (units); `families` says which warps they are.
+
+    `active` has one mark a lane of `relative`; None: all of them.
+    """
 
     relative: tuple[int, ...]
     families: tuple[Family, ...]
+    active: tuple[bool, ...] | None = None
 
 
 class ClassTable(NamedTuple):
@@ -61,8 +62,10 @@ class ClassTable(NamedTuple):
 
     @property
     def is_progression(self) -> bool:
-        """True when lanes are equally spaced in every warp and no swizzle moves them."""
-        return not self.found.swizzles and all(_step(c.relative) is not None for c in self.classes)
+        """True when all lanes are active and equally spaced in every warp and no swizzle moves them."""
+        return not self.found.swizzles and all(
+            c.active is None and _step(c.relative) is not None for c in self.classes
+        )
 
 
 def class_table(found: Footprint) -> ClassTable | None:
@@ -79,7 +82,7 @@ def class_table(found: Footprint) -> ClassTable | None:
 
     Eight kinds of full warps, and the last warp, which is partial.
     """
-    period = _period(found)
+    period = cost_period(found)
     strides = [d for _, d in (*found.threads, *found.registers, *found.iterations)]
     unit = math.gcd(period, found.offset, *strides)
     if period // unit > MAX_RESIDUES:
@@ -94,7 +97,10 @@ def class_table(found: Footprint) -> ClassTable | None:
     threads = tuple((extent, stride // unit) for extent, stride in found.threads)
     residues = Residues(period // unit, found.machine.lanes)
     gathered: dict[tuple[int, ...], list[Family]] = {}
-    for relative, family in _families(found, threads, found.offset // unit, tuple(rest), residues):
+    pairs = warp_families(
+        threads, found.extent.threads, found.rule.lanes, found.offset // unit, tuple(rest), residues
+    )
+    for relative, family in pairs:
         gathered.setdefault(relative, []).append(family)
     classes = tuple(WarpClass(relative, tuple(families)) for relative, families in gathered.items())
     return ClassTable(found, unit, residues, classes)
@@ -168,20 +174,36 @@ def worst_alignment(table: ClassTable) -> int:
     return max(sum(n * costs[alike(*key, s)][0] for key, (n, _) in spots.items()) for s in shifts)
 
 
-def _period(found: Footprint) -> int:
-    """Elements by which every address may move together without changing any cost."""
+def cost_period(found: Footprint) -> int:
+    """Elements by which every address may move together without changing any cost.
+
+    >>> from layoutalg.analysis.access import Access
+    >>> from layoutalg.analysis.footprint import find_footprint
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> from layoutalg.layout import Layout
+    >>> tile, rule = Layout((64, 64), (64, 1)), INSTRUCTIONS["ld.global.b16"]
+    >>> cost_period(find_footprint(tile, Access.default(rule.name, tile, "f16"), rule, ARCHS["sm_90"]))
+    64
+    """
     machine, width_bytes = found.machine, found.rule.width_bytes
     needed = machine.line_bytes if found.rule.space == "global" else machine.bank_bytes
     elems = max(1, 8 * max(needed, width_bytes) // found.bits)
     return max([elems, *(s.period for s in found.swizzles)])
 
 
-def _families(
-    found: Footprint, threads: Leaves, offset: int, rest: tuple[Digit, ...], residues: Residues
+def warp_families(
+    threads: Leaves, count: int, window: int, offset: int, rest: tuple[Digit, ...], residues: Residues
 ) -> Iterator[tuple[tuple[int, ...], Family]]:
-    """(relative offsets of the lanes, the warps that have them), for all warps of the access."""
-    lanes, window = found.machine.lanes, found.rule.lanes
-    count = found.extent.threads
+    """(relative offsets of the lanes, the warps that have them), for all warps of `count` threads.
+
+    A warp is `residues.lanes` threads, of which the first `window` supply an address; `rest` are the digits
+    of registers and iterations.
+
+    >>> pairs = warp_families(((6, 1), (2, 10)), 12, 4, 0, (), Residues(1, 4))
+    >>> [(relative, int(family.place[0])) for relative, family in pairs]
+    [((0, 1, 2, 3), 0), ((0, 1, 6, 7), -2)]
+    """
+    lanes = residues.lanes
     places = [1]
     for extent, _ in threads:
         places.append(places[-1] * extent)
@@ -258,7 +280,7 @@ def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[
     actives = np.zeros((len(table.classes), lanes), dtype=bool)
     for which, one in enumerate(table.classes):
         relatives[which, : len(one.relative)] += np.array(one.relative, dtype=np.int64) * table.unit
-        actives[which, : len(one.relative)] = True
+        actives[which, : len(one.relative)] = True if one.active is None else one.active
     out: list[tuple[int, ...]] = []
     for start in range(0, len(rows), _BLOCK):
         which, base, shift = np.array(rows[start : start + _BLOCK], dtype=np.int64).T

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
+from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
@@ -109,7 +110,7 @@ def instruction_offsets(
         if thread >= extent.threads or lane >= rule.lanes:
             out.append(None)
             continue
-        if access.active is not None and not access.active(thread, first_value, place.iteration):
+        if not _is_active(layout, access, machine, thread, first_value, place.iteration):
             out.append(None)
             continue
         found: list[int] = []
@@ -131,6 +132,16 @@ def instruction_offsets(
             raise misaligned(rule, lane, address)
         out.append(address)
     return out
+
+
+def _is_active(
+    layout: AnyLayout, access: Access, machine: Arch, thread: int, first_value: int, iteration: int
+) -> bool:
+    """Whether the lane's guard or predicate admits the instruction."""
+    if isinstance(access.active, Guard):
+        index = _tv(access, thread, first_value, iteration)
+        return bool(access.active.admits(layout.shape, machine.lanes, thread, index))
+    return access.active is None or bool(access.active(thread, first_value, iteration))
 
 
 def _tv(access: Access, thread: Any, value: Any, iteration: Any) -> Any:
@@ -199,7 +210,11 @@ def _block(
     first_value = np.broadcast_to(rest % extent.registers * extent.elems, thread.shape)
     iteration = np.broadcast_to(rest // extent.registers, thread.shape)
     mask = (thread < extent.threads) & (lane < rule.lanes)
-    if access.active is not None:
+    if isinstance(access.active, Guard):
+        index = _tv(access, np.where(mask, thread, 0), first_value, iteration)
+        mask &= access.active.admits(layout.shape, machine.lanes, thread, index)
+    elif access.active is not None:
+        predicate = access.active
         asked = zip(
             mask.ravel().tolist(),
             thread.ravel().tolist(),
@@ -207,7 +222,7 @@ def _block(
             iteration.ravel().tolist(),
             strict=True,
         )
-        answers = [ok and bool(access.active(t, v, i)) for ok, t, v, i in asked]
+        answers = [ok and bool(predicate(t, v, i)) for ok, t, v, i in asked]
         mask = np.array(answers, dtype=bool).reshape(mask.shape)
     thread = np.where(mask, thread, 0)
     first: NDArray[Any] = np.zeros_like(thread)

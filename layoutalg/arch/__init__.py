@@ -9,27 +9,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from layoutalg.arch.descriptor import (
+    SmemDescriptor,
+    decode_descriptor,
+    descriptor_text,
+    encode_descriptor,
+)
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
+from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
 from layoutalg.arch.sm70 import SM70
 from layoutalg.arch.sm75 import SM75
 from layoutalg.arch.sm80 import SM80
 from layoutalg.arch.sm89 import SM89
 from layoutalg.arch.sm90 import SM90
 from layoutalg.arch.sm100 import SM100
+from layoutalg.arch.smem_atoms import SMEM_ATOMS, SmemAtom, atom_layout, find_smem_atom
+from layoutalg.arch.swizzle_modes import SWIZZLE_MODES, SwizzleMode, find_swizzle_mode
+from layoutalg.arch.tensor_map import TensorMap, tensor_map_arguments, tensor_map_text
+from layoutalg.arch.wgmma import WGMMA_TYPES
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
 __all__ = [
     "ARCHS",
     "INSTRUCTIONS",
+    "SMEM_ATOMS",
+    "SWIZZLE_MODES",
+    "T4_ACHIEVED",
+    "WGMMA_TYPES",
     "Arch",
     "Board",
     "Instruction",
     "Provenance",
+    "Rates",
+    "SmemAtom",
+    "SmemDescriptor",
     "Space",
+    "SwizzleMode",
+    "TensorMap",
+    "atom_layout",
+    "board_rates",
+    "decode_descriptor",
+    "descriptor_text",
+    "encode_descriptor",
     "find_arch",
     "find_instruction",
+    "find_smem_atom",
+    "find_swizzle_mode",
     "instruction_table",
+    "tensor_map_arguments",
+    "tensor_map_text",
 ]
 
 ARCHS: Mapping[str, Arch] = MappingProxyType({a.name: a for a in (SM70, SM75, SM80, SM89, SM90, SM100)})

@@ -8,13 +8,20 @@ Sw<3,3,3> o 0 o (64,64):(64,1)
 """
 
 from layoutalg.synthesis.checker import check_certificate
+from layoutalg.synthesis.conversion import Conversion, Plan, convert_layout
+from layoutalg.synthesis.conversion_steps import Cost, converted
 from layoutalg.synthesis.result import Alternative, Certificate, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 
 __all__ = [
     "Alternative",
     "Certificate",
+    "Conversion",
+    "Cost",
+    "Plan",
     "Synthesis",
     "check_certificate",
+    "convert_layout",
+    "converted",
     "synthesize",
 ]

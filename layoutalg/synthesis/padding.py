@@ -17,7 +17,10 @@ from collections.abc import Iterator, Sequence
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.enumerated import instruction_offsets
+from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis.report import Place, SharedReport
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.int_tuple import IntTuple, product
@@ -56,6 +59,37 @@ def padded_tiles(
         if extra_bytes > max_extra_bytes:
             return
         yield storage_layout(shape, order, pad), extra_bytes
+
+
+def promising(
+    tiles: Sequence[tuple[Layout, int]], accesses: Sequence[Access], machine: Arch
+) -> list[tuple[Layout, int]]:
+    """Those of `padded_tiles` on which the first instruction of every access has no conflict.
+
+    Offsets are affine in the pad, so those of all tiles follow from two, and are counted in one go.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> column = Access("ld.shared.b128", Layout((32, 4), (1, 32)), "f32")
+    >>> tiles = list(padded_tiles((32, 32), [column], dtype("f32"), "row", 2048, ARCHS["sm_90"]))
+    >>> [extra for _, extra in tiles], [extra for _, extra in promising(tiles, [column], ARCHS["sm_90"])]
+    ([512, 1024, 1536, 2048], [512, 1536])
+    """
+    import numpy as np
+
+    if len(tiles) < 2:
+        return list(tiles)
+    free = np.ones(len(tiles), dtype=bool)
+    for access in accesses:
+        rule = find_instruction(access.op, machine)
+        one, two = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile, _ in tiles[:2])
+        mask = np.array([offset is not None for offset in one])
+        start, next_ = (np.array([offset or 0 for offset in offsets]) for offsets in (one, two))
+        offsets = start + np.arange(len(tiles))[:, None] * (next_ - start)
+        lanes = batch_lanes(rule, machine, offsets, np.broadcast_to(mask, offsets.shape))
+        taken, ideal = served_batch(rule, machine, *lanes)
+        free &= taken == ideal
+    return [tile for tile, ok in zip(tiles, free.tolist(), strict=True) if ok]
 
 
 def reports_if_free(

@@ -114,7 +114,7 @@ def check_access(access: Access, element: DType, machine: Arch) -> None:
     if rule.space != "shared":
         raise UnsupportedError(f"{access.op} addresses global memory; synthesis places shared memory")
     if access.active is not None:
-        raise UnsupportedError(f"{access.op} has a lane predicate; synthesis takes accesses of whole warps")
+        raise UnsupportedError(f"{access.op} has a guard or a lane predicate; it takes whole warps")
     if access.element.bits != element.bits:
         raise ShapeError(f"{access.op} reads {access.element}, the tile holds {element}: their widths differ")
 

@@ -20,6 +20,7 @@ Source: Linear Layouts, arXiv 2505.23819, for two patterns of unit vectors; here
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -46,7 +47,8 @@ class Found(NamedTuple):
     nodes: int
 
 
-def single_swizzles(word_bits: int, bank_bits: int, keep: int) -> Iterator[Swizzle]:
+@functools.lru_cache(maxsize=64)
+def single_swizzles(word_bits: int, bank_bits: int, keep: int) -> tuple[Swizzle, ...]:
     """Every Sw<B,M,S> on word numbers that changes banks and stays in the tile, simplest first.
 
     Fewest bits first, and of those the involutions (S >= B).  Left shifts are left out: they add bank bits
@@ -55,12 +57,14 @@ def single_swizzles(word_bits: int, bank_bits: int, keep: int) -> Iterator[Swizz
     >>> [str(s) for s in single_swizzles(4, 5, 1)]
     ['Sw<1,1,1>', 'Sw<1,1,2>', 'Sw<1,2,1>', 'Sw<2,1,1>']
     """
-    for bits in range(1, word_bits - keep):
-        for shifts in (range(bits, word_bits), range(1, bits)):
-            for base in range(keep, min(bank_bits, word_bits - bits)):
-                for shift in shifts:
-                    if base + bits + shift <= word_bits:
-                        yield Swizzle(bits, base, shift)
+    return tuple(
+        Swizzle(bits, base, shift)
+        for bits in range(1, word_bits - keep)
+        for shifts in (range(bits, word_bits), range(1, bits))
+        for base in range(keep, min(bank_bits, word_bits - bits))
+        for shift in shifts
+        if base + bits + shift <= word_bits
+    )
 
 
 def degree_bits(footprint: Basis, bank_bits: int, swizzles: tuple[Swizzle, ...] = ()) -> int:
@@ -70,12 +74,14 @@ def degree_bits(footprint: Basis, bank_bits: int, swizzles: tuple[Swizzle, ...] 
     (3, 0)
     """
     banks = (1 << bank_bits) - 1
-    moved: list[int] = []
-    for word in footprint:
-        for swizzle in reversed(swizzles):
-            word = swizzle(word)
-        moved.append(word & banks)
-    return len(footprint) - rank(moved)
+    moved = footprint
+    for swizzle in reversed(swizzles):
+        read, shift = swizzle.yyy_mask, swizzle.shift
+        if shift > 0:
+            moved = tuple(word ^ (word & read) >> shift for word in moved)
+        else:
+            moved = tuple(word ^ (word & read) << -shift for word in moved)
+    return len(footprint) - rank(word & banks for word in moved)
 
 
 def in_rows(footprint: Basis, word_bits: int, keep: int) -> Basis:

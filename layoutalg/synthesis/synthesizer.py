@@ -23,13 +23,11 @@ pattern.  Here the patterns are the input, and the answer is proved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import chain, islice
-from typing import NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, get_args
 
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType, dtype
@@ -42,15 +40,16 @@ from layoutalg.errors import (
     UndecidedError,
     UnknownNameError,
 )
-from layoutalg.f2 import intersection, rank
+from layoutalg.f2 import intersection
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout
+from layoutalg.synthesis.alternatives import Other, free_swizzles, other_swizzles, ranked, serves
+from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
-from layoutalg.synthesis.padding import padded_tiles, reports_if_free
+from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free
 from layoutalg.synthesis.patterns import Pattern, Tile, check_access, make_patterns, make_tile
 from layoutalg.synthesis.result import (
-    Alternative,
     Certificate,
     Form,
     Kind,
@@ -58,11 +57,8 @@ from layoutalg.synthesis.result import (
     Synthesis,
     storage_layout,
 )
-from layoutalg.synthesis.search import degree_bits, find_graph, find_kernel, in_rows, single_swizzles
+from layoutalg.synthesis.search import find_graph, find_kernel, in_rows
 from layoutalg.synthesis.tma import tma_layouts
-
-OTHERS = 3
-"""Further swizzles that are listed as alternatives, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +73,6 @@ class _Question:
     form: Form
     max_extra_bytes: int
     machine: Arch
-
-
-_Other: TypeAlias = "tuple[AnyLayout, Kind, int]"
-"""A layout beside the answer: what kind it is, and the bytes it takes beyond the tile."""
 
 
 class _Padding(NamedTuple):
@@ -104,6 +96,8 @@ def synthesize(
     element: str | DType,
     order: Order = "row",
     max_extra_bytes: int = 0,
+    vector_bytes: int = 0,
+    whole_rows: bool = False,
     form: Form = "any",
     arch: str | Arch = "sm_90",
 ) -> Synthesis:
@@ -113,7 +107,9 @@ def synthesize(
     `Access.of`.  `order` is the storage order that is swizzled ("row": last mode contiguous).  `form`
     narrows the answer: "single" one Sw<B,M,S>, "tma" what a tensor-map copy can write (implied by a
     TmaAccess), "any" all of them.  `max_extra_bytes` admits padding.  Words, and the vectors of all
-    accesses, stay whole.
+    accesses, stay whole.  Two more constraints are taken as further accesses, after those asked for:
+    `vector_bytes` keeps vectors of so many bytes whole although nobody reads them, and `whole_rows` keeps
+    every 128 contiguous bytes in as many banks, so that rows are stored as they are, bank ^= N row.
 
     `layout` is None when there is none; the certificate says in which classes of layouts.
 
@@ -130,8 +126,10 @@ def synthesize(
     >>> synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32").certificate.reason
     'narrow-banks'
     """
-    question = _question(shape, accesses, dtype(element), order, max_extra_bytes, form, find_arch(arch))
-    others: list[_Other] = []
+    machine, what = find_arch(arch), dtype(element)
+    wanted = with_constraints(shape, accesses, what, order, vector_bytes, whole_rows, machine)
+    question = _question(shape, wanted, what, order, max_extra_bytes, form, machine)
+    others: list[Other] = []
     if question.copies or form == "tma":
         answer = _among_tma(question)
     else:
@@ -144,13 +142,13 @@ def synthesize(
         else:
             padding = _cheapest_padding(question)
             answer = _linear(question, tile, patterns, padding)
-            others += ((swizzled_tile(tile, s), "swizzle", 0) for s in _other_swizzles(tile, patterns))
+            others += other_swizzles(tile, patterns, question.shape, question.element, order)
         others.append((storage_layout(question.shape, order), "plain", 0))
         if padding is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
     return Synthesis(
         *answer,
-        tuple(_ranked(question, answer, others)),
+        ranked(answer.layout, others, question.lanes, machine),
         question.shape,
         question.lanes + question.copies,
         question.element,
@@ -180,8 +178,6 @@ def _question(
     if isinstance(extra, tuple) or extra < 0:
         raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")
     base = storage_layout(shape, order)
-    if isinstance(accesses, (str, Access, TmaAccess)):
-        raise ArgumentTypeError(f"accesses is the single {accesses!r}; a list of accesses is needed")
     lanes: list[Access] = []
     copies: list[TmaAccess] = []
     for access in accesses:
@@ -210,7 +206,7 @@ def _linear(
     impossible = _impossible(tile, patterns)
     if impossible is not None:
         return _Answer(None, "none", 0, (), impossible)
-    for swizzle in _free_swizzles(tile, patterns):
+    for swizzle in free_swizzles(tile, patterns):
         layout = tile.base if swizzle is None else swizzled_tile(tile, swizzle)
         return _proved(question, tile, layout, "plain" if swizzle is None else "swizzle", footprints)
     undecided: UndecidedError | None = None
@@ -247,16 +243,6 @@ def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None
             if len(placed) > tile.bank_bits - keep:
                 return Certificate(False, "narrow-banks", everywhere, (), footprints, (i, j))
     return None
-
-
-def _free_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> Iterator[Swizzle | None]:
-    """None if storage order is conflict-free, then every single swizzle of word numbers that is."""
-    keep = max(p.vector_bits for p in patterns)
-    choices = single_swizzles(tile.word_bits, tile.bank_bits, keep)
-    for swizzle in chain((None,), choices):
-        swizzles = () if swizzle is None else (swizzle,)
-        if not any(degree_bits(p.footprint, tile.bank_bits, swizzles) for p in patterns):
-            yield swizzle
 
 
 def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certificate:
@@ -319,7 +305,8 @@ def _cheapest_padding(question: _Question) -> _Padding | None:
     """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
     q = question
     room = q.machine.max_shared_bytes_per_block - product(q.shape) * q.element.bits // 8
-    for layout, extra in padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine):
+    tiles = list(padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine))
+    for layout, extra in promising(tiles, q.lanes, q.machine):
         reports = reports_if_free(layout, q.lanes, q.machine)
         if reports is not None:
             return _Padding(layout, extra, reports)
@@ -356,42 +343,7 @@ def _among_tma(question: _Question) -> _Answer:
     patterns = make_patterns(tile, q.lanes, q.element, q.machine)
     footprints = tuple(p.footprint for p in patterns)
     for layout in tma_layouts(q.shape, q.element, q.order, q.copies):
-        shared = kernel_of(tile, layout)
-        if all(rank(shared + f) == len(shared) + len(f) for f in footprints) and not any(
-            p.repeats for p in patterns
-        ):
+        if serves(kernel_of(tile, layout), patterns):
             kind: Kind = "plain" if isinstance(layout, Layout) else "swizzle"
             return _proved(q, tile, layout, kind, footprints, "tma")
     return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), (), footprints))
-
-
-def _other_swizzles(tile: Tile, patterns: tuple[Pattern, ...]) -> list[Swizzle]:
-    """Conflict-free swizzles of word numbers, the simplest; where there is none, the least bad one."""
-    if any(p.repeats for p in patterns):
-        return []
-    free = (s for s in _free_swizzles(tile, patterns) if s is not None and s.is_involution)
-    return list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns)
-
-
-def _least_bad(tile: Tile, patterns: tuple[Pattern, ...]) -> list[Swizzle]:
-    """The single swizzle with the fewest wavefronts, where none is free of conflicts."""
-    keep = max(p.vector_bits for p in patterns)
-
-    def cost(swizzle: Swizzle) -> int:
-        return sum(1 << degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
-
-    swizzles = list(single_swizzles(tile.word_bits, tile.bank_bits, keep))
-    return [min(swizzles, key=cost)] if swizzles else []
-
-
-def _ranked(question: _Question, answer: _Answer, others: Iterable[_Other]) -> list[Alternative]:
-    """The other layouts with their cost, fewest wavefronts first, then least memory."""
-    out: list[Alternative] = []
-    for layout, kind, extra in others:
-        if layout == answer.layout:
-            continue
-        reports = [analyze(layout, access, question.machine) for access in question.lanes]
-        shared = [report for report in reports if isinstance(report, SharedReport)]
-        total, ideal = sum(r.total for r in shared), sum(r.ideal_total for r in shared)
-        out.append(Alternative(layout, kind, extra, total, ideal))
-    return sorted(out, key=lambda other: (other.total, other.extra_bytes))

@@ -1,4 +1,4 @@
-"""What the analysis of a whole tile costs, by size, and what a synthesis costs: medians in milliseconds.
+"""What the analysis of a whole tile costs, by size, and what a synthesis costs: ms, the least of 30 runs.
 
     python tests/bench/bench_analysis.py
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import statistics
 import time
 from collections.abc import Callable
 
@@ -42,15 +41,15 @@ SYNTHESES = (
 )
 
 
-def median_ms(work: Callable[[], object]) -> float:
-    """The median of RUNS calls after one to warm up."""
+def least_ms(work: Callable[[], object]) -> float:
+    """The least of RUNS calls after one to warm up: the work alone, not what else the machine does."""
     work()
     times = []
     for _ in range(RUNS):
         start = time.perf_counter()
         work()
         times.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(times)
+    return min(times)
 
 
 def tile_of(shape: tuple[int, int], padding: int, swizzle: Swizzle | None) -> AnyLayout:
@@ -73,8 +72,8 @@ def compare() -> None:
     ):
         access = Access(op, tv, dtype("f16"))
         count = getattr(importlib.import_module("tensor_layouts.analysis"), name)
-        ours = median_ms(lambda access=access: analyze(tile, access))  # type: ignore[misc]
-        other = median_ms(lambda count=count: count(composed, element_bytes=2))  # type: ignore[misc]
+        ours = least_ms(lambda access=access: analyze(tile, access))  # type: ignore[misc]
+        other = least_ms(lambda count=count: count(composed, element_bytes=2))  # type: ignore[misc]
         print(f"{name:26} {other:8.2f}   {op:16} {ours:6.2f}   {other / ours:6.0f} times")
 
 
@@ -87,7 +86,7 @@ def main() -> None:
             tile = tile_of(shape, padding, swizzle)
             access = Access.of(spec, tile, dtype(element))
             method = analyze(tile, access).method
-            row.append(median_ms(lambda tile=tile, access=access: analyze(tile, access)))  # type: ignore[misc]
+            row.append(least_ms(lambda tile=tile, access=access: analyze(tile, access)))  # type: ignore[misc]
         what = f"{spec} {element}, padded {padding}, {swizzle or 'no swizzle'}"
         print(what.ljust(52), *(f"{ms:7.2f}" for ms in row), f"  {method}")
     print()
@@ -95,10 +94,10 @@ def main() -> None:
     print()
     for tile_shape, element, accesses in SYNTHESES:
         found = synthesize(tile_shape, accesses, element=element)
-        searching = median_ms(
+        searching = least_ms(
             lambda s=tile_shape, a=accesses, e=element: synthesize(s, a, element=e)  # type: ignore[misc]
         )
-        checking = median_ms(lambda found=found: check_certificate(found))  # type: ignore[misc]
+        checking = least_ms(lambda found=found: check_certificate(found))  # type: ignore[misc]
         what = f"synthesize {tile_shape} {element}, {', '.join(accesses)}"
         print(what.ljust(64), f"{searching:7.2f}   check {checking:6.2f}")
 

@@ -1,0 +1,186 @@
+"""Digit classes of an access with a Guard: predicated edges are extra classes.
+
+The idea.  Without a guard a class of warps is known by its lanes' offsets relative to the first.  With one,
+also by which of its lanes are active, and that depends on the coordinate c of its first lane alone:
+
+    lanes at columns c + 0, 1, 2, 3, guard column < n
+
+    c <= n - 4       all four        most warps
+    c = n - 3        the first three     one edge class each
+    c = n - 2        two
+    c = n - 1        one
+    c >= n           none            these cost nothing
+
+So every class is cut at the few places where a lane crosses its bound, and the warps in between are counted
+by digits (intervals).  For that, coordinates travel with the offsets: a stride is one integer that carries
+what it adds to the offset in its low 64 bits and what it adds to the coordinates above.  Offsets are only
+ever asked for modulo a power of two, which the upper part does not touch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.classes import MAX_RESIDUES, ClassTable, WarpClass, cost_period, warp_families
+from layoutalg.analysis.footprint import Footprint, Leaves
+from layoutalg.analysis.guard import Guard, mode_sizes
+from layoutalg.analysis.intervals import between
+from layoutalg.analysis.residues import Digit, Family, Residues
+from layoutalg.composed import normal_form
+from layoutalg.digits import compose_layouts
+from layoutalg.errors import DivisibilityError, UndecidedError
+from layoutalg.int_tuple import flatten
+from layoutalg.layout import Layout, leaves, make_layout, modes
+from layoutalg.measure import leaf_lists, merge, size, span
+from layoutalg.swizzle import AnyLayout
+
+_SHIFT = 64
+_HALF = 1 << (_SHIFT - 1)
+_THREAD, _FIRST_MODE = 1, 2
+"""Fields of a coded stride: offset, thread number, then one coordinate for each mode of the layout."""
+
+MAX_FAMILIES = 1 << 10
+"""Families of warps that are told apart, at most; beyond it the access is enumerated."""
+
+
+class _Coded(NamedTuple):
+    """The digits of an access with coded strides; offsets in units of `unit` elements."""
+
+    threads: Leaves
+    rest: tuple[Digit, ...]
+    unit: int
+
+
+def guarded_table(layout: AnyLayout, access: Access, found: Footprint) -> ClassTable | None:
+    """The classes of an access whose `active` is a Guard; None when closed forms do not reach it.
+
+    `found` is the footprint of the access without its guard.  Raises ShapeError for a guard with more
+    bounds than the layout has modes.
+
+    >>> from dataclasses import replace
+    >>> from layoutalg.analysis.footprint import find_footprint
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> tile, rule = Layout((64, 64), (1, 64)), INSTRUCTIONS["ld.shared.b32"]
+    >>> access = replace(Access.default(rule.name, tile, "f32"), active=Guard((50, None)))
+    >>> table = guarded_table(tile, access, find_footprint(tile, access, rule, ARCHS["sm_90"]))
+    >>> [sum(c.active) for c in table.classes]
+    [32, 18]
+    """
+    guard = access.active
+    low, high = span(access.tv)
+    if not isinstance(guard, Guard) or low < 0 or high >= size(layout):
+        return None
+    bounds = guard.bounds(layout.shape)
+    coded = _coded(layout, access, found)
+    if coded is None:
+        return None
+    limits = [(_FIRST_MODE + k, bound) for k, bound in bounds]
+    if guard.threads is not None:
+        limits.append((_THREAD, guard.threads))
+    period, lanes = cost_period(found) // coded.unit, found.machine.lanes
+    if period > MAX_RESIDUES:
+        return None
+    residues = Residues(period, lanes)
+    warps = warp_families(
+        coded.threads,
+        found.extent.threads,
+        found.rule.lanes,
+        found.offset // coded.unit,
+        coded.rest,
+        residues,
+    )
+    gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[Family]] = {}
+    try:
+        for relative, family in warps:
+            offsets = tuple(_field(code, 0) for code in relative)
+            inside = tuple(guard.lanes is None or lane in guard.lanes for lane in range(len(relative)))
+            for active, part in _cut(relative, family, inside, limits):
+                if residues.starts(part).any():
+                    gathered.setdefault((offsets, active), []).append(part)
+            if sum(map(len, gathered.values())) > MAX_FAMILIES:
+                return None
+    except UndecidedError:
+        return None
+    classes = tuple(WarpClass(relative, tuple(f), marks) for (relative, marks), f in gathered.items())
+    return ClassTable(found, coded.unit, residues, classes)
+
+
+def _cut(
+    relative: tuple[int, ...], family: Family, inside: tuple[bool, ...], limits: Sequence[tuple[int, int]]
+) -> Iterator[tuple[tuple[bool, ...], Family]]:
+    """(which lanes are active, the warps of the family for which it is those)."""
+    if not limits:
+        yield inside, family
+        return
+    (field, limit), rest = limits[0], limits[1:]
+    weights = [_field(digit.stride, field) for digit in family.digits]
+    start = _field(family.offset, field)
+    lanes = [_field(code, field) for code in relative]
+    steps = sorted(set(lanes))
+    if any(weight < 0 for weight in weights):
+        raise UndecidedError("coordinates that fall are not counted by intervals")
+    # A lane is active while start + its step < limit; the steps cut the starts into intervals.
+    ends = [limit - step for step in reversed(steps)]
+    for low, high in zip((None, *ends), (*ends, None), strict=True):
+        active = tuple(
+            on and (high is not None and step <= limit - high) for on, step in zip(inside, lanes, strict=True)
+        )
+        reach = sum(
+            (digit.first + digit.extent - 1) * w for digit, w in zip(family.digits, weights, strict=True)
+        )
+        bottom = 0 if low is None else low - start
+        top = reach + 1 if high is None else high - start
+        for digits in between(family.digits, weights, min(bottom, top), top):
+            yield from _cut(relative, family._replace(digits=digits), active, rest)
+
+
+def _coded(layout: AnyLayout, access: Access, found: Footprint) -> _Coded | None:
+    """The footprint's digits again, with what they add to each coordinate; None where that is no layout."""
+    plain = normal_form(layout)
+    inner = plain if isinstance(plain, Layout) else plain.inner
+    if not isinstance(inner, Layout) or mode_sizes(inner.shape) != mode_sizes(layout.shape):
+        return None
+    strides: list[int] = []
+    for k, mode in enumerate(modes(inner)):
+        weight = 1
+        for extent, stride in leaves(mode):
+            strides.append(stride + (weight << _SHIFT * (_FIRST_MODE + k)))
+            weight *= extent
+    try:
+        whole = compose_layouts(make_layout(flatten(inner.shape), tuple(strides)), access.tv)
+    except (DivisibilityError, UndecidedError):
+        return None
+    parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(whole)]
+    registers, elems = parts[1], found.extent.elems
+    if elems > 1:
+        extent, code = registers[0]
+        if _field(code, 0) != 1 or extent % elems:
+            return None
+        registers = (((extent // elems, elems * code),) if extent > elems else ()) + registers[1:]
+    digits = (parts[0], registers, parts[2] if len(parts) > 2 else ())
+    offsets = [_field(code, 0) for part in digits for _, code in part]
+    unit = math.gcd(cost_period(found), found.offset, *offsets)
+    threads: list[tuple[int, int]] = []
+    rest: list[Digit] = []
+    for position, part in enumerate(digits):
+        place = 1
+        for extent, code in part:
+            offset = _field(code, 0)
+            stride = code - offset + offset // unit
+            if position == 0:
+                threads.append((extent, stride + (place << _SHIFT * _THREAD)))
+            else:
+                rest.append(Digit(0, extent, stride, (0, place, 0) if position == 1 else (0, 0, place)))
+            place *= extent
+    return _Coded(tuple(threads), tuple(rest), unit)
+
+
+def _field(code: int, which: int) -> int:
+    """One signed field of a coded stride or offset."""
+    for _ in range(which):
+        low = (code + _HALF) % (2 * _HALF) - _HALF
+        code = (code - low) >> _SHIFT
+    return (code + _HALF) % (2 * _HALF) - _HALF

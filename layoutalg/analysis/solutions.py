@@ -1,0 +1,231 @@
+"""Functions of one integer symbol that repeat: their values, the set where they hold, and both as text.
+
+The idea.  What an access costs depends on a leading dimension only through its residue modulo some period,
+but for finitely many small values at which rows run into each other.  So an answer in a symbol is a table
+over the residues and a list of exceptions, and it is exact:
+
+    wavefronts of a column of f32 (32,ld):(ld,1), ld >= 0
+
+    ld mod 32     0   1   2   3   4  ...  16  ...          but ld = 0: 1 (every lane reads one word)
+    wavefronts   32   1   2   1   4  ...  16  ...
+
+A table is reduced to its shortest period, where a set has a short name: "ld odd" instead of sixteen residues
+modulo 32.
+
+>>> from sympy import Symbol
+>>> table = Periodic(Symbol("ld"), (32, 1, 2, 1), ((0, 1),))
+>>> print(table.where(lambda wavefronts: wavefronts == 1))
+ld odd, or ld = 0
+>>> table.piecewise()
+Piecewise((1, Eq(ld, 0)), (1, Eq(Mod(ld, 2), 1)), (2, Eq(Mod(ld, 4), 2)), (32, Eq(Mod(ld, 4), 0)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from layoutalg.errors import ShapeError
+
+if TYPE_CHECKING:
+    import sympy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Periodic(Generic[T]):
+    """A function of the integers from `least` on: `values[n % len(values)]`, but for `exceptions`.
+
+    `exceptions` holds (n, value).  Equal functions are equal: the period is reduced to the shortest, and an
+    exception that agrees with its residue is dropped.
+
+    >>> from sympy import Symbol
+    >>> Periodic(Symbol("n"), (5, 7, 5, 7)).values
+    (5, 7)
+    """
+
+    symbol: sympy.Symbol
+    values: tuple[T, ...]
+    exceptions: tuple[tuple[int, T], ...] = ()
+    least: int = 0
+
+    def __post_init__(self) -> None:
+        values = self.values
+        for factor in _prime_factors(len(values)):
+            short = len(values) // factor
+            if values == values[:short] * factor:
+                values = values[:short]
+        kept = {n: v for n, v in self.exceptions if n >= self.least and v != values[n % len(values)]}
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "exceptions", tuple(sorted(kept.items())))
+
+    def at(self, value: int) -> T:
+        """The value of the function; raises ShapeError below `least`, for which it is not known.
+
+        >>> from sympy import Symbol
+        >>> Periodic(Symbol("n"), (5, 7), ((3, 0),)).at(3)
+        0
+        """
+        if value < self.least:
+            raise ShapeError(f"{self.symbol} = {value}: the answer is for {self.symbol} >= {self.least}")
+        for n, out in self.exceptions:
+            if n == value:
+                return out
+        return self.values[value % len(self.values)]
+
+    def where(self, holds: Callable[[T], bool]) -> ResidueSet:
+        """The set of values at which `holds` is true of the function.
+
+        >>> from sympy import Symbol
+        >>> print(Periodic(Symbol("n"), (5, 7, 9, 7)).where(lambda v: v == 9))
+        n mod 4 = 2
+        """
+        members = tuple((n, holds(v)) for n, v in self.exceptions)
+        return ResidueSet(Periodic(self.symbol, tuple(map(holds, self.values)), members, self.least))
+
+    def piecewise(self) -> sympy.Piecewise:
+        """The function as a sympy Piecewise over residue classes, exceptions first.
+
+        None, the value where there is none, becomes sympy's nan.
+
+        >>> from sympy import Symbol
+        >>> Periodic(Symbol("n"), (None, 7)).piecewise()
+        Piecewise((7, Eq(Mod(n, 2), 1)), (nan, Eq(Mod(n, 2), 0)))
+        """
+        import sympy
+
+        def spoken(value: T) -> Any:
+            return sympy.nan if value is None else sympy.sympify(value)
+
+        parts: list[tuple[Any, Any]] = []
+        for one in sorted({v for _, v in self.exceptions}, key=repr):
+            at = [n for n, v in self.exceptions if v == one]
+            parts.append((spoken(one), _among(sympy.Integer(0) + self.symbol, at)))
+        general = Periodic(self.symbol, self.values, (), self.least)
+        for one in dict.fromkeys((*self.values[1:], self.values[0])):
+            members = general.where(lambda v, one=one: v == one)  # type: ignore[misc]
+            parts.append((spoken(one), members.condition()))
+        return sympy.Piecewise(*parts, evaluate=False)
+
+
+@dataclass(frozen=True)
+class ResidueSet:
+    """A set of integers from `least` on: residues modulo `modulus`, and finitely many exceptions.
+
+    Prints as one line, and as LaTeX through `sympy.latex`.  Equal sets are equal.
+
+    >>> from sympy import Symbol, latex
+    >>> found = ResidueSet(Periodic(Symbol("ld"), (False, True, False, True)))
+    >>> print(found, found.holds(33), found.values(8, 16), latex(found))
+    ld odd True (9, 11, 13, 15) ld \\bmod 2 = 1
+    """
+
+    table: Periodic[bool]
+
+    @property
+    def symbol(self) -> sympy.Symbol:
+        """What the set is a set of values of."""
+        return self.table.symbol
+
+    @property
+    def modulus(self) -> int:
+        """The shortest period."""
+        return len(self.table.values)
+
+    @property
+    def residues(self) -> tuple[int, ...]:
+        """The residues modulo `modulus` that are in the set, exceptions aside."""
+        return tuple(r for r, member in enumerate(self.table.values) if member)
+
+    @property
+    def also(self) -> tuple[int, ...]:
+        """Members whose residue is not among `residues`."""
+        return tuple(n for n, member in self.table.exceptions if member)
+
+    @property
+    def but(self) -> tuple[int, ...]:
+        """Values that are no members although their residue is among `residues`."""
+        return tuple(n for n, member in self.table.exceptions if not member)
+
+    def holds(self, value: int) -> bool:
+        """True for a member; raises ShapeError below `least`."""
+        return self.table.at(value)
+
+    def values(self, low: int, high: int) -> tuple[int, ...]:
+        """The members in range(low, high), ascending."""
+        return tuple(n for n in range(max(low, self.table.least), high) if self.table.at(n))
+
+    def condition(self) -> sympy.Basic:
+        """The set as a sympy condition on its symbol.
+
+        >>> from sympy import Symbol
+        >>> ResidueSet(Periodic(Symbol("n"), (False, True, True, False), ((0, True),))).condition()
+        Eq(n, 0) | Contains(Mod(n, 4), {1, 2})
+        """
+        import sympy
+
+        whole = sympy.Mod(self.symbol, self.modulus, evaluate=False)
+        if len(self.residues) == self.modulus:
+            general: Any = sympy.true
+        else:
+            general = _among(whole, self.residues) if self.residues else sympy.false
+        for n in self.but:
+            general = sympy.And(general, sympy.Ne(self.symbol, n, evaluate=False), evaluate=False)
+        if not self.also:
+            return general
+        return sympy.Or(_among(self.symbol, self.also), general, evaluate=bool(general == sympy.false))
+
+    def __str__(self) -> str:
+        name, parts = str(self.symbol), []
+        if len(self.residues) == self.modulus:
+            parts.append(f"every {name}")
+        elif self.modulus == 2:
+            parts.append(f"{name} {'odd' if self.residues == (1,) else 'even'}")
+        elif self.residues:
+            parts.append(f"{name} mod {self.modulus} {_is_among(self.residues)}")
+        if self.also:
+            parts.append(f"or {name} {_is_among(self.also)}" if parts else f"{name} {_is_among(self.also)}")
+        if self.but:
+            parts.append(f"but not {name} {_is_among(self.but)}")
+        return ", ".join(parts) or f"no {name}"
+
+    def _latex(self, printer: Any) -> str:
+        """What `sympy.latex` prints."""
+        text: str = printer.doprint(self.condition())
+        return text
+
+
+def _is_among(numbers: tuple[int, ...]) -> str:
+    """`= 3`, or `in {1, 3, 8..13}`."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and runs[-1][-1] == n - 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    parts = [f"{run[0]}..{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"= {numbers[0]}" if len(numbers) == 1 else f"in {{{', '.join(parts)}}}"
+
+
+def _among(what: Any, numbers: Any) -> Any:
+    """The condition that `what` is one of `numbers`, not evaluated."""
+    import sympy
+
+    found = [sympy.Integer(n) for n in numbers]
+    if len(found) == 1:
+        return sympy.Eq(what, found[0], evaluate=False)
+    return sympy.Contains(what, sympy.FiniteSet(*found), evaluate=False)
+
+
+def _prime_factors(n: int) -> list[int]:
+    """Prime factors with multiplicity, ascending."""
+    out: list[int] = []
+    p = 2
+    while n > 1:
+        while n % p == 0:
+            out.append(p)
+            n //= p
+        p += 1
+    return out

@@ -1,0 +1,213 @@
+"""`layoutalg solve`: the strides, offsets or bases at which accesses have no conflicts or few sectors."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.output import count, header, progress, say, say_json, table
+from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
+
+if TYPE_CHECKING:
+    from layoutalg.analysis.solutions import Periodic, ResidueSet
+    from layoutalg.analysis.symbolic import Condition, SymbolicLayout
+
+NO_VALUE = 1
+
+_TERM = re.compile(r"(?:(\d{1,9})\*)?([A-Za-z]\w{0,30})(?:\+(\d{1,9}))?|(\d{1,18})", re.ASCII)
+_NAMES = re.compile(r"(?:\d{1,9}\*)?\b(?!Sw<|o\b)[A-Za-z]\w{0,30}(?:\+\d{1,9})?", re.ASCII)
+_ROWS = 12
+
+
+def solve_command(
+    layout: Annotated[
+        str,
+        typer.Argument(
+            help="A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
+            "'(64,64):(2*n+8,1)'.",
+            show_default=False,
+        ),
+    ],
+    access: Annotated[
+        list[str],
+        typer.Option(help="OP, OP@row, OP@col or OP@TV layout. Repeats.", show_default=False),
+    ],
+    dtype: DtypeOption = "f32",
+    base: Annotated[str, typer.Option(help="Bytes added to every address; may hold the name.")] = "0",
+    least: Annotated[
+        int | None, typer.Option(help="Smallest value asked about. Default: 1 in a stride, else 0.")
+    ] = None,
+    efficiency: Annotated[
+        float | None,
+        typer.Option(help="Share of useful bytes asked of global accesses. Default: fewest sectors."),
+    ] = None,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> int:
+    """Solve for a leading dimension, a pad, an offset or a base: the exact set of values that serve.
+
+    layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
+    """
+    from layoutalg.analysis.symbolic import symbolic_access
+    from layoutalg.arch import find_arch, find_instruction
+
+    given, of_strides, of_offset = _symbolic(layout)
+    shift, more = _term(base, f"--base {base!r}")
+    known = sorted(of_strides | of_offset | more)
+    if len(known) != 1:
+        raise ArgumentTypeError(
+            f"solve needs one name to solve for, as in (64,64):(ld,1); found {', '.join(known) or 'none'}"
+        )
+    symbol = _symbol(known[0])
+    first = least if least is not None else int(known[0] in of_strides)
+    machine = find_arch(arch)
+    answers: list[dict[str, Any]] = []
+    with progress("solving", quiet=as_json):
+        for spec in access:
+            one = symbolic_access(spec, given, dtype)
+            space = find_instruction(one.op, machine).space
+            answers.append(_answer(spec, given, one, symbol, shift, first, efficiency, machine, space))
+    if as_json:
+        say_json(
+            header("solve")
+            | {"layout": layout, "symbol": known[0], "base": base, "least": first, "dtype": dtype}
+            | {"arch": machine.name, "efficiency": efficiency, "answers": answers}
+        )
+    else:
+        _show(answers, efficiency)
+    return NO_VALUE if any(a["open"] is not None or a["empty"] for a in answers) else 0
+
+
+def _answer(
+    spec: str,
+    layout: SymbolicLayout,
+    access: Any,
+    symbol: Any,
+    base: Any,
+    least: int,
+    efficiency: float | None,
+    machine: Any,
+    space: str,
+) -> dict[str, Any]:
+    """One access: the set of values, and the cost by class of values."""
+    import sympy
+
+    from layoutalg.analysis.symbolic import Condition, solve_conflict_free, solve_sectors, symbolic_cost
+
+    found: ResidueSet | Condition
+    if space == "shared":
+        found = solve_conflict_free(layout, access, symbol, base=base, least=least, arch=machine)
+    else:
+        found = solve_sectors(
+            layout, access, symbol, base=base, least=least, efficiency=efficiency, arch=machine
+        )
+    fields: dict[str, Any] = {"access": spec, "space": space, "condition": str(found)}
+    fields |= {"latex": sympy.latex(found)}
+    if isinstance(found, Condition):
+        return fields | {"open": found.why, "empty": False, "modulus": None, "residues": [], "also": [],
+                         "but": [], "costs": []}  # fmt: skip
+    try:
+        costs = _classes(symbolic_cost(layout, access, symbol, base=base, least=least, arch=machine))
+    except UndecidedError:
+        costs = []
+    return fields | {
+        "open": None,
+        "empty": not found.residues and not found.also,
+        "modulus": found.modulus,
+        "residues": list(found.residues),
+        "also": list(found.also),
+        "but": list(found.but),
+        "costs": costs,
+    }
+
+
+def _classes(cost: Periodic[int | None]) -> list[dict[str, Any]]:
+    """The values of the cost, each with the set of values of the symbol that have it."""
+    seen = {*cost.values, *(value for _, value in cost.exceptions)}
+    numbers = sorted(value for value in seen if value is not None)
+    ordered: list[int | None] = [*numbers, *([None] if None in seen else [])]
+    return [
+        {"total": value, "condition": str(cost.where(lambda v, value=value: v == value))}  # type: ignore[misc]
+        for value in ordered
+    ]
+
+
+def _show(answers: list[dict[str, Any]], efficiency: float | None) -> None:
+    few = "moves the fewest sectors" if efficiency is None else f"has an efficiency of {efficiency:g} or more"
+    parts: list[str | Table] = []
+    for answer in answers:
+        shared = answer["space"] == "shared"
+        what = "is free of conflicts" if shared else few
+        if answer["open"] is not None:
+            parts.append(f"{answer['condition']}.")
+            continue
+        parts.append(f"{answer['access']} {what} for {answer['condition']}.")
+        unit = "wavefronts" if shared else "sectors"
+        rows = [
+            ("misaligned" if c["total"] is None else count(c["total"]), c["condition"])
+            for c in answer["costs"]
+        ]
+        if rows:
+            parts.append("")
+            parts.append(table(f"{answer['access']}", (unit, "for"), rows[:_ROWS], left=2))
+            if len(rows) > _ROWS:
+                parts.append(f"and {len(rows) - _ROWS} more; --json has all of them.")
+    say(*parts)
+
+
+def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
+    """A layout text with names in strides or offset, and the names in either.
+
+    Every term with a name is read as a number that occurs nowhere else, and put back afterwards.
+    """
+    from layoutalg.analysis.symbolic import SymbolicLayout, as_symbolic
+
+    terms: dict[int, Any] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        value, _ = _term(match[0], f"the stride {match[0]!r}")
+        number = 900_000_007 + len(terms)
+        while str(number) in text:
+            number += 1_000
+        terms[number] = value
+        return str(number)
+
+    head, colon, strides = text.rpartition(":")
+    if not colon:
+        raise ParseError(f"cannot read {text!r}: a layout shape:stride is needed", text=text)
+    offset, o, shape = head.rpartition(" o ")
+    numbers = _NAMES.sub(numbered, offset) + o + shape + colon + _NAMES.sub(numbered, strides)
+    plain = as_symbolic(read_layout(numbers))
+
+    def restored(leaf: Any) -> Any:
+        return tuple(map(restored, leaf)) if isinstance(leaf, tuple) else terms.get(leaf, leaf)
+
+    given = SymbolicLayout(plain.shape, restored(plain.stride), plain.swizzles, restored(plain.offset))
+    return given, _names(strides), _names(offset)
+
+
+def _names(text: str) -> set[str]:
+    """The names of the terms in a part of a layout."""
+    return {name for term in _NAMES.findall(text) for name in _term(term, term)[1]}
+
+
+def _term(text: str, what: str) -> tuple[Any, set[str]]:
+    """NUMBER, NAME, NUMBER*NAME or NUMBER*NAME+NUMBER, and the names in it; raises ParseError."""
+    match = _TERM.fullmatch(text.strip())
+    if match is None:
+        raise ParseError(f"cannot read {what}: NUMBER, NAME, 2*NAME or 2*NAME+8 is accepted", text=text)
+    factor, name, plus, number = match.groups()
+    if name is None:
+        return int(number), set()
+    return int(factor or 1) * _symbol(name) + int(plus or 0), {name}
+
+
+def _symbol(name: str) -> Any:
+    import sympy
+
+    return sympy.Symbol(name, integer=True, nonnegative=True)

@@ -1,0 +1,239 @@
+"""Where the offsets of a layout begin and end, swizzled or not: extremes and cosize.
+
+The idea.  The largest offset of a plain layout is a sum.  Under swizzles it is the largest in a window of one
+swizzle period, found bit by bit: from the set of inner offsets in that window, kept as the bits of one
+integer, those whose swizzled offset has the highest bit stay, if there are any, then those with the next.
+An F2-linear layout needs one elimination instead.
+
+>>> cosize(ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 20, 1 << 20), (1 << 20, 1)))) == 1 << 40
+True
+
+Comparison with CuTe.  Its cosize of a swizzled layout is that of the layout inside.
+"""
+
+from __future__ import annotations
+
+from layoutalg.composed import normal_form
+from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
+from layoutalg.f2 import affine_f2, basis
+from layoutalg.int_tuple import flatten
+from layoutalg.layout import Layout, leaves
+from layoutalg.measure import size, span
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers
+
+WINDOW_BITS = 22
+"""Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
+
+SMALL_BITS = 12
+"""Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
+
+ENUMERATION_LIMIT = 1 << 16
+"""Coordinates that are looked at one by one, at most, where no closed form applies."""
+
+
+def in_parts(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout] | None:
+    """(swizzles, offset, inner) with layout = swizzles o (offset + inner); None where none is found.
+
+    >>> in_parts(ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4)))
+    ((Swizzle(1, 0, 1),), 4, Layout(4, 1))
+    """
+    if isinstance(layout, Layout):
+        return (), 0, layout
+    if isinstance(layout.outer, Swizzle) and layout.outer.bits and isinstance(layout.inner, Layout):
+        return (layout.outer,), layout.offset, layout.inner
+    normal = normal_form(layout)
+    if isinstance(normal, Layout):
+        return (), 0, normal
+    if isinstance(normal.inner, Layout) and normal.swizzles:
+        return normal.swizzles, normal.offset, normal.inner
+    return None
+
+
+def offsets_table(question: str, layout: AnyLayout) -> list[int]:
+    """Every offset, one by one, for small layouts that have no closed form; else UndecidedError.
+
+    >>> offsets_table("image_size", Layout(4, 2))
+    [0, 2, 4, 6]
+    """
+    check_integers(question, layout)
+    total = size(layout)
+    if total > ENUMERATION_LIMIT:
+        raise UndecidedError(
+            f"{question} of {layout}: there is no closed form for this layout, and its {total} coordinates "
+            f"are more than the {ENUMERATION_LIMIT} that are looked at one by one",
+            budget=ENUMERATION_LIMIT,
+        )
+    return [layout(i) for i in range(total)]
+
+
+def reached(layout: Layout, length: int) -> int:
+    """The set of sums of k * |stride|, k < extent, that are below `length`, as the bits of an integer.
+
+    >>> bin(reached(Layout((2, 2), (1, 4)), 8))
+    '0b110011'
+    """
+    mask = (1 << length) - 1
+    found = 1
+    for s, d in leaves(layout):
+        d = abs(d)
+        if s == 1 or d == 0 or d >= length:
+            continue
+        count, have = min(s, (length - 1) // d + 1), 1
+        while have < count:
+            more = min(have, count - have)
+            found |= found << (more * d) & mask
+            have += more
+    return found
+
+
+def contiguous_from_zero(layout: Layout) -> int:
+    """The least offset >= 0 that a layout of non-negative strides does not reach.
+
+    >>> contiguous_from_zero(Layout((4, 4), (1, 8)))
+    4
+    """
+    reach = 1
+    for d, s in sorted(zip(flatten(layout.stride), flatten(layout.shape), strict=True)):
+        if d > reach:
+            break
+        reach += d * (s - 1)
+    return reach
+
+
+def whole_periods(swizzles: tuple[Swizzle, ...], offset: int, inner: Layout) -> bool:
+    """True when the inner layout fills [0, n) and n is whole swizzle periods: the swizzles permute that.
+
+    >>> whole_periods((Swizzle(1, 0, 1),), 0, Layout((4, 8), (8, 1)))
+    True
+    """
+    if offset:
+        return False
+    low, high = span(inner)
+    period = max([s.period for s in swizzles], default=1)
+    return low == 0 and (high + 1) % period == 0 and contiguous_from_zero(inner) > high
+
+
+def cosize(layout: AnyLayout) -> int:
+    """The length of the shortest interval that holds 0 and every offset: 1 + the largest offset, for
+    layouts that reach no negative one.
+
+    Exact for swizzled layouts.  Raises UnsupportedError when a negative offset is swizzled, UndecidedError
+    where there is neither a closed form nor a small domain.
+
+    >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
+    (39, 6)
+    """
+    if isinstance(layout, Layout):
+        low, high = span(layout)
+        return high - low + 1
+    parts = in_parts(layout)
+    if parts is None:
+        table = offsets_table("cosize", layout)
+        return max(0, *table) - min(0, *table) + 1
+    swizzles, offset, inner = parts
+    low, high = span(inner)
+    low, high = low + offset, high + offset
+    if not any(s.bits for s in swizzles):
+        return max(0, high) - min(0, low) + 1
+    if whole_periods(swizzles, offset, inner):
+        return high + 1
+    if low < 0:
+        raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
+    return _largest(ComposedLayout(swizzles, offset, inner), swizzles, high, inner) + 1
+
+
+def extremes(layout: AnyLayout) -> tuple[int, int]:
+    """(least, greatest) offset, exact for swizzled layouts too.
+
+    Raises as `cosize`.
+
+    >>> extremes(Layout((4, 8), (-1, 10))), extremes(ComposedLayout(Swizzle(1, 0, 2), 4, Layout(2)))
+    ((-3, 70), (4, 5))
+    """
+    if isinstance(layout, Layout):
+        return span(layout)
+    known = in_parts(layout)
+    if known is None:
+        values = offsets_table("extremes", layout)
+        return min(values), max(values)
+    swizzles, offset, inner = known
+    low, high = span(inner)
+    low, high = low + offset, high + offset
+    if not any(s.bits for s in swizzles):
+        return low, high
+    if whole_periods(swizzles, offset, inner):
+        return 0, high
+    if low < 0:
+        raise UnsupportedError(f"extremes of {layout}: the negative offset {low} is swizzled")
+    whole = ComposedLayout(swizzles, offset, inner)
+    return _least(whole, swizzles, low, inner), _largest(whole, swizzles, high, inner)
+
+
+def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, inner: Layout) -> int:
+    """The least offset of `layout`, where `bottom` is the least before the swizzles."""
+    bits = max(s.period for s in swizzles).bit_length() - 1
+    if bits > SMALL_BITS:
+        try:
+            best, columns = affine_f2(layout)
+        except NotLinearError:
+            pass
+        else:
+            for vector in reversed(basis(columns)):
+                best = min(best, best ^ vector)
+            return best
+    if bits > WINDOW_BITS:
+        return min(offsets_table("extremes", layout))
+    period = 1 << bits
+    first = bottom >> bits << bits
+    window = reached(inner, first + period - bottom) << bottom - first
+    best = period - 1
+    for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
+        kept = window & ~_odd_parity(mask, bits)
+        if kept:
+            window, best = kept, best ^ 1 << i
+    return first + best
+
+
+def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
+    """The largest offset of `layout`, where `top` is the largest before the swizzles."""
+    bits = max(s.period for s in swizzles).bit_length() - 1
+    if bits > SMALL_BITS:
+        try:
+            best, columns = affine_f2(layout)
+        except NotLinearError:
+            pass
+        else:
+            for vector in reversed(basis(columns)):
+                best = max(best, best ^ vector)
+            return best
+    if bits > WINDOW_BITS:
+        return max(offsets_table("cosize", layout))
+    first, last = top >> bits << bits, top & ((1 << bits) - 1)
+    below = reached(inner, last + 1)
+    window = int(f"{below:0{last + 1}b}"[::-1], 2)
+    best = 0
+    for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
+        kept = window & _odd_parity(mask, bits)
+        if kept:
+            window, best = kept, best | 1 << i
+    return first + best
+
+
+def _rows(swizzles: tuple[Swizzle, ...], bits: int) -> list[int]:
+    """For each of the lowest `bits` bits of a swizzled offset, the bits of the offset that it XORs."""
+    rows = [1 << i for i in range(bits)]
+    for swizzle in reversed(swizzles):
+        old = rows.copy()
+        for y, z in swizzle.bit_pairs():
+            if y < bits and z < bits:
+                rows[z] ^= old[y]
+    return rows
+
+
+def _odd_parity(mask: int, bits: int) -> int:
+    """The set of x < 2^bits with an odd number of bits in common with `mask`, as the bits of an integer."""
+    found = 0
+    for j in range(bits):
+        block = 1 << j
+        found |= (found ^ ((1 << block) - 1 if mask >> j & 1 else 0)) << block
+    return found

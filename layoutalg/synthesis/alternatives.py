@@ -1,0 +1,133 @@
+"""The layouts beside the answer: other swizzles, tensor-map modes, padding, storage order; ranked by cost.
+
+The idea.  Who cannot use the best layout wants the next best: another swizzle that is as good, one that a
+tensor-map copy writes, padding if swizzling is unwelcome, and storage order to compare with.  Where nothing
+is free of conflicts, the single swizzle with the fewest wavefronts is listed.
+
+>>> from layoutalg.synthesis.synthesizer import synthesize
+>>> for other in synthesize((16, 16), ["ldmatrix.x4"], element="f16").alternatives:
+...     print(other.layout, other.kind, other.total)
+Sw<2,3,3> o 0 o (16,16):(16,1) swizzle 4
+Sw<3,3,3> o 0 o (16,16):(16,1) swizzle 4
+(16,16):(24,1) padding 4
+(16,16):(16,1) plain 8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.report import SharedReport
+from layoutalg.arch import Arch
+from layoutalg.dtype import DType
+from layoutalg.errors import AlignmentError
+from layoutalg.f2 import rank
+from layoutalg.int_tuple import IntTuple
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.synthesis.maps import kernel_of, swizzled_tile
+from layoutalg.synthesis.patterns import Pattern, Tile
+from layoutalg.synthesis.result import Alternative, Kind, Order
+from layoutalg.synthesis.search import degree_bits, single_swizzles
+from layoutalg.synthesis.tma import tma_layouts
+
+OTHERS = 3
+"""Further swizzles that are listed, at most."""
+
+Other: TypeAlias = "tuple[AnyLayout, Kind, int]"
+"""A layout beside the answer: what kind it is, and the bytes it takes beyond the tile."""
+
+
+def serves(kernel: tuple[int, ...], patterns: Sequence[Pattern]) -> bool:
+    """True when K & F = 0 for the footprints of all patterns, and none repeats a word.
+
+    >>> serves((33,), [Pattern((1, 2), (1, 2), 0, False)]), serves((1,), [Pattern((1, 2), (1, 2), 0, False)])
+    (True, False)
+    """
+    return not any(
+        p.repeats or rank(kernel + p.footprint) != len(kernel) + len(p.footprint) for p in patterns
+    )
+
+
+def free_swizzles(tile: Tile, patterns: Sequence[Pattern]) -> Iterator[Swizzle | None]:
+    """None if storage order is conflict-free, then every single swizzle of word numbers that is.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.synthesis.patterns import make_tile
+    >>> tile = make_tile((32, 32), 32, "row", ARCHS["sm_90"])
+    >>> column = Pattern((32, 64, 128, 256, 512), (32, 64, 128, 256, 512), 0, False)
+    >>> print(*free_swizzles(tile, [column]))
+    Sw<5,0,5>
+    """
+    keep = max(p.vector_bits for p in patterns)
+    footprints = tuple(dict.fromkeys(p.footprint for p in patterns))
+    for swizzle in (None, *single_swizzles(tile.word_bits, tile.bank_bits, keep)):
+        swizzles = () if swizzle is None else (swizzle,)
+        if not any(degree_bits(footprint, tile.bank_bits, swizzles) for footprint in footprints):
+            yield swizzle
+
+
+def other_swizzles(
+    tile: Tile, patterns: Sequence[Pattern], shape: IntTuple, element: DType, order: Order
+) -> Iterator[Other]:
+    """Conflict-free swizzles, the simplest, and tensor-map modes; where there is none, the least bad one.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.synthesis.patterns import make_tile
+    >>> tile = make_tile((32, 32), 32, "row", ARCHS["sm_90"])
+    >>> column = Pattern((32, 64, 128, 256, 512), (32, 64, 128, 256, 512), 0, False)
+    >>> [str(layout) for layout, _, _ in other_swizzles(tile, [column], (32, 32), dtype("f32"), "row")]
+    ['Sw<5,0,5> o 0 o (32,32):(32,1)']
+    """
+    if any(p.repeats for p in patterns):
+        return
+    free = (s for s in free_swizzles(tile, patterns) if s is not None and s.is_involution)
+    for swizzle in list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns):
+        yield swizzled_tile(tile, swizzle), "swizzle", 0
+    try:
+        modes = list(tma_layouts(shape, element, order, ()))
+    except AlignmentError:
+        return  # no tensor map has rows that are no multiple of 16 bytes
+    for layout in modes:
+        if serves(kernel_of(tile, layout), patterns):
+            yield layout, "plain" if isinstance(layout, Layout) else "swizzle", 0
+
+
+def _least_bad(tile: Tile, patterns: Sequence[Pattern]) -> list[Swizzle]:
+    """The single swizzle with the fewest wavefronts, where none is free of conflicts."""
+    keep = max(p.vector_bits for p in patterns)
+
+    def cost(swizzle: Swizzle) -> int:
+        return sum(1 << degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
+
+    swizzles = single_swizzles(tile.word_bits, tile.bank_bits, keep)
+    return [min(swizzles, key=cost)] if swizzles else []
+
+
+def ranked(
+    found: AnyLayout | None, others: Iterable[Other], accesses: Sequence[Access], machine: Arch
+) -> tuple[Alternative, ...]:
+    """The layouts other than `found`, each once, with their cost: fewest wavefronts, then least memory.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> tiles = [(Layout((32, 32), (32, 1)), "plain", 0), (Layout((32, 32), (33, 1)), "padding", 128)]
+    >>> [(str(o.layout), o.total) for o in ranked(None, tiles, [column], ARCHS["sm_90"])]
+    [('(32,32):(33,1)', 1), ('(32,32):(32,1)', 32)]
+    """
+    out: list[Alternative] = []
+    seen = {found}
+    for layout, kind, extra in others:
+        if layout in seen:
+            continue
+        seen.add(layout)
+        reports = [analyze(layout, access, machine) for access in accesses]
+        shared = [report for report in reports if isinstance(report, SharedReport)]
+        total, ideal = sum(r.total for r in shared), sum(r.ideal_total for r in shared)
+        out.append(Alternative(layout, kind, extra, total, ideal))
+    return tuple(sorted(out, key=lambda other: (other.total, other.extra_bytes)))

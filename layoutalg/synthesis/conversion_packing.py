@@ -1,0 +1,125 @@
+"""Narrow elements in 32-bit registers: which of them move together, and what it takes to put them there.
+
+The idea.  Elements of 8 or 16 bits lie 4 or 2 to a register.  A select or a shuffle moves a whole register,
+so a conversion is cheap where the elements of a register stay together from beginning to end.  Which ones
+do is read off C, the map of places: a direction u of the destination's registers qualifies when
+
+    C u moves no lane and no warp                   both elements come from one lane
+    C u is not made of what lanes and warps add     and their order does not depend on the lane
+
+Such elements are put into one register by byte permutations first, unless they are there already, moved,
+and put where they belong by byte permutations at the end.
+
+>>> from layoutalg.linear import LinearLayout
+>>> from layoutalg.synthesis.conversion_map import place_map
+>>> apart = LinearLayout({"register": [1, 2], "lane": [4, 8]}, {"n": 16})
+>>> packing = pack(place_map(apart, LinearLayout({"register": [4, 2], "lane": [1, 8]}, {"n": 16})), 1)
+>>> packing.before, packing.units.columns
+((0, 2, 1, 3), (2, 1, 4))
+
+Notes.  A PRMT takes any bytes of two registers, so a register with elements of s others takes s - 1 of them,
+and one at least if their order changes.  PRMTs that depend on the lane, which would select and permute in
+one, are not looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from layoutalg.f2 import apply, basis, complement, identity, kernel, solve
+from layoutalg.synthesis.conversion_map import PlaceMap
+
+REGISTER_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Registers in orders in which 2^bits neighbours stay together: `before` of the source, `after` of the
+    destination (the place of each of its registers in the packed order), and the map of the units."""
+
+    bits: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    units: PlaceMap
+
+
+def as_they_are(places: PlaceMap, most: int) -> Packing:
+    """The packing of neighbours that stay together without being moved, at most 2^most of them.
+
+    >>> as_they_are(PlaceMap(2, 2, 0, 0, (1, 2)), 1).bits
+    1
+    """
+    bits = min(places.packable, most)
+    return Packing(
+        bits,
+        tuple(range(1 << places.from_registers)),
+        tuple(range(1 << places.registers)),
+        places.packed(bits),
+    )
+
+
+def pack(places: PlaceMap, most: int) -> Packing:
+    """The packing of as many elements as stay together, at most 2^most; of neighbours, where they do.
+
+    >>> crossed = PlaceMap(2, 2, 0, 0, (2, 1))
+    >>> pack(crossed, 1).bits, as_they_are(crossed, 1).bits
+    (1, 0)
+    """
+    natural = as_they_are(places, most)
+    register_part, lane_part, warp_part = places.parts
+    added = basis(places.split(column)[0] for column in lane_part + warp_part)
+    units = identity(natural.bits)
+    still = kernel([column >> places.from_registers for column in register_part])
+    reached = {apply(register_part, u): u for u in still}
+    more = complement(units + added, list(reached))[: most - natural.bits]
+    if not more:
+        return natural
+    here = units + tuple(reached[place] for place in more)
+    there = units + more
+    sources = there + added + complement(there + added, places.from_registers)
+    bits = len(here)
+    low = (1 << bits) - 1
+
+    def coordinates(column: int) -> int:
+        register = column & ((1 << places.from_registers) - 1)
+        return (solve(sources, register) or 0) | (column ^ register)
+
+    # What is not in `here` must not end up among the low coordinates of the source.
+    rest = [1 << j ^ apply(here, coordinates(column) & low) for j, column in enumerate(register_part)]
+    targets = here + complement(here, rest)
+    columns = [coordinates(apply(register_part, target)) for target in targets]
+    columns += [coordinates(column) for column in lane_part + warp_part]
+    moved = PlaceMap(places.registers, places.from_registers, places.lanes, places.warps, tuple(columns))
+    return Packing(
+        bits,
+        tuple(apply(sources, i) for i in range(1 << places.from_registers)),
+        tuple(solve(targets, r) or 0 for r in range(1 << places.registers)),
+        moved.packed(bits),
+    )
+
+
+def words(values: Sequence[int], unit_bits: int) -> list[tuple[int, ...]]:
+    """Values of `unit_bits` bits in registers: as many to a register as fit.
+
+    >>> words(range(5), 16), words(range(2), 64)
+    ([(0, 1), (2, 3), (4,)], [(0,), (1,)])
+    """
+    each = max(1, REGISTER_BITS // unit_bits)
+    return [tuple(values[i : i + each]) for i in range(0, len(values), each)]
+
+
+def permutes(wanted: Iterable[tuple[int, ...]], held: Iterable[tuple[int, ...]]) -> int:
+    """PRMT instructions that make the registers `wanted` out of the registers `held`.
+
+    A register that begins with what is wanted serves as it is.
+
+    >>> permutes([(0, 2), (1, 3), (0,), (1,)], [(0, 1), (2, 3)])
+    3
+    """
+    homes = {value: word for word in held for value in word}
+    total = 0
+    for word in wanted:
+        if homes[word[0]][: len(word)] != word:
+            total += max(1, len({homes[value] for value in word}) - 1)
+    return total

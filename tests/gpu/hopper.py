@@ -1,0 +1,236 @@
+"""Ask a Hopper GPU: one wgmma on an image of shared memory, one TMA copy into it, one tensor map.
+
+Everything is as small as it can be, so that a wrong address shows: the operands of `wgmma` are whatever bytes
+the caller puts into shared memory, and `tma_load` returns all bytes of shared memory that a copy has changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.arch.descriptor import SmemDescriptor, encode_descriptor
+from layoutalg.arch.tensor_map import Enumerator, TensorMap, tensor_map_arguments
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.layout import Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FILL = 0xEE
+"""What shared memory holds before a copy."""
+
+_HEAD = """
+typedef unsigned char u8; typedef unsigned int u32; typedef unsigned long long u64;
+struct alignas(64) TensorMap { u64 opaque[16]; };
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+"""
+
+_WGMMA = """
+extern "C" __global__ void __launch_bounds__(128) wgmma_probe(
+    const uint4* image, int vectors, u64 desc_a, u64 desc_b, DTYPE* out) {
+  extern __shared__ __align__(1024) u8 smem[];
+  const u32 base = shared_address(smem);
+  if (base & 1023) __trap();
+  for (int i = threadIdx.x; i < vectors; i += 128) reinterpret_cast<uint4*>(smem)[i] = image[i];
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  desc_a += base >> 4;
+  desc_b += base >> 4;
+  DTYPE d[COUNT];
+  for (int i = 0; i < COUNT; ++i) d[i] = 0;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, %PRED, 0;\\nINSTRUCTION\\n}" : OUTPUTS
+               : "l"(desc_a), "l"(desc_b), "r"(0));
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int i = 0; i < COUNT; ++i) out[i * 128 + threadIdx.x] = d[i];
+}
+"""
+
+_TMA = """
+extern "C" __global__ void tma_probe(
+    const __grid_constant__ TensorMap map, int rank, int offset, int bytes, int vectors, uint4* out,
+    int* done) {
+  extern __shared__ __align__(1024) u8 smem[];
+  __shared__ __align__(8) u64 barrier;
+  const u32 base = shared_address(smem), mbar = shared_address(&barrier);
+  if (base & 1023) __trap();
+  for (int i = threadIdx.x; i < vectors; i += 128)
+    reinterpret_cast<uint4*>(smem)[i] = make_uint4(0xEEEEEEEEu, 0xEEEEEEEEu, 0xEEEEEEEEu, 0xEEEEEEEEu);
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(mbar) : "memory");
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mbar), "r"(bytes) : "memory");
+    const int z = 0;
+    COPIES
+  }
+  int ready = 0;
+  for (int i = 0; i < 200000 && !ready; ++i)
+    asm volatile("{\\n.reg .pred p;\\nmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\\n"
+                 "selp.s32 %0, 1, 0, p;\\n}" : "=r"(ready) : "r"(mbar) : "memory");
+  if (threadIdx.x == 0) *done = ready;
+  __syncthreads();
+  for (int i = threadIdx.x; i < vectors; i += 128) out[i] = reinterpret_cast<uint4*>(smem)[i];
+}
+"""
+
+
+def wgmma_source(n: int, a: str, b: str, accumulator: str, trans_a: bool, trans_b: bool) -> str:
+    """CUDA text of one wgmma m64nNk; integers take no scales, only 16-bit types take transpositions."""
+    k = {"f16": 16, "bf16": 16, "tf32": 8, "b1": 256}.get(a, 32)
+    count = n // 2
+    registers = ", ".join(f"%{i}" for i in range(count))
+    immediates = "" if accumulator == "s32" else ", 1, 1"
+    if a in ("f16", "bf16"):
+        immediates += f", {int(trans_a)}, {int(trans_b)}"
+    instruction = (
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{accumulator}.{a}.{b} "
+        f"{{{registers}}}, %{count}, %{count + 1}, p{immediates};"
+    )
+    ctype, constraint = ("int", "+r") if accumulator == "s32" else ("float", "+f")
+    outputs = ", ".join(f'"{constraint}"(d[{i}])' for i in range(count))
+    body = _WGMMA.replace("DTYPE", ctype).replace("COUNT", str(count)).replace("OUTPUTS", outputs)
+    return _HEAD + body.replace("INSTRUCTION", instruction).replace("%PRED", f"%{count + 2}")
+
+
+def tma_source() -> str:
+    """CUDA text of a tensor copy of any rank, from coordinate 0."""
+    lines = []
+    for rank in range(1, 6):
+        zeros = ", ".join(["%3"] * rank)
+        lines.append(
+            f'if (rank == {rank}) asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile'
+            f'.mbarrier::complete_tx::bytes [%0], [%1, {{{zeros}}}], [%2];" '
+            f':: "r"(base + offset), "l"(&map), "r"(mbar), "r"(z) : "memory");'
+        )
+    return _HEAD + _TMA.replace("COPIES", "\n    ".join(lines))
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    import cupy
+
+    cupy.cuda.Device().synchronize()  # the primary context is current from here on
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _check(status: int) -> None:
+    if status:
+        raise RuntimeError(f"CUDA driver error {status}")
+
+
+@functools.cache
+def _function(source: str, name: str) -> ctypes.c_void_p:
+    image = compile_cubin(source, name, "sm_90a").image
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(_driver().cuModuleLoadData(ctypes.byref(module), image))
+    _check(_driver().cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
+    _check(_driver().cuFuncSetAttribute(function, 8, 200 * 1024))  # MAX_DYNAMIC_SHARED_SIZE_BYTES
+    return function
+
+
+def _launch(function: ctypes.c_void_p, shared_bytes: int, arguments: Sequence[Any]) -> None:
+    import cupy
+
+    pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+    _check(
+        _driver().cuLaunchKernel(
+            function, 1, 1, 1, 128, 1, 1, shared_bytes, ctypes.c_void_p(0), pointers, ctypes.c_void_p(0)
+        )
+    )
+    cupy.cuda.Device().synchronize()
+
+
+def wgmma(
+    image: NDArray[Any],
+    a: SmemDescriptor,
+    b: SmemDescriptor,
+    n: int,
+    types: tuple[str, str, str],
+    transposed: tuple[bool, bool] = (False, False),
+) -> NDArray[Any]:
+    """D (64 x n) of one wgmma whose descriptors address `image`, the bytes of shared memory from 0."""
+    import cupy
+    import numpy as np
+
+    accumulator, a_type, b_type = types
+    function = _function(wgmma_source(n, a_type, b_type, accumulator, *transposed), "wgmma_probe")
+    padded = np.zeros(-(-len(image) // 16) * 16, np.uint8)
+    padded[: len(image)] = image
+    memory = cupy.asarray(padded)
+    out = cupy.zeros((n // 2, 128), "int32" if accumulator == "s32" else "float32")
+    _launch(
+        function,
+        len(padded),
+        (
+            ctypes.c_uint64(memory.data.ptr),
+            ctypes.c_int(len(padded) // 16),
+            ctypes.c_uint64(encode_descriptor(a)),
+            ctypes.c_uint64(encode_descriptor(b)),
+            ctypes.c_uint64(out.data.ptr),
+        ),
+    )
+    values = out.get()
+    held = Layout(((4, 8, 4), (2, 2, n // 8)), ((128, 1, 16), (64, 8, 512)))
+    d = np.zeros(64 * n, values.dtype)
+    d[held(np.arange(64 * n))] = values.reshape(-1)  # value r of thread t is number t + 128 r
+    return d.reshape(n, 64).T
+
+
+def encode_tiled(tensor_map: TensorMap, address: int) -> tuple[int, Any]:
+    """(status, 128 aligned bytes) of cuTensorMapEncodeTiled; 0 is success."""
+    values = {
+        k: v.value if isinstance(v, Enumerator) else v for k, v in tensor_map_arguments(tensor_map).items()
+    }
+    rank = tensor_map.rank
+    raw = ctypes.create_string_buffer(192)
+    aligned = (ctypes.addressof(raw) + 63) // 64 * 64
+    opaque = (ctypes.c_uint64 * 16).from_address(aligned)
+    opaque._keep = raw  # type: ignore[attr-defined]
+    u64, u32 = ctypes.c_uint64, ctypes.c_uint32
+    status = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(aligned),
+        values["tensorDataType"],
+        rank,
+        ctypes.c_void_p(address),
+        (u64 * rank)(*tensor_map.dims),
+        (u64 * max(1, rank - 1))(*tensor_map.strides_bytes),
+        (u32 * rank)(*tensor_map.box),
+        (u32 * rank)(*tensor_map.element_strides),
+        values["interleave"],
+        values["swizzle"],
+        values["l2Promotion"],
+        values["oobFill"],
+    )
+    return status, opaque
+
+
+def tma_load(
+    tensor: NDArray[Any], tensor_map: TensorMap, offset_bytes: int, expected_bytes: int, shared_bytes: int
+) -> tuple[bool, NDArray[Any]]:
+    """(did all expected bytes arrive, shared memory) after one copy of the first box to `offset_bytes`."""
+    import cupy
+
+    memory = cupy.asarray(tensor)
+    status, opaque = encode_tiled(tensor_map, memory.data.ptr)
+    _check(status)
+    out = cupy.zeros(shared_bytes, "uint8")
+    done = cupy.zeros(1, "int32")
+    _launch(
+        _function(tma_source(), "tma_probe"),
+        shared_bytes,
+        (
+            opaque,
+            ctypes.c_int(tensor_map.rank),
+            ctypes.c_int(offset_bytes),
+            ctypes.c_int(expected_bytes),
+            ctypes.c_int(shared_bytes // 16),
+            ctypes.c_uint64(out.data.ptr),
+            ctypes.c_uint64(done.data.ptr),
+        ),
+    )
+    return bool(done.get()[0]), out.get()

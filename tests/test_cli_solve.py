@@ -1,0 +1,83 @@
+"""`layoutalg solve`: its sets are where `analyze` says so, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.command import answer, refusal, run
+
+
+def holds(solution: dict[str, Any], value: int) -> bool:
+    if value in solution["also"] or value in solution["but"]:
+        return value in solution["also"]
+    return value % solution["modulus"] in solution["residues"]
+
+
+def test_the_leading_dimension_of_a_tile_of_halves() -> None:
+    words = ("solve", "(64,64):(ld,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+    (solution,) = answer(*words)["answers"]
+    assert (solution["condition"], solution["latex"]) == ("ld mod 16 = 8", r"ld \bmod 16 = 8")
+    assert {c["condition"]: c["total"] for c in solution["costs"]}["ld mod 64 = 0"] == 512
+    result = run(*words)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("ldmatrix.x4 is free of conflicts for ld mod 16 = 8.\n")
+    assert "misaligned  ld mod 8 in {1..7}" in result.stdout
+
+
+@pytest.mark.parametrize("value", [20, 24, 28, 33, 40, 64])
+@pytest.mark.parametrize(
+    ("layout", "access", "condition"),
+    [
+        ("(32,16):({},1)", "ld.shared.b32@col", "conflicts"),
+        ("(16,16):(2*{}+4,1)", "ld.shared.b128@col", "conflicts"),
+        ("(16,16):({},1)", "ld.global.b32", "efficiency<0.9"),
+        ("Sw<2,3,3> o {} o (16,32):(32,1)", "ld.shared.b32@col", "conflicts"),
+    ],
+)
+def test_what_it_says_is_what_analyze_says(layout: str, access: str, condition: str, value: int) -> None:
+    words = ("--access", access, *(("--efficiency", "0.9") if "<" in condition else ()))
+    result = run("solve", layout.format("n"), *words, "--json")
+    assert result.exit_code in (0, 1)
+    (solution,) = answer("solve", layout.format("n"), *words, exit_code=result.exit_code)["answers"]
+    concrete = layout.replace("2*{}+4", str(2 * value + 4)).format(value)
+    analysed = run("analyze", concrete, "--access", access, "--fail-on", condition)
+    assert holds(solution, value) == (analysed.exit_code == 0)
+
+
+def test_bases() -> None:
+    payload = answer("solve", "32:1", "--access", "ld.global.b32", "--base", "4*shift")
+    assert payload["least"] == 0 and payload["answers"][0]["condition"] == "shift mod 8 = 0"
+    text = run("solve", "32:1", "--access", "ld.global.b32", "--base", "shift").stdout
+    assert text.startswith("ld.global.b32 moves the fewest sectors for shift mod 32 = 0.")
+
+
+def test_no_value_and_no_answer_are_exit_code_1() -> None:
+    words = ("solve", "(32,32):(2*ld,1)", "--access", "ld.shared.b32@col")
+    assert answer(*words, exit_code=1)["answers"][0]["empty"]
+    assert "for no ld." in run(*words).stdout
+    words = ("solve", "(4,8):(ld,1)", "--access", "ld.shared.b32@(8,1):(3,0)")
+    (solution,) = answer(*words, exit_code=1)["answers"]
+    assert "do not compose" in solution["open"] and solution["modulus"] is None
+    assert "(open: " in run(*words).stdout
+
+
+BAD = [
+    (("(64,64):(64,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found none"),
+    (("(64,64):(ld,k)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
+    (("(64,64)", "--access", "ldmatrix.x4"), "ParseError", "shape:stride is needed"),
+    (("(ld,64):(64,1)", "--access", "ldmatrix.x4"), "ParseError", "position 1"),
+    (("(64,64):(ld**2,1)", "--access", "ldmatrix.x4"), "ParseError", "cannot read"),
+    (("(64,64):(ld,1)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
+    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--base", "ld*ld"), "ParseError", "2*NAME+8"),
+    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--least", "-1"), "ShapeError", "least is -1"),
+    (("(64,64):(ld,1)", "--access", "ld.global.b32", "--efficiency", "2"), "ShapeError", "at most 1"),
+    (("(64,64):(ld,1)",), "UsageError", "--access"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("solve", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"

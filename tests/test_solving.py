@@ -1,0 +1,62 @@
+"""Solved equations against enumerated images."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg import solving
+from layoutalg.errors import UndecidedError
+from layoutalg.layout import Layout
+from layoutalg.solving import find_coordinate, find_overlap, overlap
+from layoutalg.strategies import composed_layouts, layouts
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from tests.brute import table
+
+anything = st.one_of(layouts(negative=True), composed_layouts(), composed_layouts(power_of_two=True))
+outside = composed_layouts(max_size=64).map(lambda inner: ComposedLayout(Layout((6, 4), (4, 1)), 0, inner))
+
+
+@given(st.one_of(anything, outside), st.integers(-20, 200))
+@example(Layout((3, 4, 5), (6, 10, 15)), 29)
+@example(Layout((2, 2, 3), (2, 4, 3)), 5)
+def test_a_coordinate_is_found_exactly_where_there_is_one(layout: AnyLayout, offset: int) -> None:
+    values = table(layout)
+    for wanted in (offset, values[-1], values[len(values) // 2] + 1):
+        found = find_coordinate(layout, wanted)
+        assert (found is None) == (wanted not in values)
+        assert found is None or values[found] == wanted
+
+
+@given(st.one_of(anything, outside), anything, st.integers(0, 60))
+def test_layouts_meet_exactly_where_their_images_do(a: AnyLayout, b: AnyLayout, offset: int) -> None:
+    if isinstance(b, Layout):
+        b = ComposedLayout(Swizzle(0, 0, 0), offset, b)
+    found = find_overlap(a, b)
+    left, right = table(a), table(b)
+    assert (found is None) == set(left).isdisjoint(right) == (not overlap(a, b))
+    assert found is None or left[found[0]] == right[found[1]]
+
+
+def test_large_layouts_take_no_longer() -> None:
+    one = Layout((1 << 20, 1 << 20), (1, 1 << 21))
+    other = ComposedLayout(Swizzle(0, 0, 0), 1 << 20, one)
+    swizzled = ComposedLayout(Swizzle(3, 4, 3), 1 << 20, one)
+    start = time.perf_counter()
+    assert not overlap(one, other) and overlap(other, other)
+    assert not overlap(one, swizzled)
+    assert find_coordinate(one, (1 << 40) + 5) == 5 + (1 << 39)
+    assert time.perf_counter() - start < 1
+
+
+def test_the_search_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Layout((97, 89, 83, 79), (10007, 10009, 10037, 10039))
+    values = set(table(Layout((97, 89), (10007, 10009))))
+    assert find_coordinate(odd, 10007 * 90 + 10039 * 70) is not None and 12345 not in values
+    monkeypatch.setattr(solving, "NODE_BUDGET", 3)
+    with pytest.raises(UndecidedError, match="3 candidates neither found") as info:
+        find_coordinate(odd, 10007 * 90 + 10037 * 33 + 10039 * 70 + 1)
+    assert info.value.budget == 3
