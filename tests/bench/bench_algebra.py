@@ -73,7 +73,7 @@ def jobs(name: str) -> dict[str, dict[str, Job]]:
     layouts = operands(name)
     sides = {who: layouts if who == "layoutalg" else [to_peer(who, a) for a in layouts] for who in _here()}
     out: dict[str, dict[str, Job]] = {"construct": {}, "call": {}}
-    crd = tuple(1 for _ in layouts[0].shape) if isinstance(layouts[0].shape, tuple) else 1
+    crd = (1,) * algebra.rank(layouts[0])
     for who, mine in sides.items():
         out["construct"][who] = (type(mine[0]), [(a.shape, a.stride) for a in mine])
         out["call"][who] = (lambda a: a(*crd), [(a,) for a in mine])
