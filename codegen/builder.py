@@ -27,7 +27,21 @@ from layoutalg.algebra import cosize
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, is_predicate
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Do, For, Global, If, Kernel, Let, MemRef, Reg, RegRef, Shared, Stmt, Unroll
+from layoutalg.codegen.tile import (
+    Arg,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    Reg,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+)
 from layoutalg.errors import IRError
 from layoutalg.swizzle import AnyLayout
 
@@ -65,6 +79,16 @@ def check_name(name: str) -> str:
             "name", name, f"{name!r} cannot name something in CUDA text: a letter, then letters, digits or _"
         )
     return name
+
+
+def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
+    match arg:
+        case Reg():
+            return RegRef(arg, ())
+        case RegRef() | MemRef() | int():
+            return arg
+        case _:
+            return simplify(arg)
 
 
 @dataclass(slots=True)
@@ -168,9 +192,9 @@ class KernelBuilder:
         self._scopes[-1].append(Let(var, value))
         return var
 
-    def do(self, instr: Instr, *args: RegRef | Reg | MemRef | int) -> None:
+    def do(self, instr: Instr, *args: RegRef | Reg | MemRef | Expr | int) -> None:
         """Run an instruction."""
-        refs = tuple(RegRef(a, ()) if isinstance(a, Reg) else a for a in args)
+        refs = tuple(_argument(a) for a in args)
         if len(refs) != len(instr.operands):
             raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
         self._scopes[-1].append(Do(instr, refs))

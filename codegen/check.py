@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.expr import Expr, Var, is_predicate, variables
+from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.tile import (
     Arg,
@@ -122,6 +122,8 @@ def _expressions(s: Stmt) -> Iterator[Expr]:
                         yield e
                         if isinstance(buffer, Global):
                             yield from buffer.strides
+                    case _ if isinstance(arg, Expr):
+                        yield arg
         case Let(_, e) | For(_, e) | If(e):
             yield e
 
@@ -150,6 +152,11 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             _register(operand, arg, s, kernel)
         case ("read" | "write", MemRef()):
             _memory(operand, arg, s, kernel)
+        case ("guard", _) if isinstance(arg, Expr) and is_predicate(arg):
+            return
+        case ("value", _) if isinstance(arg, Expr) and (not is_predicate(arg) or isinstance(arg, Const)):
+            if arg.facts.hi >= 1 << 32:
+                raise IRError("value", s, f"{operand.name} of {s.instr} takes 32 bits; {arg} may need more")
         case _:
             raise IRError("operand", s, f"operand {operand.name} of {s.instr} is {operand.role}, got {arg}")
 

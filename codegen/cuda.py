@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from layoutalg.codegen.check import check
 from layoutalg.codegen.ctext import ctype, to_c
+from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.tile import (
@@ -178,6 +179,8 @@ def _arg(arg: Arg) -> str:
             return f"{name} + {_summand(to_c(index))}"
         case MemRef(Shared(offset_bytes=offset), index):
             return f"smem + {_summand(to_c(index + offset if offset else index))}"
+        case _ if isinstance(arg, Expr):
+            return to_c(arg)
         case _:
             return str(arg)
 

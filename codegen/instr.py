@@ -11,12 +11,14 @@ Operands, in the order of the helper's parameters:
     out in inout    registers: `words` 32-bit words a lane; narrower values live zero-extended in one word
     read write      memory: `bytes` a lane in `space`; `op` is the name the analysis knows the access by
     imm             a Python int, a template argument of the helper
+    value           an index expression, one 32-bit word a lane
+    guard           a predicate: where it fails the instruction reads no memory and takes zeros instead
 
 `text` is the helper without its qualifiers: the printer adds `__device__ __forceinline__` and, for imm
 operands, `template <int ...>`.
 
-`effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read: arrays
-of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data out (out,
+`effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
+arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data out (out,
 inout, write), a bare array when there is one.  `engine` names the asynchronous engine that performs the
 writes; they land when it is waited for.  A group whose `ready(machine, group)` is false is parked.
 """
@@ -27,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-Role: TypeAlias = Literal["out", "in", "inout", "read", "write", "imm"]
+Role: TypeAlias = Literal["out", "in", "inout", "read", "write", "imm", "value", "guard"]
 Space: TypeAlias = Literal["global", "shared"]
 Effect: TypeAlias = Callable[..., Any]
 
@@ -87,6 +89,33 @@ def imm(name: str) -> Operand:
     'imm'
     """
     return Operand(name, "imm")
+
+
+def updated(name: str, words: int) -> Operand:
+    """A register operand that is read and written.
+
+    >>> updated("d", 4).role
+    'inout'
+    """
+    return Operand(name, "inout", words)
+
+
+def value(name: str) -> Operand:
+    """An index expression, passed as one 32-bit word.
+
+    >>> value("alpha").role
+    'value'
+    """
+    return Operand(name, "value", 1)
+
+
+def guard(name: str) -> Operand:
+    """A predicate that masks the reads of the instruction: lanes in which it fails take zeros.
+
+    >>> guard("inside").role
+    'guard'
+    """
+    return Operand(name, "guard")
 
 
 @dataclass(frozen=True, slots=True)

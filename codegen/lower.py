@@ -5,6 +5,7 @@ For swizzled layouts it splits as
 
     f(t, u) = (A(t) ^ Cx(u)) + Ca(u)        Cx = c & OR(A),  Ca = c & ~OR(A),  c(u) = f(0, u)
 
+Summands in other variables, such as the stage of a ring of buffers, are taken out first and stay summands.
 A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
 after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
 either the thread's or the unroll's splits with Cx = 0; otherwise the split is decided on the whole table of
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from layoutalg.codegen.expr import Add, And, Const, Expr, Var, Xor, evaluate, substitute, variables
 from layoutalg.codegen.simplify import simplify
@@ -86,6 +87,8 @@ def map_arg(arg: Arg, change: Any) -> Arg:
             return RegRef(reg, tuple(map(change, index)), count)
         case MemRef(buffer, index):
             return MemRef(buffer, change(index))
+        case _ if isinstance(arg, Expr):
+            return cast(Expr, change(arg))
         case _:
             return arg
 
@@ -140,13 +143,33 @@ def _split_body(body: tuple[Stmt, ...], bases: _Bases, lets: dict[Var, Expr]) ->
 def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr]) -> Arg:
     match arg:
         case MemRef(Shared() as buffer, index):
-            split = split_address(simplify(substitute(index, lets)), bases.tid)
+            own, moving = taken_apart(simplify(substitute(index, lets)), bases.tid)
+            split = split_address(own, bases.tid)
             if split is not None:
                 table, base, xor, immediate = split
-                index = total_address(bases.base(table, base), xor, immediate)
+                address = total_address(bases.base(table, base), xor, immediate)
+                index = total([address, *moving]) if moving else address
             return MemRef(buffer, index)
         case _:
             return arg
+
+
+def taken_apart(index: Expr, tid: Var) -> tuple[Expr, list[Expr]]:
+    """The summands of an index made of the thread and unroll indices, and the others: stages, blocks.
+
+    What is added to a split address may be anything, so that only the first part has to split.
+
+    >>> t, k = Var("tid", 8), Var("k", 4, "loop")
+    >>> own, moving = taken_apart(t * 4 + k * 64 + 8, t)
+    >>> str(own), [str(e) for e in moving]
+    ('tid * 4 + 8', ['k * 64'])
+    """
+    own: list[Expr] = []
+    moving: list[Expr] = []
+    for term in terms(index):
+        fixed = all(v == tid or v.kind == "unroll" for v in variables(term))
+        (own if fixed else moving).append(term)
+    return total(own), moving
 
 
 def total_address(base: Expr, xor: Expr, immediate: Expr) -> Expr:

@@ -5,6 +5,7 @@ carries data in, to a target (group, value, poison) if it carries data out, to b
 
     imm            the int
     register       words of the register file, at an index made of unroll variables and ints
+    value          an expression, one word a lane
     memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
 
 Values are uint32 arrays (lanes, words); poison has the same shape, None where there is none.
@@ -16,6 +17,8 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
+
+import numpy
 
 from layoutalg.codegen.closures import Closure, Scope
 from layoutalg.codegen.expr import Const, Expr
@@ -67,6 +70,8 @@ class Operands:
                 source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
                 target = partial(_write_register, place) if operand.role != "in" else None
                 return source, target
+            case "value", _ if isinstance(arg, Expr):
+                return partial(_value, scope.compile(arg)), None
             case "read", MemRef():
                 return partial(self._load, *self._access(operand, arg, s, statement, scope)), None
             case "write", MemRef() if s.instr.engine is None:
@@ -145,6 +150,11 @@ class Operands:
 
 def _immediate(value: int, group: Group) -> tuple[int, None]:
     return value, None
+
+
+def _value(compute: Closure, group: Group) -> tuple[Array, None]:
+    found = numpy.asarray(compute(group.frame), dtype=numpy.uint32)
+    return numpy.broadcast_to(found, group.lanes)[:, None], None
 
 
 def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:

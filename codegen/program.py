@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy
 
 from layoutalg.codegen.closures import Closure, Scope
-from layoutalg.codegen.expr import Var
+from layoutalg.codegen.expr import Expr, Var
 from layoutalg.codegen.hazards import Array
 from layoutalg.codegen.machine import Buffer, Group, Machine
 from layoutalg.codegen.memtrace import MemTrace
@@ -90,8 +90,14 @@ class Program:
         sources: list[Source] = []
         targets: list[Target] = []
         shapes: list[int] = []
+        guards = [a for o, a in zip(instr.operands, s.args, strict=True) if o.role == "guard"]
+        allowed = [scope.compile(g) for g in guards if isinstance(g, Expr)]
         for operand, arg in zip(instr.operands, s.args, strict=True):
+            if operand.role == "guard":
+                continue
             source, target = self.operands.compile(operand, arg, s, number, scope)
+            if source is not None and operand.role == "read" and allowed:
+                source = partial(_guarded, source, allowed[0], operand.words)
             if source is not None:
                 sources.append(source)
             if target is not None:
@@ -113,6 +119,20 @@ class Program:
     def _count(self, number: int, group: Group) -> None:
         warps = group.active.warps
         self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
+
+
+def _guarded(
+    source: Source, allowed: Closure, words: int, group: Group
+) -> tuple[Array, Array | None]:
+    """What is read where the guard holds, zeros in the other lanes."""
+    holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
+    outer, inner = group.active, group.narrowed(holds)
+    if inner is None:
+        return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
+    group.active = inner
+    found: tuple[Array, Array | None] = source(group)
+    group.active = outer
+    return found
 
 
 def _run(steps: tuple[Step, ...], group: Group) -> Waits:

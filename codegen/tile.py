@@ -9,7 +9,7 @@ instructions, not statements.  Programs are written with `KernelBuilder` (see bu
         k.do(STG[4], k.at(x, i), r)
 
 A register index holds only unroll variables and ints; memory is addressed by coordinates that the buffer's
-layout or strides turn into one index.
+layout or strides turn into one index; values and guards are expressions.
 
 Source of the design: Exo's instruction records and tinygrad's checked IR, reduced to what tiles need.
 """
@@ -130,7 +130,7 @@ class MemRef:
         return f"{self.buffer.name}[{self.index}]"
 
 
-Arg: TypeAlias = RegRef | MemRef | int
+Arg: TypeAlias = RegRef | MemRef | Expr | int
 
 
 @dataclass(frozen=True, slots=True)
