@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -13,16 +12,8 @@ from hypothesis import strategies as st
 
 from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze
 from layoutalg.analysis.solutions import ResidueSet
-from layoutalg.analysis.symbolic import (
-    Condition,
-    SymbolicLayout,
-    as_symbolic,
-    solve_conflict_free,
-    solve_sectors,
-    symbolic_access,
-    symbolic_cost,
-)
-from layoutalg.arch import INSTRUCTIONS
+from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access, symbolic_cost
+from layoutalg.analysis.symbolic_layout import SymbolicLayout
 from layoutalg.dtype import dtype
 from layoutalg.errors import (
     AlignmentError,
@@ -32,20 +23,8 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import Layout
-from layoutalg.strategies import accesses
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-
-LD = sympy.Symbol("ld", positive=True)
-ANY = sympy.Symbol("s")
-
-
-def access(op: str, tv: tuple[Any, Any], element: str) -> Access:
-    return Access(op, Layout(*tv), dtype(element))
-
-
-def column(op: str, element: str, values: int = 1) -> Access:
-    """Lane l reads row l of a tile of 32 rows."""
-    return access(op, ((32, values), (1, 32 if values > 1 else 0)), element)
+from layoutalg.swizzle import ComposedLayout, Swizzle
+from tests.symbolic_questions import ANY, LD, access, at, column, questions
 
 
 @pytest.mark.parametrize(
@@ -93,31 +72,6 @@ def test_the_closed_form_branches_on_gcd_classes() -> None:
     for d in range(1, 200):
         assert cost.subs(LD, d) == sympy.igcd(d, 32)
     assert len(cost.args) == 6
-
-
-@st.composite
-def questions(draw: st.DrawFn, space: str | None = None) -> tuple[SymbolicLayout, Access, Any]:
-    """A layout in which some strides, the offset or the base are slope * s + constant."""
-    layout, what = draw(accesses(space=space, max_size=256))
-    plain = as_symbolic(layout)
-    elems = max(1, 8 * INSTRUCTIONS[what.op].width_bytes // what.element.bits)
-    unit = draw(st.sampled_from((elems, elems, 1)))
-
-    def line(constant: int) -> Any:
-        return draw(st.integers(1, 3)) * unit * ANY + draw(st.sampled_from((0, constant)))
-
-    stride = tuple(line(d) if d != 1 and draw(st.booleans()) else d for d in plain.stride)
-    stride = tuple(line(d) if d == 1 and draw(st.integers(0, 9)) == 0 else d for d in stride)
-    moved = plain.swizzles and draw(st.sampled_from((False, True)))
-    offset = line(plain.offset) if moved else plain.offset
-    base = draw(st.sampled_from((0, 0, ANY, INSTRUCTIONS[what.op].width_bytes * ANY)))
-    return SymbolicLayout(plain.shape, stride, plain.swizzles, offset), what, base
-
-
-def at(question: tuple[SymbolicLayout, Access, Any], value: int) -> tuple[AnyLayout, Access]:
-    layout, what, base = question
-    extra = int(base.subs(ANY, value)) if isinstance(base, sympy.Expr) else base
-    return layout.at({ANY: value}), dataclasses.replace(what, base_bytes=what.base_bytes + extra)
 
 
 @given(questions("shared"), st.lists(st.integers(0, 300), min_size=1, max_size=8))
@@ -262,61 +216,7 @@ def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> N
         assert isinstance(report, SharedReport) and cost.at(stride) == report.total, stride
 
 
-# --- what stays open, and what is refused --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pitch", "why"),
-    [
-        (LD * sympy.Symbol("k"), "k is not known"),
-        (LD * LD, "ld**2 is not an integer times ld plus an integer"),
-        (LD / 2, "ld/2 is not an integer times ld plus an integer"),
-        (sympy.floor(LD / 3), "floor(ld/3) is not an integer times ld plus an integer"),
-    ],
-)
-def test_open_conditions_are_returned(pitch: Any, why: str) -> None:
-    k = sympy.Symbol("k")
-    found = solve_conflict_free(((32, 32), (pitch, 1)), column("ld.shared.b32", "f32"), LD)
-    assert isinstance(found, Condition) and found.why == why
-    assert str(found) == f"ld.shared.b32 on (32,32):({pitch},1) has no bank conflicts (open: {why})"
-    for n in range(2, 40, 2):
-        actual = int(pitch.subs({LD: n, k: 5}))
-        assert found.holds({LD: n, k: 5}) == (actual % 2 == 1 or actual == 0)
-    with pytest.raises(UnsupportedError, match="an integer is needed"):
-        found.holds({})
-    with pytest.raises(UndecidedError, match="is not"):
-        symbolic_cost(((32, 32), (pitch, 1)), column("ld.shared.b32", "f32"), LD)
-
-
-def test_open_conditions_as_latex() -> None:
-    found = solve_conflict_free(((32, 32), (LD * LD, 1)), column("ld.shared.b32", "f32"), LD)
-    both = (r"\operatorname{wavefronts}{\left(ld \right)}", r"\operatorname{ideal}{\left(ld \right)}")
-    assert sympy.latex(found) == " = ".join(both)
-    share = solve_sectors(
-        ((32, 32), (LD * LD, 1)), column("ld.global.b32", "f32"), LD, efficiency=Fraction(9, 10)
-    )
-    assert sympy.latex(share) == r"\operatorname{efficiency}{\left(ld \right)} \geq \frac{9}{10}"
-
-
-def test_the_fewest_sectors_stay_open_without_a_list_of_values() -> None:
-    found = solve_sectors(((32, 32), (LD * LD, 1)), column("ld.global.b32", "f32"), LD)
-    assert isinstance(found, Condition)
-    with pytest.raises(UndecidedError, match="the fewest sectors are not known"):
-        found.holds({LD: 3})
-
-
-def test_strides_that_do_not_compose_leave_it_open() -> None:
-    what = access("ld.shared.b32", ((8, 1), (3, 0)), "f32")
-    found = solve_conflict_free(((4, 8), (LD, 1)), what, LD)
-    assert isinstance(found, Condition) and "do not compose" in found.why
-    report = analyze(Layout((4, 8), (9, 1)), what)
-    assert isinstance(report, SharedReport) and found.holds({LD: 9}) == report.conflict_free
-
-
-def test_periods_too_long_leave_it_open() -> None:
-    tile = SymbolicLayout((32, 32), (LD, 1), (Swizzle(5, 5, 9),))
-    found = solve_conflict_free(tile, column("ld.shared.b32", "f32"), LD)
-    assert isinstance(found, Condition) and "the budget is 4096" in found.why
+# --- what is refused -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -332,8 +232,6 @@ def test_periods_too_long_leave_it_open() -> None:
          ShapeError, "counted from 0"),
         (lambda: solve_sectors(((32, 32), (LD, 1)), column("ld.global.b32", "f32"), LD, efficiency=1.5),
          ShapeError, "at most 1"),
-        (lambda: as_symbolic(7), ArgumentTypeError, "a layout or a tuple"),  # type: ignore[arg-type]
-        (lambda: as_symbolic(ComposedLayout(Layout(4, 2), 0, Layout(4))), UnsupportedError, "outer layouts"),
     ],
 )  # fmt: skip
 def test_bad_questions(ask: Any, error: type[Exception], message: str) -> None:

@@ -53,14 +53,9 @@ from layoutalg.analysis.roofline import (
     tile_intensity,
 )
 from layoutalg.analysis.solutions import Periodic, ResidueSet
-from layoutalg.analysis.symbolic import (
-    Condition,
-    SymbolicLayout,
-    solve_conflict_free,
-    solve_sectors,
-    symbolic_access,
-    symbolic_cost,
-)
+from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access, symbolic_cost
+from layoutalg.analysis.symbolic_layout import SymbolicLayout
+from layoutalg.analysis.symbolic_question import Condition
 from layoutalg.analysis.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
 
 __all__ = [

@@ -15,7 +15,8 @@ from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
 
 if TYPE_CHECKING:
     from layoutalg.analysis.solutions import Periodic, ResidueSet
-    from layoutalg.analysis.symbolic import Condition, SymbolicLayout
+    from layoutalg.analysis.symbolic_layout import SymbolicLayout
+    from layoutalg.analysis.symbolic_question import Condition
 
 NO_VALUE = 1
 
@@ -97,7 +98,8 @@ def _answer(
     """One access: the set of values, and the cost by class of values."""
     import sympy
 
-    from layoutalg.analysis.symbolic import Condition, solve_conflict_free, solve_sectors, symbolic_cost
+    from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_cost
+    from layoutalg.analysis.symbolic_question import Condition
 
     found: ResidueSet | Condition
     if space == "shared":
@@ -165,7 +167,7 @@ def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
 
     Every term with a name is read as a number that occurs nowhere else, and put back afterwards.
     """
-    from layoutalg.analysis.symbolic import SymbolicLayout, as_symbolic
+    from layoutalg.analysis.symbolic_layout import SymbolicLayout, as_symbolic
 
     terms: dict[int, Any] = {}
 
