@@ -152,9 +152,16 @@ class KernelBuilder:
         return buffer
 
     def shared(
-        self, name: str, element_bytes: int, layout: AnyLayout, size_elems: int, align_bytes: int
+        self,
+        name: str,
+        element_bytes: int,
+        layout: AnyLayout,
+        size_elems: int,
+        align_bytes: int,
+        *,
+        overlay: bool = False,
     ) -> Shared:
-        """A shared buffer of `size_elems` elements, placed after the ones before it.
+        """A shared buffer of `size_elems` elements, placed after the ones before it, or over them.
 
         Raises IRError when the layout reaches past it, or for an alignment that is no power of two.
         """
@@ -163,7 +170,7 @@ class KernelBuilder:
         if (reach := cosize(layout)) > size_elems:
             raise IRError("bounds", name, f"{name}: {layout} needs {reach} elements, not {size_elems}")
         end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
-        offset = -(-end // align_bytes) * align_bytes
+        offset = 0 if overlay else -(-end // align_bytes) * align_bytes
         size = size_elems * element_bytes
         buffer = Shared(self._declare(name), element_bytes, layout, size, align_bytes, offset)
         self._shared.append(buffer)

@@ -18,9 +18,10 @@ Operands, in the order of the helper's parameters:
 operands, `template <int ...>`.
 
 `effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
-arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data out (out,
-inout, write), a bare array when there is one.  `engine` names the asynchronous engine that performs the
-writes; they land when it is waited for.  A group whose `ready(machine, group)` is false is parked.
+arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data
+out (out, inout, write), a bare array when there is one.  `engine` names the asynchronous engine that
+performs the writes; they land when it is waited for.  A group whose `ready(machine, group)` is false is
+parked.
 """
 
 from __future__ import annotations

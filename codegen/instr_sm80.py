@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.instr import Instr, Requires, imm, read, write
+from layoutalg.codegen.instr import Instr, Requires, guard, imm, read, write
 
 
 def _cp_async(nbytes: int) -> Instr:
@@ -29,6 +29,27 @@ def _cp_async(nbytes: int) -> Instr:
     operands = (write("s", "shared", nbytes, op), read("p", "global", nbytes, f"{op}:global"))
     return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
 
+
+def _cp_async_guarded(nbytes: int) -> Instr:
+    name, cache = f"cp_async_{nbytes}_zfill", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {nbytes}, %2;"
+    text = (
+        f"void {name}(void* s, const void* p, bool inside) {{\n"
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p), "r"(inside ? {nbytes} : 0) : "memory");\n'
+        "}"
+    )
+    op = f"cp.async.{nbytes}"
+    operands = (
+        write("s", "shared", nbytes, op),
+        read("p", "global", nbytes, f"{op}:global"),
+        guard("inside"),
+    )
+    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+
+
+CP_ASYNC_ZFILL: Mapping[int, Instr] = MappingProxyType({n: _cp_async_guarded(n) for n in (4, 8, 16)})
+"""The same, but where the guard fails nothing is read and zeros are written."""
 
 CP_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _cp_async(n) for n in (4, 8, 16)})
 
@@ -58,6 +79,6 @@ CP_WAIT = Instr(
 )
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (*CP_ASYNC.values(), CP_COMMIT, CP_WAIT)}
+    {i.name: i for i in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT)}
 )
 """Every instruction of this module by name."""

@@ -121,9 +121,7 @@ class Program:
         self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
 
 
-def _guarded(
-    source: Source, allowed: Closure, words: int, group: Group
-) -> tuple[Array, Array | None]:
+def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
     """What is read where the guard holds, zeros in the other lanes."""
     holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
     outer, inner = group.active, group.narrowed(holds)

@@ -1,0 +1,160 @@
+"""GemmProblem: D = activation(alpha A B + beta C + bias), its operands' strides, and its definition.
+
+A is m x k, B is k x n, C and D are m x n and row-major; a column-major D is the transposed problem.  Each
+of A and B is stored along one of its modes:
+
+    major "k"      A[m][k] row-major,  B[n][k] (B column-major): what cuBLAS calls TN
+    major "mn"     A[k][m] (A column-major),  B[k][n] row-major
+
+The accumulator is f32 (s32 for integers) unless said otherwise.  beta = 0 never reads C, so that C may hold
+anything, NaN included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.errors import ShapeError, UnsupportedError
+
+Major: TypeAlias = Literal["k", "mn"]
+
+ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32": ("f32",), "f64": ("f64",),
+                "s8": ("s32",)}  # fmt: skip
+"""Accumulators of each operand type, the usual one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmProblem:
+    """One product; leading dimensions in elements.  Make one with `gemm_problem`."""
+
+    m: int
+    n: int
+    k: int
+    operand: DType
+    accumulator: DType
+    result: DType
+    a_major: Major
+    b_major: Major
+    lda: int
+    ldb: int
+    ldc: int
+    ldd: int
+    reads_c: bool
+    bias: bool
+    activation: str
+
+    @property
+    def a_elems(self) -> int:
+        """Elements of A's buffer."""
+        return _elems(self.m, self.k, self.lda) if self.a_major == "k" else _elems(self.k, self.m, self.lda)
+
+    @property
+    def b_elems(self) -> int:
+        """Elements of B's buffer."""
+        return _elems(self.n, self.k, self.ldb) if self.b_major == "k" else _elems(self.k, self.n, self.ldb)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the product."""
+        return 2 * self.m * self.n * self.k
+
+    def __str__(self) -> str:
+        majors = ("T" if self.a_major == "k" else "N") + ("N" if self.b_major == "k" else "T")
+        return f"{self.m} x {self.n} x {self.k} {self.operand} {majors}"
+
+
+def _elems(rows: int, columns: int, leading: int) -> int:
+    return (rows - 1) * leading + columns
+
+
+def gemm_problem(
+    m: int,
+    n: int,
+    k: int,
+    dtype: str | DType = "f16",
+    *,
+    accumulator: str | DType | None = None,
+    result: str | DType | None = None,
+    a_major: Major = "k",
+    b_major: Major = "k",
+    lda: int | None = None,
+    ldb: int | None = None,
+    ldc: int | None = None,
+    ldd: int | None = None,
+    reads_c: bool = False,
+    bias: bool = False,
+    activation: str = "none",
+) -> GemmProblem:
+    """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
+
+    Raises ShapeError for extents and leading dimensions that make no matrix, UnsupportedError for types
+    that do not go together.
+
+    >>> print(gemm_problem(128, 256, 64))
+    128 x 256 x 64 f16 TN
+    """
+    element = find_dtype(dtype)
+    if element.name not in ACCUMULATORS:
+        raise UnsupportedError(f"GEMM of {element}: {', '.join(ACCUMULATORS)} are accepted")
+    sums = find_dtype(accumulator or ACCUMULATORS[element.name][0])
+    if sums.name not in ACCUMULATORS[element.name]:
+        raise UnsupportedError(
+            f"{element} products are added up in {' or '.join(ACCUMULATORS[element.name])}, not {sums}"
+        )
+    default = {"tf32": "f32", "s8": "s32"}.get(element.name, element.name)
+    to = find_dtype(result or default)
+    if to.name not in (default, sums.name):
+        raise UnsupportedError(f"a result of {to} from {element}: {default} and {sums} are accepted")
+    for name, value in (("m", m), ("n", n), ("k", k)):
+        _positive(name, value)
+    for name, major in (("a_major", a_major), ("b_major", b_major)):
+        if major not in ("k", "mn"):
+            raise UnsupportedError(f"{name} = {major!r}: 'k' and 'mn' are accepted")
+    if activation not in ("none", "relu"):
+        raise UnsupportedError(f"activation {activation!r}: 'none' and 'relu' are accepted")
+    rows = {
+        "lda": k if a_major == "k" else m,
+        "ldb": k if b_major == "k" else n,
+        "ldc": n,
+        "ldd": n,
+    }
+    given = {"lda": lda, "ldb": ldb, "ldc": ldc, "ldd": ldd}
+    leading = {}
+    for name, least in rows.items():
+        value = given[name]
+        leading[name] = least if value is None else value
+        _positive(name, leading[name])
+        if leading[name] < least:
+            raise ShapeError(f"{name} = {leading[name]} is less than the row length {least}")
+    return GemmProblem(
+        m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
+        leading["ldd"], bool(reads_c), bool(bias), activation,
+    )  # fmt: skip
+
+
+def _positive(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ShapeError(f"{name} = {value!r}: a positive integer is needed")
+
+
+def matrices(p: GemmProblem, a: Any, b: Any) -> tuple[Any, Any]:
+    """A as m x k and B as k x n, views of their flat buffers.
+
+    >>> import numpy
+    >>> p = gemm_problem(2, 3, 4, "f32")
+    >>> [x.shape for x in matrices(p, numpy.zeros(8), numpy.zeros(12))]
+    [(2, 4), (4, 3)]
+    """
+    left = _view(a, p.m, p.k, p.lda) if p.a_major == "k" else _view(a, p.k, p.m, p.lda).T
+    right = _view(b, p.n, p.k, p.ldb).T if p.b_major == "k" else _view(b, p.k, p.n, p.ldb)
+    return left, right
+
+
+def _view(buffer: Any, rows: int, columns: int, leading: int) -> Any:
+    from numpy.lib.stride_tricks import as_strided
+
+    step = buffer.itemsize
+    return as_strided(buffer, (rows, columns), (leading * step, step))
