@@ -8,7 +8,6 @@ is free of conflicts, the single swizzle with the fewest wavefronts is listed.
 >>> for other in synthesize((16, 16), ["ldmatrix.x4"], element="f16").alternatives:
 ...     print(other.layout, other.kind, other.total)
 Sw<2,3,3> o 0 o (16,16):(16,1) swizzle 4
-Sw<3,3,3> o 0 o (16,16):(16,1) swizzle 4
 (16,16):(24,1) padding 4
 (16,16):(16,1) plain 8
 """
@@ -24,7 +23,7 @@ from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.errors import AlignmentError
+from layoutalg.errors import AlignmentError, UnsupportedError
 from layoutalg.f2 import rank
 from layoutalg.int_tuple import IntTuple
 from layoutalg.layout import Layout
@@ -72,16 +71,16 @@ def free_swizzles(tile: Tile, patterns: Sequence[Pattern]) -> Iterator[Swizzle |
 
 
 def other_swizzles(
-    tile: Tile, patterns: Sequence[Pattern], shape: IntTuple, element: DType, order: Order
+    tile: Tile, patterns: Sequence[Pattern], shape: IntTuple, element: DType, order: Order, machine: Arch
 ) -> Iterator[Other]:
     """Conflict-free swizzles, the simplest, and tensor-map modes; where there is none, the least bad one.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.synthesis.patterns import make_tile
-    >>> tile = make_tile((32, 32), 32, "row", ARCHS["sm_90"])
-    >>> column = Pattern((32, 64, 128, 256, 512), (32, 64, 128, 256, 512), 0, False)
-    >>> [str(layout) for layout, _, _ in other_swizzles(tile, [column], (32, 32), dtype("f32"), "row")]
+    >>> machine, column = ARCHS["sm_90"], Pattern((32, 64, 128, 256, 512), (32, 64, 128, 256, 512), 0, False)
+    >>> tile = make_tile((32, 32), 32, "row", machine)
+    >>> [str(one[0]) for one in other_swizzles(tile, [column], (32, 32), dtype("f32"), "row", machine)]
     ['Sw<5,0,5> o 0 o (32,32):(32,1)']
     """
     if any(p.repeats for p in patterns):
@@ -90,10 +89,10 @@ def other_swizzles(
     for swizzle in list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns):
         yield swizzled_tile(tile, swizzle), "swizzle", 0
     try:
-        modes = list(tma_layouts(shape, element, order, ()))
-    except AlignmentError:
-        return  # no tensor map has rows that are no multiple of 16 bytes
-    for layout in modes:
+        modes = list(tma_layouts(shape, element, order, (), machine))
+    except (AlignmentError, UnsupportedError):
+        return  # no TMA at all, or none of rows that are no multiple of 16 bytes
+    for layout, _ in modes:
         if serves(kernel_of(tile, layout), patterns):
             yield layout, "plain" if isinstance(layout, Layout) else "swizzle", 0
 

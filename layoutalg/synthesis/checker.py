@@ -41,11 +41,12 @@ from layoutalg.synthesis.evidence import (
     log2,
     paddings,
     phase_of,
+    tma_tiles,
     word_count_bits,
 )
 from layoutalg.synthesis.refutation import check_refutation
 from layoutalg.synthesis.result import Synthesis, storage_layout
-from layoutalg.synthesis.tma import tma_layouts
+from layoutalg.synthesis.tma import TmaTile
 
 
 def check_certificate(synthesis: Synthesis) -> str:
@@ -76,14 +77,13 @@ def check_certificate(synthesis: Synthesis) -> str:
 def _check_ranks(synthesis: Synthesis, layout: AnyLayout) -> str:
     """K & F = 0 for every access, on a layout that permutes the tile and keeps vectors whole."""
     certificate = synthesis.certificate
-    copies = [a for a in synthesis.accesses if isinstance(a, TmaAccess)]
-    is_tma = bool(copies) or synthesis.form == "tma"
+    is_tma = synthesis.form == "tma" or any(isinstance(a, TmaAccess) for a in synthesis.accesses)
     if certificate.classes != (("tma",) if is_tma else ("linear-in-place",)):
         raise MismatchError(f"a rank certificate of this form does not speak of {certificate.classes}")
-    if is_tma and layout not in tma_layouts(synthesis.shape, synthesis.element, synthesis.order, copies):
-        raise MismatchError(f"no tensor-map copy writes {layout}")
+    if is_tma and TmaTile(layout, synthesis.extra_bytes) not in tma_tiles(synthesis):
+        raise MismatchError(f"no tensor-map copy writes {layout} with {synthesis.extra_bytes} extra bytes")
     _check_kind(synthesis, layout, is_tma)
-    columns = _check_in_place(synthesis, layout)
+    columns = _check_place(synthesis, layout, synthesis.extra_bytes if is_tma else 0)
     phases = _check_footprints(synthesis)
     for i, access in enumerate(lane_accesses(synthesis)):
         _check_vectors(i, access, synthesis, columns)
@@ -123,16 +123,17 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, is_tma: bool) -> None:
         raise MismatchError(f"{layout} is no single swizzle, which was asked for")
 
 
-def _check_in_place(synthesis: Synthesis, layout: AnyLayout) -> tuple[int, ...]:
-    """The columns of the layout over flat indices; it must permute the tile's own offsets."""
+def _check_place(synthesis: Synthesis, layout: AnyLayout, gaps_bytes: int) -> tuple[int, ...]:
+    """The columns of the layout over flat indices; offsets differ, and lie in the tile's memory with gaps."""
     elements = product(synthesis.shape)
+    room = elements + 8 * gaps_bytes // synthesis.element.bits  # a power of two, as the spans of rows are
     try:
         constant, columns = affine_f2(layout)
     except NotLinearError as error:
         raise MismatchError(f"ranks prove nothing of a layout that is not linear: {error.message}") from None
     if size(layout) != elements or constant or rank(columns) != log2(elements):
-        raise MismatchError(f"{layout} does not permute the {elements} offsets of the tile")
-    if max(columns, default=0) >= elements or synthesis.extra_bytes:
+        raise MismatchError(f"{layout} does not give the {elements} elements of the tile a place each")
+    if max(columns, default=0) >= room or synthesis.extra_bytes != gaps_bytes:
         raise MismatchError(
             f"{layout} with {synthesis.extra_bytes} extra bytes does not lie in the tile's own memory"
         )

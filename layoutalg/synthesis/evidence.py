@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.arch import find_instruction
 from layoutalg.f2 import affine_f2, apply, basis, kernel
 from layoutalg.int_tuple import product
 from layoutalg.layout import Layout
 from layoutalg.measure import size
 from layoutalg.synthesis.result import Synthesis, storage_layout
+from layoutalg.synthesis.tma import TmaTile, tma_layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +148,17 @@ def paddings(synthesis: Synthesis) -> Iterator[tuple[int, Layout]]:
         if len(long) < 2 or extra > synthesis.max_extra_bytes:
             return
         yield extra, storage_layout(shape, synthesis.order, pad)
+
+
+def tma_tiles(synthesis: Synthesis) -> Iterator[TmaTile]:
+    """What the tensor-map copies of the question can write, within its max_extra_bytes.
+
+    >>> from layoutalg.analysis.access import TmaAccess
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> found = synthesize((64, 64), ["ldmatrix.x4", TmaAccess((64, 64), 128)], element="f16")
+    >>> [str(tile.layout) for tile in tma_tiles(found)]
+    ['Sw<3,3,3> o 0 o (64,64):(64,1)']
+    """
+    copies = [access for access in synthesis.accesses if isinstance(access, TmaAccess)]
+    s = synthesis
+    return tma_layouts(s.shape, s.element, s.order, copies, s.arch, s.max_extra_bytes)

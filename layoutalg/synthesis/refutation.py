@@ -30,10 +30,10 @@ from layoutalg.synthesis.evidence import (
     log2,
     paddings,
     phase_of,
+    tma_tiles,
     word_count_bits,
 )
 from layoutalg.synthesis.result import Synthesis, storage_layout
-from layoutalg.synthesis.tma import tma_layouts
 
 LIMIT = 1 << 16
 """Vectors tried, at most, to repeat an exhaustive search; beyond it an UndecidedError."""
@@ -176,7 +176,7 @@ def _check_forms(synthesis: Synthesis) -> str:
     if classes == ["single-swizzle"] and not copies:
         layouts = _single_swizzles(synthesis)
     elif classes == ["tma"] and (copies or synthesis.form == "tma"):
-        layouts = tma_layouts(synthesis.shape, synthesis.element, synthesis.order, copies)
+        layouts = (tile.layout for tile in tma_tiles(synthesis))
     elif not classes and certificate.classes and not copies:
         layouts = iter([storage_layout(synthesis.shape, synthesis.order)])
     else:

@@ -142,7 +142,7 @@ def synthesize(
         else:
             padding = _cheapest_padding(question)
             answer = _linear(question, tile, patterns, padding)
-            others += other_swizzles(tile, patterns, question.shape, question.element, order)
+            others += other_swizzles(tile, patterns, question.shape, question.element, order, machine)
         others.append((storage_layout(question.shape, order), "plain", 0))
         if padding is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
@@ -342,8 +342,10 @@ def _among_tma(question: _Question) -> _Answer:
     tile = make_tile(q.shape, q.element.bits, q.order, q.machine)
     patterns = make_patterns(tile, q.lanes, q.element, q.machine)
     footprints = tuple(p.footprint for p in patterns)
-    for layout in tma_layouts(q.shape, q.element, q.order, q.copies):
+    tiles = tma_layouts(q.shape, q.element, q.order, q.copies, q.machine, q.max_extra_bytes)
+    for layout, extra_bytes in tiles:
         if serves(kernel_of(tile, layout), patterns):
             kind: Kind = "plain" if isinstance(layout, Layout) else "swizzle"
-            return _proved(q, tile, layout, kind, footprints, "tma")
+            proved = _proved(q, tile, layout, kind, footprints, "tma")
+            return proved._replace(extra_bytes=extra_bytes)
     return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), (), footprints))

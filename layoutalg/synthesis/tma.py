@@ -1,13 +1,17 @@
-"""The layouts that a tensor-map copy (TMA) can write: four swizzle modes over boxes of a tile.
+"""The layouts that tensor-map copies (TMA) can write: four swizzle modes over boxes of a tile.
 
 The idea.  TMA stores a box row by row and XORs bits 4..6 of the byte address with bits 7..9 (128-byte mode;
 one bit less for 64, two for 32).  The inner side of a box must not exceed the mode's span, so a tile with
-longer rows is a sequence of boxes, one column block after the other:
+longer rows is a sequence of boxes, one column block after the other; shorter rows take a span each, which
+leaves gaps:
 
     f16 (64,64), 128 bytes a row    Sw<3,3,3> o 0 o (64,64):(64,1)
     f16 (64,128), 256 bytes a row   Sw<3,3,3> o 0 o (64,(64,2)):(64,(1,4096))
+    f16 (64,32), 64 bytes a row     Sw<3,3,3> o 0 o (64,32):(64,1)             4096 bytes more than the tile
 
-The XOR acts on absolute addresses: the tile must start at a multiple of 8 spans.
+Notes.  The XOR acts on absolute addresses: the tile must start at a multiple of 8 spans, a box at one of
+128 bytes.  What a box is written as is asked of layoutalg.analysis.legality_tma, which is held against what
+an H200 wrote.
 
 Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, tensor swizzling modes.
 """
@@ -15,82 +19,151 @@ Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, tensor swizzling modes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple
 
 from layoutalg.analysis.access import TmaAccess
+from layoutalg.analysis.legality_tma import check_tma
+from layoutalg.arch import Arch
+from layoutalg.arch.swizzle_modes import HOPPER_MODES, SwizzleMode, find_swizzle_mode
+from layoutalg.digits import compose_layouts
 from layoutalg.dtype import DType
-from layoutalg.errors import AlignmentError, ShapeError
+from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout, leaves, make_layout, modes
-from layoutalg.measure import coalesce
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-from layoutalg.synthesis.result import Order, storage_layout
+from layoutalg.layout import Layout, make_layout
+from layoutalg.measure import merge, plain
+from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.synthesis.result import Order
 
-SPANS_BYTES = (0, 32, 64, 128)
-"""The swizzle modes; 0 is none."""
+_BOX_START_BYTES = 128
+
+
+class TmaTile(NamedTuple):
+    """A layout of a whole tile, and the bytes of its gaps."""
+
+    layout: AnyLayout
+    extra_bytes: int
 
 
 def tma_layouts(
-    shape: IntTuple, element: DType, order: Order, copies: Sequence[TmaAccess]
-) -> Iterator[AnyLayout]:
+    shape: IntTuple,
+    element: DType,
+    order: Order,
+    copies: Sequence[TmaAccess],
+    machine: Arch,
+    max_extra_bytes: int = 0,
+) -> Iterator[TmaTile]:
     """The layouts of a tile that every one of `copies` can write: fewest boxes first, then least swizzled.
 
-    Raises AlignmentError for rows that are no multiple of 16 bytes, ShapeError for a box that does not fit
-    the tile or its mode.
+    With no copies, those of every mode, in boxes as wide as it has them.  `max_extra_bytes` is what gaps
+    may take.  Raises AlignmentError for rows that are no multiple of 16 bytes and for what else no tensor
+    map does, ShapeError for boxes that do not fit the tile or each other's places, ResourceError for gaps
+    that take more than allowed, UnsupportedError for an architecture without TMA.
 
+    >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
-    >>> [str(layout) for layout in tma_layouts((64, 128), dtype("f16"), "row", [TmaAccess((64, 64), 128)])]
+    >>> boxes = [TmaAccess((64, 64), 128)]
+    >>> [str(t.layout) for t in tma_layouts((64, 128), dtype("f16"), "row", boxes, ARCHS["sm_90"])]
     ['Sw<3,3,3> o 0 o (64,(64,2)):(64,(1,4096))']
     """
-    base = storage_layout(shape, order)
-    along = len(modes(base)) - 1 if order == "row" else 0
-    run = product(modes(base)[along].shape)
+    if machine.compute_capability < (9, 0):
+        raise UnsupportedError(f"{machine.name} has no TMA; sm_90 and later have")
+    sides = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
+    along = len(sides) - 1 if order == "row" else 0
+    run = sides[along]
     if element.bits * run % 128:
         raise AlignmentError(
             f"TMA of {to_text(shape)} {element}: rows of {element.bits * run / 8:g} bytes are no multiple of "
             f"16 bytes",
             required_bytes=16,
         )
+    tile = _Tile(shape, tuple(sides), along, element)
+    if copies:
+        yield from _of_copies(tile, copies, machine, max_extra_bytes)
+        return
+    found = []
+    for mode in HOPPER_MODES:
+        inner = min(run, 8 * mode.row_bytes // element.bits) if mode.swizzle.bits else run
+        box = (*sides[:along], inner, *sides[along + 1 :])
+        if run % inner == 0 and not tile.box_bytes(mode, box) % (_BOX_START_BYTES if inner < run else 1):
+            written = _written(tile, mode, box)
+            if written.extra_bytes <= max_extra_bytes:
+                found.append((run // inner, mode.swizzle.bits, written))
+    yield from (written for _, _, written in sorted(found, key=lambda one: one[:2]))
+
+
+class _Tile(NamedTuple):
+    """A tile by the sizes of its modes, of which mode `along` is contiguous in global memory."""
+
+    shape: IntTuple
+    sides: tuple[int, ...]
+    along: int
+    element: DType
+
+    @property
+    def order(self) -> list[int]:
+        """The modes, innermost first."""
+        rest = range(len(self.sides))
+        return [self.along, *(i for i in (rest if self.along == 0 else reversed(rest)) if i != self.along)]
+
+    def tensor(self) -> Layout:
+        """The tile as it lies in global memory, one leaf a mode."""
+        strides, step = [0] * len(self.sides), 1
+        for i in self.order:
+            strides[i], step = step, step * self.sides[i]
+        return Layout(self.sides, tuple(strides))
+
+    def pitch(self, mode: SwizzleMode, box: tuple[int, ...]) -> int:
+        """Elements from one row of a box to the next."""
+        return 8 * mode.row_bytes // self.element.bits if mode.swizzle.bits else box[self.along]
+
+    def box_bytes(self, mode: SwizzleMode, box: tuple[int, ...]) -> int:
+        """What a box takes, gaps included."""
+        return self.pitch(mode, box) * prod(box) // box[self.along] * self.element.bits // 8
+
+
+def _of_copies(
+    tile: _Tile, copies: Sequence[TmaAccess], machine: Arch, max_extra_bytes: int
+) -> Iterator[TmaTile]:
+    """The one layout that all copies write, or none when they differ."""
+    found: list[TmaTile] = []
     for copy in copies:
-        _check_box(copy, base, element, along)
-    spans = [span for span in SPANS_BYTES if all(copy.swizzle_bytes == span for copy in copies)]
-    inner = {span: min(run, 8 * span // element.bits or run) for span in spans}
-    for span in sorted(spans, key=lambda span: (run // inner[span], span)):
-        layout = _blocked(base, along, inner[span]) if inner[span] < run else base
-        bits = (span // 16).bit_length() - 1 if span else 0
-        low = 7 - (element.bits.bit_length() - 1)
-        yield ComposedLayout(Swizzle(bits, low, 3), 0, layout) if bits else layout
+        box = tuple(product(side) for side in copy.box)
+        if len(box) != len(tile.sides) or any(side % b for side, b in zip(tile.sides, box, strict=True)):
+            raise ShapeError(f"TMA box {copy.box} does not divide the tile {to_text(tile.shape)}")
+        check_tma(tile.tensor(), box, tile.element, mode=copy.swizzle_bytes, arch=machine).require()
+        mode = find_swizzle_mode(copy.swizzle_bytes)
+        if box != tile.sides and tile.box_bytes(mode, box) % _BOX_START_BYTES:
+            raise ShapeError(
+                f"TMA boxes {copy.box} of {tile.element} take {tile.box_bytes(mode, box)} bytes each; boxes "
+                f"that start at multiples of {_BOX_START_BYTES} bytes are needed"
+            )
+        written = _written(tile, mode, box)
+        if written.extra_bytes > max_extra_bytes:
+            raise ResourceError(
+                f"gaps of TMA boxes {copy.box} of {tile.element}, whose rows take {copy.swizzle_bytes} bytes "
+                f"each, in max_extra_bytes",
+                written.extra_bytes,
+                max_extra_bytes,
+            )
+        found.append(written)
+    if all(written == found[0] for written in found):
+        yield found[0]
 
 
-def _check_box(copy: TmaAccess, base: Layout, element: DType, along: int) -> None:
-    sides = [product(mode.shape) for mode in modes(base)]
-    if len(copy.box) != len(sides) or any(side % b for side, b in zip(sides, copy.box, strict=True)):
-        raise ShapeError(f"TMA box {copy.box} does not divide the tile {to_text(base.shape)}")
-    inner_bits = element.bits * copy.box[along]
-    if inner_bits % 128:
-        raise ShapeError(f"TMA box {copy.box} of {element}: its inner side is no multiple of 16 bytes")
-    span_bits = 8 * copy.swizzle_bytes or element.bits * sides[along]
-    wanted = min(span_bits // element.bits, sides[along])
-    if copy.box[along] != wanted:
-        raise ShapeError(
-            f"TMA box {copy.box} of {element} with the {copy.swizzle_bytes}-byte mode: its inner side must "
-            f"be {wanted} elements"
-        )
-
-
-def _blocked(base: Layout, along: int, inner: int) -> Layout:
-    """The tile as column blocks of `inner` elements, each stored compactly, one after the other."""
-    parts = list(modes(base))
-    total = product(base.shape)
-    run = product(parts[along].shape)
-    out: list[Layout] = []
-    for i, mode in enumerate(parts):
-        if i == along:
-            block = total // run * inner
-            out.append(make_layout((inner, run // inner), (1, block)))
-        else:
-            scaled = [(extent, stride // run * inner) for extent, stride in leaves(coalesce(mode))]
-            shape, stride = tuple(e for e, _ in scaled), tuple(d for _, d in scaled)
-            out.append(make_layout(shape, stride) if len(shape) > 1 else make_layout(shape[0], stride[0]))
-    if not isinstance(base.shape, tuple):
-        return out[0]
-    return make_layout(tuple(part.shape for part in out), tuple(part.stride for part in out))
+def _written(tile: _Tile, mode: SwizzleMode, box: tuple[int, ...]) -> TmaTile:
+    """The tile as boxes one after the other, each with its rows a span apart, column blocks outermost."""
+    bits = tile.element.bits
+    counts = [side // b for side, b in zip(tile.sides, box, strict=True)]
+    inside, between = [0] * len(box), [0] * len(box)
+    inside[tile.along], step = 1, tile.pitch(mode, box)
+    for i in tile.order[1:]:
+        inside[i], step = step, step * box[i]
+    for i in (*tile.order[1:], tile.along):
+        between[i], step = step, step * counts[i]
+    parts = [plain(*merge((box[i], counts[i]), (inside[i], between[i]))) for i in range(len(box))]
+    boxes = make_layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+    inner = compose_layouts(boxes, Layout(tile.shape))
+    swizzle = mode.in_elements(bits)
+    extra_bytes = (step - prod(tile.sides)) * bits // 8
+    return TmaTile(ComposedLayout(swizzle, 0, inner) if swizzle.bits else inner, extra_bytes)
