@@ -30,6 +30,7 @@ from layoutalg.algebra import (
     composition,
     cosize,
     crd2crd,
+    crd2idx,
     cycles,
     depth,
     dice,
@@ -49,6 +50,7 @@ from layoutalg.algebra import (
     footprint,
     gaps,
     group,
+    idx2crd,
     image_size,
     is_bijective,
     is_contiguous,
@@ -112,8 +114,6 @@ from layoutalg.int_tuple import (
     IntTuple,
     compatible,
     congruent,
-    crd2idx,
-    idx2crd,
     product,
     weakly_congruent,
 )
@@ -152,8 +152,8 @@ __version__ = "0.1.0"
 
 _MODULES = frozenset(
     (
-        "analysis", "arch", "cli", "codegen", "draw", "dtype", "f2", "hostcc", "index_text", "kernels",
-        "linear", "linear_parts", "notation", "strategies", "synthesis", "testing",
+        "analysis", "arch", "cli", "codegen", "draw", "dtype", "explanations", "f2", "hostcc", "index_text",
+        "kernels", "linear", "linear_parts", "notation", "strategies", "synthesis", "tensor", "testing",
     )
 )  # fmt: skip
 """Submodules that are imported when they are first used."""

@@ -7,7 +7,7 @@ put together: composed, cut into tiles, repeated, inverted.  Each module below h
     regroup     make_layout append prepend replace group select flatten unflatten sort
     slicing     slice_and_offset
     partition   slice_ dice domain_offset local_tile local_partition
-    shapes      ceil_div shape_div crd2crd
+    shapes      ceil_div shape_div crd2idx idx2crd crd2crd
     digits      composition of two layouts, digit by digit
     composed    composition with swizzles, composed layouts and tilers
     injective   two coordinates that share an offset, or the proof that there are none
@@ -63,7 +63,7 @@ from layoutalg.products import (
 )
 from layoutalg.recast import downcast, recast_layout, upcast
 from layoutalg.regroup import append, flatten, group, make_layout, prepend, replace, select, sort, unflatten
-from layoutalg.shapes import ceil_div, crd2crd, shape_div
+from layoutalg.shapes import ceil_div, crd2crd, crd2idx, idx2crd, shape_div
 from layoutalg.slicing import slice_and_offset
 from layoutalg.solving import find_coordinate, find_overlap, overlap
 
@@ -82,6 +82,7 @@ __all__ = [
     "composition",
     "cosize",
     "crd2crd",
+    "crd2idx",
     "cycles",
     "depth",
     "dice",
@@ -101,6 +102,7 @@ __all__ = [
     "footprint",
     "gaps",
     "group",
+    "idx2crd",
     "image_size",
     "is_bijective",
     "is_contiguous",

@@ -22,7 +22,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.inverse import right_inverse
 from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.measure import leaf_lists, merge, plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts
 
 
 def _first(layout: Layout) -> tuple[int, int]:
@@ -49,6 +49,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     >>> print(max_common_layout(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1))))
     8:4
     """
+    check_layouts("max_common_layout", a, b)
     for layout in (a, b):
         if isinstance(layout, Layout):
             integer_leaves("max_common_layout", layout)
@@ -70,6 +71,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1)))
     8
     """
+    check_layouts("max_common_vector", a, b)
     extent = max_common_layout(a, b).shape
     return extent if isinstance(extent, int) else 1
 
@@ -83,6 +85,7 @@ def max_alignment(layout: AnyLayout) -> int:
     >>> max_alignment(Layout((8, 4), (1, 12))), max_alignment(ComposedLayout(Swizzle(2, 1, 3), 4, Layout(64)))
     (4, 2)
     """
+    check_layouts("max_alignment", layout)
     if isinstance(layout, ComposedLayout):
         swizzles, offset, inner = _bare("max_alignment", layout)
         return math.gcd(max_alignment(inner), offset, *(1 << s.base for s in swizzles if s.bits))
@@ -106,6 +109,7 @@ def nullspace(layout: AnyLayout) -> Layout:
     >>> print(nullspace(Layout((4, 2, 8), (1, 0, 4))))
     2:4
     """
+    check_layouts("nullspace", layout)
     if isinstance(layout, ComposedLayout):
         _, offset, layout = _bare("nullspace", whole := layout)
         if offset:

@@ -38,6 +38,7 @@ from layoutalg.swizzle import (
     ComposedLayout,
     Outer,
     Swizzle,
+    check_layouts,
     from_bit_pairs,
     reduce_swizzles,
 )
@@ -184,6 +185,7 @@ def normal_form(layout: AnyLayout) -> AnyLayout:
     >>> print(normal_form(ComposedLayout(Layout(8, 2), 1, Layout(4, 1))))
     Sw<0,0,0> o 2 o 4:2
     """
+    check_layouts("normal_form", layout)
     if isinstance(layout, Layout):
         return layout
     inner = normal_form(layout.inner)

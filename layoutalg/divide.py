@@ -30,7 +30,8 @@ from layoutalg.errors import ArgumentTypeError
 from layoutalg.int_tuple import product
 from layoutalg.inverse import complement
 from layoutalg.layout import Layout, concat, make_layout, modes
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
+from layoutalg.symbols import is_symbolic
 
 
 @overload
@@ -45,6 +46,7 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(logical_divide(Layout((4, 2, 3), (2, 1, 8)), Layout(4, 2)))
     ((2,2),(2,3)):((4,1),(2,8))
     """
+    check_layouts("logical_divide", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, logical_divide(layout.inner, tiler))
     return _divide(layout, tiler)
@@ -70,8 +72,9 @@ def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
         return tiler
     if type(tiler) is int:
         return Layout(tiler)
-    if not isinstance(tiler, (ComposedLayout, tuple)) and tiler is not None:
-        return Layout(tiler)
+    if not isinstance(tiler, (ComposedLayout, tuple, bool)) and tiler is not None:
+        if is_symbolic(tiler) or hasattr(tiler, "__index__"):
+            return Layout(tiler)
     raise ArgumentTypeError(
         f"{name}({layout}, {tiler_text(tiler)}): a tiler is a layout, an extent, None or a tuple of tilers"
     )
@@ -113,6 +116,7 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(zipped_divide(Layout((8, 32)), (Layout(4, 2), 8)))
     ((4,8),(2,4)):((2,8),(1,64))
     """
+    check_layouts("zipped_divide", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, zipped_divide(layout.inner, tiler))
     if isinstance(tiler, tuple) or tiler is None:
@@ -130,6 +134,7 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(tiled_divide(Layout((8, 32)), (4, 8)))
     ((4,8),2,4):((1,8),4,64)
     """
+    check_layouts("tiled_divide", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tiled_divide(layout.inner, tiler))
     if isinstance(tiler, tuple) or tiler is None:
@@ -148,6 +153,7 @@ def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(flat_divide(Layout((8, 32)), (4, 8)))
     (4,8,2,4):(1,8,4,64)
     """
+    check_layouts("flat_divide", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, flat_divide(layout.inner, tiler))
     tiles, rests = _zip(layout, tiler)

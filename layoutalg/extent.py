@@ -19,7 +19,7 @@ from layoutalg.f2 import affine_f2, basis
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
 
 WINDOW_BITS = 22
 """Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
@@ -123,6 +123,7 @@ def cosize(layout: AnyLayout) -> int:
     >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
     (39, 6)
     """
+    check_layouts("cosize", layout)
     if isinstance(layout, Layout):
         low, high = span(layout)
         return high - low + 1
@@ -150,6 +151,7 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
     >>> extremes(Layout((4, 8), (-1, 10))), extremes(ComposedLayout(Swizzle(1, 0, 2), 4, Layout(2)))
     ((-3, 70), (4, 5))
     """
+    check_layouts("extremes", layout)
     if isinstance(layout, Layout):
         return span(layout)
     known = in_parts(layout)

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.layout import Layout, integer_leaves
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, Swizzle, check_layouts
 
 Columns: TypeAlias = "tuple[int, ...]"
 
@@ -346,6 +346,7 @@ def to_f2(layout: AnyLayout) -> Columns:
     >>> to_f2(ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4), (4, 1))))
     (5, 10, 1, 2)
     """
+    check_layouts("to_f2", layout)
     constant, columns = affine_f2(layout)
     if constant:
         raise NotLinearError(f"{layout} is affine over F2, not linear: coordinate 0 has offset {constant}")

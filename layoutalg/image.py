@@ -36,9 +36,17 @@ from layoutalg.extent import (
 )
 from layoutalg.f2 import affine_f2, basis, contains
 from layoutalg.injective import find_collision
+from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, has_symbols, leaves
 from layoutalg.measure import filter, leaf_lists, merge, rank, size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, swizzle_inverse
+from layoutalg.swizzle import (
+    AnyLayout,
+    ComposedLayout,
+    Swizzle,
+    check_integers,
+    check_layouts,
+    swizzle_inverse,
+)
 from layoutalg.symbolic_algebra import require_same
 from layoutalg.symbols import is_symbolic
 
@@ -52,6 +60,7 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
     >>> find_difference(Layout((4, 8), (8, 1)), Layout((4, 8), (8, 2)))
     4
     """
+    check_layouts("find_difference", a, b)
     if size(a) != size(b):
         if isinstance(a, Layout) and isinstance(b, Layout) and is_symbolic(size(a) - size(b)):
             require_same(a, b)
@@ -151,7 +160,11 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     >>> find_offset_bit(Layout((4, 8), (8, 1)), 3), find_offset_bit(Layout((4, 8), (8, 1)), 5)
     (1, None)
     """
+    check_layouts("find_offset_bit", layout)
     check_integers("find_offset_bit", layout)
+    bit = whole_number(bit, "bit")
+    if bit < 0:
+        raise ShapeError(f"find_offset_bit({layout}, {bit}): bits count from 0")
     parts = in_parts(layout)
     period = 2 << bit
     for swizzle in parts[0] if parts else ():
@@ -188,6 +201,7 @@ def same_function(a: AnyLayout, b: AnyLayout) -> bool:
     >>> same_function(Layout((2, 4)), Layout(8)), same_function(Layout(8), Layout(9))
     (True, False)
     """
+    check_layouts("same_function", a, b)
     same_size = size(a) == size(b) or is_symbolic(size(a) - size(b))
     return same_size and find_difference(a, b) is None
 
@@ -200,6 +214,7 @@ def is_injective(layout: AnyLayout) -> bool:
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
     """
+    check_layouts("is_injective", layout)
     parts = in_parts(layout)
     if parts is None:
         table = offsets_table("is_injective", layout)
@@ -215,8 +230,9 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     >>> is_surjective(Layout((4, 8), (1, 3))), is_surjective(Layout((4, 8), (1, 5)))
     (True, False)
     """
+    check_layouts("is_surjective", layout)
     check_integers("is_surjective", layout)
-    target = cosize(layout) if codomain is None else codomain
+    target = cosize(layout) if codomain is None else whole_number(codomain, "codomain")
     if size(layout) < target:
         return False
     parts = in_parts(layout)
@@ -246,6 +262,7 @@ def is_bijective(layout: AnyLayout) -> bool:
     >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
     (True, False)
     """
+    check_layouts("is_bijective", layout)
     check_integers("is_bijective", layout)
     if cosize(layout) != size(layout) or not is_injective(layout):
         return False
@@ -265,6 +282,7 @@ def image_size(layout: AnyLayout) -> int:
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
     """
+    check_layouts("image_size", layout)
     check_integers("image_size", layout)
     parts = in_parts(layout)
     if parts is None:

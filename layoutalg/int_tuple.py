@@ -60,6 +60,18 @@ def normalize(
     return leaf  # type: ignore[no-any-return]
 
 
+def whole_number(value: object, what: str) -> int:
+    """`value` as a plain int; ArgumentTypeError for anything else, a tuple too.
+
+    >>> whole_number(7, "bit")
+    7
+    """
+    number = normalize(value, what)
+    if isinstance(number, tuple):
+        raise ArgumentTypeError(f"{what} is the tuple {to_text(number)}; an integer is needed")
+    return number
+
+
 def is_tuple(value: IntTuple) -> TypeGuard[tuple[IntTuple, ...]]:
     """True for a tuple, False for a leaf.
 
@@ -114,13 +126,15 @@ def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
 
 
 def product(value: IntTuple) -> int:
-    """Product of all leaves; 1 for the empty tuple.
+    """Product of all leaves; 1 for the empty tuple.  Raises ArgumentTypeError for what is no integer.
 
     >>> product(((2, 4), 8)), product(())
     (64, 1)
     """
     total = math.prod(flatten(value)) if isinstance(value, tuple) else value
-    return total if type(total) is int or not is_symbolic(total) else canonical(total)
+    if type(total) is int:
+        return total
+    return canonical(total) if is_symbolic(total) else product(normalize(value))
 
 
 def prefix_product(shape: IntTuple) -> IntTuple:
@@ -215,6 +229,8 @@ def check_index(index: Any) -> None:
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
+    elif not hasattr(index, "__floordiv__"):
+        raise ArgumentTypeError(f"coordinate {index!r:.60} is a {type(index).__name__}; an integer is needed")
 
 
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:

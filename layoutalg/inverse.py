@@ -29,7 +29,7 @@ from layoutalg.int_tuple import IntTuple, flatten, product
 from layoutalg.layout import Layout, make_layout, not_integers
 from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts, swizzle_inverse
 from layoutalg.symbolic_algebra import complement_symbols
 
 
@@ -81,6 +81,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     >>> print(complement(Layout((4, 2), (1, 8)), 32))
     (2,2):(4,16)
     """
+    check_layouts("complement", layout)
     plain_layout = layout if isinstance(layout, Layout) else normal_form(layout)
     if not isinstance(plain_layout, Layout):
         raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
@@ -141,6 +142,7 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(right_inverse(Layout((3, 5), (2, 7))))
     1:0
     """
+    check_layouts("right_inverse", layout)
     if isinstance(layout, Layout):
         return _right_inverse(layout)
     swizzles, offset, inner = _parts("right_inverse", layout)
@@ -246,6 +248,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(left_inverse(Layout((2, 2), (2, 3))))
     (2,3):(1,1)
     """
+    check_layouts("left_inverse", layout)
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0)
     swizzles, offset, inner = _parts("left_inverse", layout)

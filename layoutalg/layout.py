@@ -61,13 +61,13 @@ class Layout:
     stride: IntTuple
 
     def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
-        shape = normalize(shape, "shape", _extent)
+        shape = normalize(shape, "shape", leaf_of_shape)
         try:
             for s in flatten(shape):
                 if s <= 0:
                     raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
         except TypeError:  # a sympy relation that is neither true nor false
-            _require_positive(shape)
+            require_positive(shape)
         stride = prefix_product(shape) if stride is None else normalize(stride, "stride", _stride)
         if not congruent(shape, stride):
             raise ShapeError(
@@ -160,8 +160,12 @@ class Layout:
         return f"Layout({self.shape!r}, {self.stride!r})"
 
 
-def _extent(value: Any, what: str) -> Any:
-    """A leaf of a shape that is no integer, in canonical form; None for what no extent can be."""
+def leaf_of_shape(value: Any, what: str) -> Any:
+    """A leaf of a shape that is no integer, in canonical form; None for what no extent can be.
+
+    >>> leaf_of_shape(4.0, "shape") is None
+    True
+    """
     return symbolic_leaf(value, what) if is_symbolic(value) else None
 
 
@@ -169,11 +173,14 @@ def _stride(value: Any, what: str) -> Any:
     """A leaf of a stride that is no integer, in canonical form; None for what no stride can be."""
     if isinstance(value, ScaledBasis):
         return value.scaled(symbolic_leaf(value.value, what)) if is_symbolic(value.value) else value
-    return _extent(value, what)
+    return leaf_of_shape(value, what)
 
 
-def _require_positive(shape: IntTuple) -> None:
-    """Every extent is positive for all values of its symbols; UndecidedError where that does not follow."""
+def require_positive(shape: IntTuple) -> None:
+    """Every extent is positive for all values of its symbols; UndecidedError where that does not follow.
+
+    >>> require_positive((4, 8))
+    """
     import sympy
 
     for extent in flatten(shape):
@@ -241,9 +248,19 @@ def modes(layout: Layout) -> tuple[Layout, ...]:
     >>> [str(m) for m in modes(Layout(((2, 4), 8)))]
     ['(2,4):(1,2)', '8:8']
     """
-    if not isinstance(layout.shape, tuple) or not isinstance(layout.stride, tuple):
+    try:
+        shape, stride = layout.shape, layout.stride
+    except AttributeError:
+        raise _not_plain("modes", layout) from None
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
         return (layout,)
-    return tuple(map(make_layout, layout.shape, layout.stride))
+    return tuple(map(make_layout, shape, stride))
+
+
+def _not_plain(operation: str, value: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{operation} of {value!r:.60}: this is a {type(value).__name__}; a plain layout is needed"
+    )
 
 
 def concat(*layouts: Layout) -> Layout:
@@ -254,11 +271,15 @@ def concat(*layouts: Layout) -> Layout:
     >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
     (4,(2,2)):(1,(8,4))
     """
-    shape = tuple(a.shape for a in layouts)
+    try:
+        shape = tuple([a.shape for a in layouts])
+        stride = tuple([a.stride for a in layouts])
+    except AttributeError:
+        raise _not_plain("concat", next(a for a in layouts if not isinstance(a, Layout))) from None
     nested = [s for s in shape if isinstance(s, tuple)]
     for _ in range(MAX_DEPTH):
         if not nested:
-            return make_layout(shape, tuple(a.stride for a in layouts))
+            return make_layout(shape, stride)
         nested = [s for part in nested for s in part if isinstance(s, tuple)]
     raise ShapeError(
         f"the result is nested deeper than {MAX_DEPTH} levels; coalesce or flatten its modes first"

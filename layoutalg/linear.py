@@ -37,8 +37,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from layoutalg.composed import normal_form
-from layoutalg.errors import DivisibilityError, ShapeError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError
 from layoutalg.f2 import Columns, apply, identity, solve, to_f2
+from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, concat, modes
 from layoutalg.measure import merge, plain, rank, size
 from layoutalg.realize import fold, separate
@@ -76,18 +77,20 @@ class LinearLayout:
         | Iterable[tuple[str, Iterable[int | Iterable[int]]]],
         outs: Mapping[str, int] | Iterable[tuple[str, int]],
     ) -> None:
-        out_pairs = tuple(_items(outs))
+        out_pairs = tuple([(name, whole_number(n, f"out dimension {name!r}")) for name, n in _items(outs)])
         for name, extent in out_pairs:
-            if type(extent) is not int or extent < 1 or extent & (extent - 1):
+            if extent < 1 or extent & (extent - 1):
                 raise ShapeError(f"out dimension {name!r} has size {extent!r}; a power of two is needed")
         sizes = [extent for _, extent in out_pairs]
         in_pairs: list[tuple[str, Bases]] = []
         for name, bases in _items(ins):
-            fixed = tuple(tuple(b) if isinstance(b, Iterable) else (b,) for b in bases)
+            what = f"a basis of {name!r}"
+            fixed = tuple(
+                tuple([whole_number(x, what) for x in (b if isinstance(b, Iterable) else (b,))])
+                for b in bases
+            )
             for basis in fixed:
-                if len(basis) != len(sizes) or not all(
-                    type(x) is int and 0 <= x < n for x, n in zip(basis, sizes, strict=True)
-                ):
+                if len(basis) != len(sizes) or not all(0 <= x < n for x, n in zip(basis, sizes, strict=True)):
                     raise ShapeError(
                         f"basis {basis} of {name!r} does not fit the out dimensions "
                         f"{', '.join(f'{n} (size {k})' for n, k in out_pairs)}"
@@ -138,14 +141,16 @@ class LinearLayout:
     def __call__(self, **coordinates: int) -> dict[str, int]:
         """The out coordinates of one in coordinate; dimensions left out are 0."""
         known = self.in_bits
-        packed = shift = 0
-        for name, x in coordinates.items():
+        given: dict[str, int] = {}
+        for name, value in coordinates.items():
             if name not in known:
                 raise ShapeError(f"there is no in dimension {name!r}; there are {', '.join(known)}")
-            if type(x) is not int or x < 0 or x >> known[name]:
-                raise ShapeError(f"{name}={x!r} is outside [0, {1 << known[name]})")
+            given[name] = x = whole_number(value, name)
+            if x < 0 or x >> known[name]:
+                raise ShapeError(f"{name}={x} is outside [0, {1 << known[name]})")
+        packed = shift = 0
         for name, bits in known.items():
-            packed |= coordinates.get(name, 0) << shift
+            packed |= given.get(name, 0) << shift
             shift += bits
         return unpack(apply(self.columns, packed), self.outs)
 
@@ -166,7 +171,14 @@ class LinearLayout:
 
 
 def _items(pairs: Pairs[T]) -> Iterable[tuple[str, T]]:
-    return pairs.items() if isinstance(pairs, Mapping) else pairs
+    if isinstance(pairs, Mapping):
+        return pairs.items()
+    try:
+        return [(name, value) for name, value in pairs]
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"the dimensions {pairs!r:.60}: a mapping from names, or pairs with a name, are needed"
+        ) from None
 
 
 def unpack(packed: int, outs: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from typing import overload
 from layoutalg.errors import ShapeError
 from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.symbolic_measure import continues, require_moving, span_symbols
 from layoutalg.symbols import canonical
 
@@ -31,6 +31,7 @@ def size(layout: AnyLayout) -> int:
     >>> size(Layout((4, 8)))
     32
     """
+    check_layouts("size", layout)
     while not isinstance(layout, Layout):
         layout = layout.inner
     return layout_size(layout)
@@ -42,6 +43,7 @@ def rank(layout: AnyLayout) -> int:
     >>> rank(Layout(((2, 4), 8))), rank(Layout(8))
     (2, 1)
     """
+    check_layouts("rank", layout)
     shape = layout.shape
     return len(shape) if isinstance(shape, tuple) else 1
 
@@ -52,6 +54,7 @@ def depth(layout: AnyLayout) -> int:
     >>> depth(Layout(((2, 4), 8)))
     2
     """
+    check_layouts("depth", layout)
     return tree_depth(layout.shape)
 
 
@@ -155,6 +158,7 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     >>> print(coalesce(Layout(((2, 4), (2, 2)), ((1, 2), (16, 32))), (1, 1)))
     (8,4):(1,16)
     """
+    check_layouts("coalesce", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
     if profile is not None:
@@ -195,6 +199,7 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
     >>> print(coalesce_x(Layout((4, 1), (1, 7))), coalesce((Layout((4, 1), (1, 7)))))
     (4,1):(1,7) 4:1
     """
+    check_layouts("coalesce_x", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, coalesce_x(layout.inner))
     extents, strides = merge_open(layout)
@@ -220,6 +225,7 @@ def filter_zeros(layout: AnyLayout) -> AnyLayout:
     >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
     (4,(1,8)):(1,(0,4))
     """
+    check_layouts("filter_zeros", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, filter_zeros(layout.inner))
     _require_moving("filter_zeros", layout)
@@ -237,6 +243,7 @@ def filter(layout: AnyLayout) -> AnyLayout:
     >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
+    check_layouts("filter", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, filter(layout.inner))
     _require_moving("filter", layout)

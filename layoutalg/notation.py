@@ -31,7 +31,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias, cast
 
-from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis
@@ -61,6 +61,10 @@ class _Reader:
     """A cursor over the tokens of one text."""
 
     def __init__(self, text: str, symbols: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(text, str):
+            raise ArgumentTypeError(f"parse of {text!r:.60}: this is a {type(text).__name__}; text is needed")
+        if symbols is not None and not isinstance(symbols, Mapping):
+            raise ArgumentTypeError(f"parse: symbols are {symbols!r:.60}; a mapping from names is needed")
         self.text = text
         self.symbols = symbols
         self.start = self.stop = 0

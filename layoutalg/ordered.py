@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, product, to_text, unflatten
+from layoutalg.int_tuple import IntTuple, flatten, normalize, product, to_text, unflatten
 from layoutalg.layout import Layout, integer_leaves, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -25,7 +25,7 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     >>> print(make_ordered_layout(((2, 4), 4, 5), ((3, 1), 0, 2)))
     ((2,4),4,5):((80,4),1,16)
     """
-    shape = Layout(shape).shape
+    shape, order = Layout(shape).shape, normalize(order, "order")
     ranks: list[int] = []
 
     def spread(part: IntTuple, rank: IntTuple) -> None:
@@ -60,6 +60,7 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     >>> print(make_layout_like(Layout((4, 2, 8), (16, 0, 1))))
     (4,2,8):(8,0,1)
     """
+    check_layouts("make_layout_like", layout)
     while isinstance(layout, ComposedLayout):
         layout = layout.inner
     extents, strides = integer_leaves("make_layout_like", layout)

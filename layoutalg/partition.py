@@ -26,7 +26,7 @@ from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
 from layoutalg.layout import Layout, concat, modes
 from layoutalg.shapes import check_nesting
 from layoutalg.slicing import Coordinate, slice_and_offset
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 
 def plain_coordinate(crd: Any) -> Coordinate:
@@ -55,6 +55,7 @@ def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
     >>> print(slice_((None, (1, None)), Layout((4, (2, 8)))))
     (4,8):(1,8)
     """
+    check_layouts("slice_", layout)
     return slice_and_offset(plain_coordinate(crd), layout)[0]
 
 
@@ -66,6 +67,7 @@ def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     >>> print(dice((None, (1, None)), Layout((4, (2, 8)))))
     (2):(4)
     """
+    check_layouts("dice", layout)
     crd = plain_coordinate(crd)
     while isinstance(layout, ComposedLayout):
         layout = layout.inner
@@ -90,6 +92,7 @@ def domain_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     >>> print(same, offset)
     (4,8):(8,1) 10
     """
+    check_layouts("domain_offset", layout)
     crd = plain_coordinate(crd)
     if isinstance(layout, ComposedLayout):
         inner, offset = domain_offset(crd, layout.inner)
@@ -111,6 +114,7 @@ def local_tile(
     >>> print(local_tile(Layout((8, 32), (32, 1)), (4, 8), (1, None))[0])
     (4,8,4):(32,1,8)
     """
+    check_layouts("local_tile", layout)
     if proj is not None:
         tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
     crd = plain_coordinate(crd)
@@ -128,6 +132,7 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     >>> print(mine, offset)
     (4,8):(64,4) 33
     """
+    check_layouts("local_partition", layout)
     if not isinstance(threads, Layout):
         raise ArgumentTypeError(f"local_partition: the threads are {threads}; a plain layout is needed")
     shape = threads.shape

@@ -34,7 +34,7 @@ from layoutalg.inverse import complement
 from layoutalg.layout import Layout, concat, has_bases, make_layout, modes
 from layoutalg.measure import span
 from layoutalg.ordered import make_ordered_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 
 @overload
@@ -49,6 +49,7 @@ def logical_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
     """
+    check_layouts("logical_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, logical_product(layout.inner, tiler))
     return _multiply(layout, tiler)
@@ -108,6 +109,7 @@ def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(zipped_product(Layout((2, 4)), Layout((3, 5))))
     ((2,4),(3,5)):((1,2),(8,24))
     """
+    check_layouts("zipped_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, zipped_product(layout.inner, tiler))
     if isinstance(tiler, tuple) or tiler is None:
@@ -125,6 +127,7 @@ def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(tiled_product(Layout(5), Layout((4, 8), (8, 1))))
     (5,4,8):(1,40,5)
     """
+    check_layouts("tiled_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tiled_product(layout.inner, tiler))
     if isinstance(tiler, tuple) or tiler is None:
@@ -143,6 +146,7 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     >>> print(flat_product(Layout((8, 4), (4, 1)), Layout(8, 4)))
     (8,4,8):(4,1,128)
     """
+    check_layouts("flat_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, flat_product(layout.inner, tiler))
     tiles, copies = _zip(layout, tiler)
@@ -171,6 +175,7 @@ def blocked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     >>> print(blocked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
     ((2,3),(5,4)):((5,10),(1,30))
     """
+    check_layouts("blocked_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, blocked_product(layout.inner, tiler))
     return concat(*(concat(t, c) for t, c in _rank_by_rank(layout, tiler)))
@@ -186,6 +191,7 @@ def raked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     >>> print(raked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
     ((3,2),(4,5)):((10,5),(30,1))
     """
+    check_layouts("raked_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, raked_product(layout.inner, tiler))
     return concat(*(concat(c, t) for t, c in _rank_by_rank(layout, tiler)))
@@ -207,6 +213,7 @@ def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = N
     >>> print(tile_to_shape(Layout((4, 3)), (8, 9), (1, 0)))
     ((4,2),(3,3)):((1,36),(4,12))
     """
+    check_layouts("tile_to_shape", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
     shape = Layout(shape).shape

@@ -33,7 +33,7 @@ from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.image import find_offset_bit
 from layoutalg.int_tuple import normalize, unflatten
 from layoutalg.layout import Layout, integer_leaves, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts
 
 
 def _factor(name: str, layout: AnyLayout, n: int) -> int:
@@ -56,6 +56,7 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
     >>> print(upcast(Layout((8, 4), (4, 1)), 2))
     (8,2):(2,1)
     """
+    check_layouts("upcast", layout)
     n = _factor("upcast", layout, n)
     if isinstance(layout, ComposedLayout):
         return _upcast_swizzled(layout, n)
@@ -141,6 +142,7 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
     >>> print(downcast(Layout((8, 2), (2, 1)), 2))
     (8,4):(4,1)
     """
+    check_layouts("downcast", layout)
     n = _factor("downcast", layout, n)
     if isinstance(layout, ComposedLayout):
         swizzles, offset, inner = _swizzles_over_layout("downcast", layout, n)
@@ -173,6 +175,7 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     >>> print(recast_layout(Layout((8, 64), (64, 1)), 16, 128))
     (8,8):(8,1)
     """
+    check_layouts("recast_layout", layout)
     _factor("recast_layout", layout, old_bits)
     _factor("recast_layout", layout, new_bits)
     if new_bits % old_bits == 0:

@@ -28,7 +28,7 @@ from layoutalg.int_tuple import flatten as flatten_tree
 from layoutalg.int_tuple import unflatten as unflatten_tree
 from layoutalg.layout import Layout, concat, integer_leaves, modes
 from layoutalg.layout import make_layout as layout_of
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 ONE = layout_of(1, 0)
 
@@ -81,6 +81,7 @@ def append(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) ->
     >>> print(append(Layout((2, 3)), Layout(4, 8)), append(Layout(8), rank=3))
     (2,3,4):(1,2,8) (8,1,1):(1,0,0)
     """
+    check_layouts("append", layout)
 
     def change(inner: Layout) -> Layout:
         parts, count = _fill("append", inner, mode, rank)
@@ -101,6 +102,7 @@ def prepend(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -
     >>> print(prepend(Layout((2, 3)), Layout(4, 8)))
     (4,2,3):(8,1,2)
     """
+    check_layouts("prepend", layout)
 
     def change(inner: Layout) -> Layout:
         parts, count = _fill("prepend", inner, mode, rank)
@@ -129,6 +131,7 @@ def replace(layout: AnyLayout, mode: int, by: Layout) -> AnyLayout:
     >>> print(replace(Layout((2, 3, 5)), 1, Layout((4, 4))))
     (2,(4,4),5):(1,(1,4),6)
     """
+    check_layouts("replace", layout)
 
     def change(inner: Layout) -> Layout:
         parts = list(modes(inner))
@@ -150,6 +153,7 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
     >>> print(group(Layout((2, 3, 5, 7)), 1, 3))
     (2,(3,5),7):(1,(2,6),30)
     """
+    check_layouts("group", layout)
     wanted = normalize(end, "mode")
     if isinstance(wanted, tuple):
         raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
@@ -178,6 +182,7 @@ def select(layout: AnyLayout, *which: int) -> AnyLayout:
     >>> print(select(Layout((2, 3, 5)), 2, 0))
     (5,2):(6,1)
     """
+    check_layouts("select", layout)
 
     def change(inner: Layout) -> Layout:
         parts = modes(inner)
@@ -227,6 +232,8 @@ def unflatten(value: AnyLayout | tuple[int, ...], profile: IntTuple) -> AnyLayou
     if isinstance(value, ComposedLayout):
         return _inside(value, lambda inner: unflatten(inner, profile))
     if not isinstance(value, Layout):
+        if not isinstance(value, tuple):
+            raise ArgumentTypeError(f"unflatten of {value!r:.60}: a layout or a tuple is needed")
         return unflatten_tree(value, profile)
     parts = modes(value)
     if len(flatten_tree(profile)) != len(parts):
@@ -251,6 +258,7 @@ def sort(layout: AnyLayout) -> AnyLayout:
     >>> print(sort(Layout((4, (2, 8)), (16, (8, 1)))))
     (8,2,4):(1,8,16)
     """
+    check_layouts("sort", layout)
 
     def change(inner: Layout) -> Layout:
         if not isinstance(inner.shape, tuple):

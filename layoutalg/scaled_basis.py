@@ -56,6 +56,8 @@ class ArithTuple(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, parts: Iterable[Any] = ()) -> ArithTuple:
+        if not isinstance(parts, Iterable):
+            raise ArgumentTypeError(f"ArithTuple of {parts!r:.60}: a tuple is needed")
         return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in parts])
 
     def __add__(self, other: Any) -> ArithTuple:

@@ -1,4 +1,4 @@
-"""Arithmetic of shapes and coordinates: ceil_div, shape_div, crd2crd.
+"""Arithmetic of shapes and coordinates: ceil_div, shape_div, crd2idx, idx2crd, crd2crd.
 
 The idea.  Dividing a shape by a number takes the number out of the leftmost modes first, as a flat index
 fills them: what a mode cannot take is left for the next one.
@@ -9,7 +9,8 @@ fills them: what a mode cannot take is left for the next one.
 `ceil_div` does the same and rounds up where `shape_div` refuses.  `crd2crd` renames a coordinate of one
 shape as the coordinate of another that has the same flat index.
 
-Notes.  Extents and divisors are positive; others raise ShapeError.
+Notes.  Extents and divisors are positive; others raise ShapeError.  They may be sympy expressions, see
+symbols; a number that is taken out of several modes must then be split by the caller.
 
 Source: CUTLASS, include/cute/int_tuple.hpp and include/cute/stride.hpp.
 """
@@ -19,8 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.int_tuple import MAX_DEPTH, IntTuple, crd2idx, flatten, idx2crd, normalize, product, to_text
+from layoutalg import int_tuple
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.int_tuple import MAX_DEPTH, IntTuple, flatten, normalize, product, to_text
+from layoutalg.layout import Layout, leaf_of_shape, require_positive
+from layoutalg.symbols import canonical, divides, is_symbolic, quotient, require
 
 
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
@@ -34,20 +38,32 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> ceil_div(10, 4), ceil_div((10, 9), (4, 2)), ceil_div((6, 4), 12)
     (3, (3, 5), (1, 2))
     """
-    return _divide("ceil_div", a, b, lambda x, y: -(-x // y))
+
+    def leaf(x: Any, y: Any) -> Any:
+        if is_symbolic(x) or is_symbolic(y):
+            whole = quotient(x, y)
+            return canonical(-(-x // y)) if whole is None else whole
+        return -(-x // y)
+
+    return _divide("ceil_div", a, b, leaf)
 
 
 def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """The shape that is left of `a` when `b` of its elements are taken out, leftmost first.
 
     Two tuples divide mode by mode, `b` filled up with 1 on the right.  Raises DivisibilityError where
-    neither of two numbers divides the other.
+    neither of two numbers divides the other; a symbolic extent must be divided by its part of `b`.
 
     >>> shape_div(12, 4), shape_div((2, (2, 3)), 4), shape_div((8, 6), (2, 3))
     (3, (1, (1, 3)), (4, 2))
     """
 
-    def leaf(x: int, y: int) -> int:
+    def leaf(x: Any, y: Any) -> Any:
+        if is_symbolic(x) or is_symbolic(y):
+            whole = quotient(x, y)
+            if whole is None and not require(f"shape_div({to_text(a)}, {to_text(b)})", divides(y, x)):
+                raise _indivisible("shape_div", a, b, x, y)
+            return canonical(x // y) if whole is None else whole
         if x % y and y % x:
             raise _indivisible("shape_div", a, b, x, y)
         return -(-x // y)
@@ -61,26 +77,36 @@ def _indivisible(name: str, a: IntTuple, b: IntTuple, x: int, y: int) -> Divisib
     )
 
 
-def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[int, int], int]) -> IntTuple:
-    a, b = normalize(a, "dividend"), normalize(b, "divisor")
-    if min((*flatten(a), *flatten(b)), default=1) < 1:
+def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[Any, Any], Any]) -> IntTuple:
+    a, b = normalize(a, "dividend", leaf_of_shape), normalize(b, "divisor", leaf_of_shape)
+    numbers = [x for x in (*flatten(a), *flatten(b)) if type(x) is int]
+    if min(numbers, default=1) < 1:
         raise ShapeError(f"{name}({to_text(a)}, {to_text(b)}): extents must be positive")
+    if len(numbers) < len(flatten(a)) + len(flatten(b)):
+        require_positive(a)
+        require_positive(b)
 
     def run(x: IntTuple, y: IntTuple) -> IntTuple:
         if not isinstance(x, tuple):
-            return leaf(x, product(y))
+            out: IntTuple = leaf(x, product(y))
+            return out
         if isinstance(y, tuple):
             if len(y) > len(x):
                 raise ShapeError(f"{name}({to_text(a)}, {to_text(b)}): the divisor has more modes")
             return tuple(map(run, x, (*y, *(1,) * (len(x) - len(y)))))
-        out: list[IntTuple] = []
+        parts: list[IntTuple] = []
         for part in x:
             taken = product(part)
-            out.append(run(part, y))
+            parts.append(run(part, y))
+            if y != 1 and (is_symbolic(y) or is_symbolic(taken)):
+                raise UnsupportedError(
+                    f"{name}({to_text(a)}, {to_text(b)}): which modes {y} takes depends on the symbols; "
+                    f"divide mode by mode, by a tuple"
+                )
             if y > taken and y % taken:
                 raise _indivisible(name, a, b, taken, y)
             y = -(-y // taken)
-        return tuple(out)
+        return tuple(parts)
 
     return run(a, b)
 
@@ -98,6 +124,31 @@ def check_nesting(value: object, what: str) -> None:
     raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
+def crd2idx(crd: Any, shape: IntTuple, stride: Any = None) -> Any:
+    """Inner product of a coordinate with `stride` (compact column-major when omitted).
+
+    `crd` may stop at any depth of `shape`; its leaves may be ints, NumPy arrays, sympy symbols or index
+    expressions.  Raises ShapeError for a coordinate that is negative or does not fit, and what `Layout`
+    raises.
+
+    >>> crd2idx((7, 5), ((2, 4), 8)), crd2idx(9, (4, 8), (8, 1))
+    (47, 10)
+    """
+    check_nesting(crd, "coordinate")
+    return Layout(shape, stride)(crd)
+
+
+def idx2crd(index: Any, shape: IntTuple) -> Any:
+    """The coordinate of `shape`'s own tree that flat `index` names; the last mode is not reduced.
+
+    Raises ShapeError for a negative index, and what `Layout` raises.
+
+    >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
+    (((1, 3), 5), (6, 8))
+    """
+    return int_tuple.idx2crd(index, Layout(shape).shape)
+
+
 def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     """The coordinate of `target` that has the flat index which `crd` has in `source`.
 
@@ -107,7 +158,7 @@ def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     >>> crd2crd((1, 2), (4, 8), 32), crd2crd(9, (4, 8), (2, 16)), crd2crd((5, 1), (8, 2), ((2, 4), 2))
     (9, (1, 4), ((1, 2), 1))
     """
-    source, target = normalize(source), normalize(target)
+    source, target = Layout(source).shape, Layout(target).shape
     check_nesting(crd, "coordinate")
     if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
         if not len(crd) == len(source) == len(target):

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
 """A coordinate at any depth of a shape; None keeps the mode."""
@@ -41,6 +41,7 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
     >>> print(rest, offset)
     (2):(8) 33
     """
+    check_layouts("slice_and_offset", layout)
     if isinstance(layout, ComposedLayout):
         inner, moved = slice_and_offset(crd, layout.inner)
         return ComposedLayout(layout.outer, layout.offset + moved, inner), 0

@@ -25,8 +25,9 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, normalize
+from layoutalg.int_tuple import IntTuple, check_index, normalize
 from layoutalg.layout import Layout, has_bases, integer_leaves
+from layoutalg.symbols import is_symbolic
 
 MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
@@ -127,8 +128,10 @@ class Swizzle(_Value):
 
     def __call__(self, offset: Any) -> Any:
         """The swizzled offset of an int, a NumPy array or an index expression (not a sympy symbol)."""
-        if type(offset).__module__.startswith("sympy"):
-            raise UnsupportedError(f"{self} of the symbol {offset}: see layoutalg.analysis.symbolic")
+        if type(offset) is not int:
+            if is_symbolic(offset):
+                raise UnsupportedError(f"{self} of the symbol {offset}: see layoutalg.analysis.symbolic")
+            check_index(offset)
         if self.bits == 0:
             return offset
         moved = offset & self.yyy_mask
@@ -223,6 +226,8 @@ def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]
     """
     out: list[Swizzle] = []
     for swizzle in chain if isinstance(chain, tuple) else (chain,):
+        if not isinstance(swizzle, Swizzle):
+            raise ArgumentTypeError(f"swizzle_inverse of {swizzle!r:.60}: a swizzle is needed")
         factors = []
         bits, shift = swizzle.bits, swizzle.shift
         while bits > 0:
@@ -321,3 +326,15 @@ class ComposedLayout(_Value):
 
 
 AnyLayout: TypeAlias = "Layout | ComposedLayout"
+
+
+def check_layouts(operation: str, *layouts: object) -> None:
+    """Refuse what is no layout, by the name of the operation that takes layouts alone.
+
+    >>> check_layouts("coalesce", Layout((4, 8)))
+    """
+    for layout in layouts:
+        if not isinstance(layout, (Layout, ComposedLayout)):
+            raise ArgumentTypeError(
+                f"{operation} of {layout!r:.60}: this is a {type(layout).__name__}; a layout is needed"
+            )

@@ -92,6 +92,8 @@ def with_assumptions(
     >>> print(result, assumptions)
     ld/n:n (Eq(Mod(ld, n), 0),)
     """
+    if not callable(operation):
+        raise ArgumentTypeError(f"with_assumptions of {operation!r:.60}: an operation is needed")
     known = _Assumed()
     token = _assumed.set(known)
     try:

@@ -284,6 +284,9 @@ def copy_tensor(src: Tensor, dst: Tensor, *, allow_alias: bool = False) -> None:
     """
     import numpy as np
 
+    for side in (src, dst):
+        if not isinstance(side, Tensor):
+            raise ArgumentTypeError(f"copy_tensor of {side!r:.60}: a Tensor is needed")
     if not _agree(src.shape, dst.shape):
         raise ShapeError(
             f"copy from {src} to {dst}: the shapes {to_text(src.shape)} and {to_text(dst.shape)} do not have "

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from typing import Any
 
+import numpy
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotLinearError, ShapeError
 from layoutalg.layout import Layout, modes
 from layoutalg.linear import (
     LinearLayout,
@@ -120,7 +122,6 @@ def test_it_is_a_value() -> None:
         (lambda: LinearLayout({"lane": [1]}, {"offset": 6}), "size 6; a power of two is needed"),
         (lambda: LinearLayout({"lane": [4]}, {"offset": 4}), r"basis \(4,\) of 'lane' does not fit"),
         (lambda: LinearLayout({"lane": [(1, 1)]}, {"offset": 4}), "does not fit"),
-        (lambda: LinearLayout({"lane": [True]}, {"offset": 4}), "does not fit"),
         (lambda: LinearLayout([("a", [1]), ("a", [1])], {"offset": 4}), "repeat a name"),
         (lambda: LinearLayout({"lane": [1]}, {"offset": 4})(warp=1), "there is no in dimension 'warp'"),
         (lambda: LinearLayout({"lane": [1]}, {"offset": 4})(lane=2), r"lane=2 is outside \[0, 2\)"),
@@ -144,6 +145,27 @@ def test_it_is_a_value() -> None:
 def test_what_does_not_fit(make: object, words: str) -> None:
     with pytest.raises(ShapeError, match=words):
         make()  # type: ignore[operator]
+
+
+def test_numpy_integers_are_integers() -> None:
+    bases: Any = {"lane": [numpy.int64(1), numpy.uint8(2)]}
+    sizes: Any = {"offset": numpy.int32(4)}
+    lane: Any = numpy.int64(3)
+    linear = LinearLayout(bases, sizes)
+    assert repr(linear) == "LinearLayout({'lane': ((1,), (2,))}, {'offset': 4})"
+    assert linear(lane=lane) == {"offset": 3}
+
+
+@pytest.mark.parametrize("bad", [True, 1.0, "1", (1.0,), None])
+def test_bases_and_sizes_are_integers(bad: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="a basis of 'lane'"):
+        LinearLayout({"lane": [bad]}, {"offset": 4})
+    with pytest.raises(ArgumentTypeError, match="out dimension 'offset'"):
+        LinearLayout({"lane": [1]}, {"offset": bad})
+    with pytest.raises(ArgumentTypeError, match="lane"):
+        LinearLayout({"lane": [1]}, {"offset": 2})(lane=bad)
+    with pytest.raises(ArgumentTypeError, match="pairs with a name"):
+        LinearLayout(bad, {"offset": 4})
 
 
 def test_what_is_not_reached_or_not_linear() -> None:
