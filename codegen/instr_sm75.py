@@ -147,12 +147,15 @@ TRANSPOSE_8 = Instr(
 )
 """Words a, b, c, d hold four bytes of four rows; word i of the result holds byte i of all four."""
 
+MOVE = Instr("move32", (out("d", 1), into("v", 1)), "void move32(u32& d, const u32& v) { d = v; }")
+"""A word copied between registers: it costs nothing once registers are allocated."""
+
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
             *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), *CLEAR.values(), BAR, WARP_SYNC,
-            TRANSPOSE_16, TRANSPOSE_8,
+            MOVE, TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip
