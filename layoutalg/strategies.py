@@ -136,10 +136,12 @@ def composed_layouts(
     return ComposedLayout(chain, draw(st.integers(0, MAX_NUMBER)), inner)
 
 
-KINDS = ("plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "predicated")
+KINDS = (
+    "plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "mixed", "predicated",
+)  # fmt: skip
 """What `accesses` stresses: nothing; gaps between rows; extents that are no powers of two; warps that run
 over the end of a mode; inactive lanes, by their number or by a guard; a base that is only just aligned;
-swizzles over padded strides; an arbitrary lane predicate."""
+swizzles over padded strides; any of these together; an arbitrary lane predicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,9 @@ def _factors(draw: st.DrawFn, n: int) -> list[int]:
     return out
 
 
-def _access_tile(draw: st.DrawFn, kind: str, elems: int, max_size: int) -> tuple[Layout, int]:
+def _access_tile(draw: st.DrawFn, kinds: frozenset[str], elems: int, max_size: int) -> tuple[Layout, int]:
     """A layout with a stride-1 mode of whole vectors and aligned strides, and the place of that mode."""
-    ragged = kind in ("ragged", "straddling")
+    ragged = bool(kinds & {"ragged", "straddling"})
     extents = [draw(_extents(not ragged)) for _ in range(draw(st.integers(1, 3)))]
     vector = draw(st.integers(0, len(extents) - 1))
     extents[vector] = 1
@@ -175,7 +177,7 @@ def _access_tile(draw: st.DrawFn, kind: str, elems: int, max_size: int) -> tuple
     for i in order:
         strides[i] = current
         current *= extents[i]
-        if kind in ("padded", "swizzled"):
+        if kinds & {"padded", "swizzled"}:
             current += elems * draw(st.integers(0, 4))
         current += -current % elems
     return Layout(tuple(extents), tuple(strides)), vector
@@ -205,13 +207,14 @@ def accesses(
     (2):(1) ld.shared.b8 ((2),(1),1):((1),(1),0)
     """
     kind = draw(st.sampled_from(KINDS)) if kind is None else kind
+    kinds = draw(st.frozensets(st.sampled_from(KINDS[1:7]), min_size=2)) if kind == "mixed" else {kind}
     rule = draw(st.sampled_from([r for r in INSTRUCTIONS.values() if space in (None, r.space)]))
     fits = [t for t in ("f32", "u8", "f16", "f64", "s4") if dtype(t).bits <= 8 * rule.width_bytes]
     element = dtype(draw(st.sampled_from(fits)))
     elems = 8 * rule.width_bytes // element.bits
-    inner, vector = _access_tile(draw, kind, elems, max_size)
+    inner, vector = _access_tile(draw, frozenset(kinds), elems, max_size)
     layout: AnyLayout = inner
-    if kind == "swizzled":
+    if "swizzled" in kinds:
         low = elems.bit_length() - 1
         one = draw(swizzles(max_bits=3, max_base=3))
         chain = (Swizzle(one.bits, one.base + low, one.shift),)
@@ -228,15 +231,15 @@ def accesses(
     modes: list[list[tuple[int, int]]] = [[], [(elems, step)], []]
     for extent, at in draw(st.permutations(pieces)):
         where = draw(st.sampled_from((0, 0, 0, 1, 2)))
-        modes[where].append((draw(st.integers(1, extent)) if kind == "partial" else extent, at))
+        modes[where].append((draw(st.integers(1, extent)) if "partial" in kinds else extent, at))
     if draw(st.booleans()):
         modes[0].insert(draw(st.integers(0, len(modes[0]))), (draw(st.sampled_from((2, 3, 4, 32))), 0))
     shape = tuple(tuple(n for n, _ in mode) or 1 for mode in modes)
     stride = tuple(tuple(d for _, d in mode) or 0 for mode in modes)
-    base = rule.width_bytes * draw(st.integers(0, 9)) if kind == "misaligned" else 0
+    base = rule.width_bytes * draw(st.integers(0, 9)) if "misaligned" in kinds else 0
     active: Guard | LanesBelow | None = None
-    if kind == "partial":
+    if "partial" in kinds:
         active = draw(st.none() | _guards(inner))
-    elif kind == "predicated":
+    elif "predicated" in kinds:
         active = LanesBelow(draw(st.integers(0, 8)), draw(st.integers(1, 9)))
     return layout, Access(rule.name, Layout(shape, stride), element, base_bytes=base, active=active)

@@ -136,7 +136,8 @@ def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, mac
             f"the vectors of {access.op} with tv {access.tv} do not lie along the contiguous mode of "
             f"{tile.base}"
             + (f", as those of {crossing.op} with tv {crossing.tv} do" if crossing else "")
-            + ": vectors of one direction only can be contiguous",
+            + ": vectors of one direction only can be contiguous, along the last mode for order 'row', the "
+            + "first for 'col'",
             required_bytes=rule.width_bytes,
         )
     if any(column % extent.elems for column in threads + rest):
