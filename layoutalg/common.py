@@ -22,7 +22,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.inverse import right_inverse
 from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.measure import leaf_lists, merge, plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
 
 
 def _first(layout: Layout) -> tuple[int, int]:
@@ -71,7 +71,8 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 16), (16, 1)))
     8
     """
-    check_layouts("max_common_vector", a, b)
+    check_integers("max_common_vector", a)
+    check_integers("max_common_vector", b)
     extent = max_common_layout(a, b).shape
     return extent if isinstance(extent, int) else 1
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeGuard
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.symbols import canonical, is_symbolic
+from layoutalg.symbols import canonical, is_symbolic, require
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 
@@ -189,12 +189,22 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
 def compatible(a: IntTuple, b: IntTuple) -> bool:
     """True when every coordinate of shape `a` is one of shape `b`: sizes agree along the tree of `a`.
 
+    Raises UndecidedError where sizes agree for some values of symbols alone.
+
     >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
     (True, True, False)
     """
     if not isinstance(a, tuple):
-        return a == product(b)
+        return _equal(a, product(b))
     return isinstance(b, tuple) and len(a) == len(b) and _pairwise(compatible, a, b)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if is_symbolic(a) or is_symbolic(b):
+        import sympy
+
+        return require(f"compatible({a}, {b})", sympy.Eq(a, b))
+    return bool(a == b)
 
 
 def tree_depth(value: IntTuple) -> int:

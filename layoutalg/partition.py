@@ -23,14 +23,14 @@ from layoutalg.composed import Tiler
 from layoutalg.divide import zipped_divide
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, leaf_of_shape, modes
 from layoutalg.shapes import check_nesting
 from layoutalg.slicing import Coordinate, slice_and_offset
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 
 def plain_coordinate(crd: Any) -> Coordinate:
-    """`crd` with plain integers and None as its leaves.
+    """`crd` with plain integers, sympy expressions and None as its leaves.
 
     Raises ArgumentTypeError for other leaves, ShapeError past MAX_DEPTH levels.
 
@@ -42,7 +42,7 @@ def plain_coordinate(crd: Any) -> Coordinate:
     def clean(part: Any) -> Coordinate:
         if isinstance(part, tuple):
             return tuple(map(clean, part))
-        return None if part is None else normalize(part, "coordinate")
+        return None if part is None else normalize(part, "coordinate", leaf_of_shape)
 
     return clean(crd)
 

@@ -33,7 +33,7 @@ from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.image import find_offset_bit
 from layoutalg.int_tuple import normalize, unflatten
 from layoutalg.layout import Layout, integer_leaves, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
 
 
 def _factor(name: str, layout: AnyLayout, n: int) -> int:
@@ -175,7 +175,7 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     >>> print(recast_layout(Layout((8, 64), (64, 1)), 16, 128))
     (8,8):(8,1)
     """
-    check_layouts("recast_layout", layout)
+    check_integers("recast_layout", layout)
     _factor("recast_layout", layout, old_bits)
     _factor("recast_layout", layout, new_bits)
     if new_bits % old_bits == 0:

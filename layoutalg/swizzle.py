@@ -255,6 +255,7 @@ def check_integers(operation: str, layout: AnyLayout) -> None:
 
     >>> check_integers("is_bijective", Layout((4, 8)))
     """
+    check_layouts(operation, layout)
     while isinstance(layout, ComposedLayout):
         if isinstance(layout.outer, Layout):
             integer_leaves(operation, layout.outer)

@@ -48,7 +48,9 @@ def span_symbols(layout: Layout) -> tuple[Any, Any]:
     high: Any = 0
     for s, d in any_leaves(layout):
         if isinstance(d, ScaledBasis):
-            raise UnsupportedError(f"cosize of {layout}: its strides move along modes; coordinates have none")
+            raise UnsupportedError(
+                f"cosize, extremes of {layout}: its strides move along modes; coordinates have none"
+            )
         if s == 1 or d == 0:
             continue
         if require(f"cosize of {layout}", sympy.Le(0, d)):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import layoutalg
 from layoutalg.algebra import (
     coalesce,
     composition,
@@ -245,35 +244,6 @@ def test_shapes_have_no_bases() -> None:
 
 
 IDENTITY = make_identity_layout((4, 8))
-REFUSED: dict[str, Any] = {
-    "complement": lambda f: f(IDENTITY, 64),
-    "cosize": lambda f: f(IDENTITY),
-    "downcast": lambda f: f(IDENTITY, 2),
-    "find_collision": lambda f: f(IDENTITY),
-    "find_coordinate": lambda f: f(IDENTITY, 3),
-    "find_offset_bit": lambda f: f(IDENTITY, 1),
-    "find_overlap": lambda f: f(IDENTITY, IDENTITY),
-    "gaps": lambda f: f(IDENTITY),
-    "image_size": lambda f: f(IDENTITY),
-    "is_bijective": lambda f: f(IDENTITY),
-    "is_injective": lambda f: f(IDENTITY),
-    "is_surjective": lambda f: f(IDENTITY),
-    "left_inverse": lambda f: f(IDENTITY),
-    "make_layout_like": lambda f: f(IDENTITY),
-    "max_alignment": lambda f: f(IDENTITY),
-    "max_common_layout": lambda f: f(IDENTITY, IDENTITY),
-    "nullspace": lambda f: f(IDENTITY),
-    "right_inverse": lambda f: f(IDENTITY),
-    "sort": lambda f: f(IDENTITY),
-    "to_f2": lambda f: f(IDENTITY),
-    "upcast": lambda f: f(IDENTITY, 2),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_for_coordinates_is_refused_by_name(name: str) -> None:
-    with pytest.raises(UnsupportedError, match=name):
-        REFUSED[name](getattr(layoutalg, name))
 
 
 def test_swizzles_and_second_operands_are_refused() -> None:

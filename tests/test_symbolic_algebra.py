@@ -1,10 +1,8 @@
-"""The algebra in symbols: the table of its docstring entry by entry, and results against the integers."""
+"""The algebra in symbols: results for random values against the integers, and refusals."""
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import layoutalg
-from layoutalg import symbolic_algebra
 from layoutalg.algebra import complement, composition, logical_divide, same_function, size
 from layoutalg.errors import (
     DivisibilityError,
@@ -26,91 +23,6 @@ from layoutalg.layout import Layout, make_identity_layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.symbols import with_assumptions
 from tests.symbolic_cases import K, M, N, layout, numbers, put, table
-
-A, TILE = Layout((N, M), (1, N)), Layout((4, N), (1, 4))
-
-ENTRIES: dict[str, Callable[[Any], Any]] = {
-    "Layout": lambda f: f((N, M), (M, 1)),
-    "coalesce": lambda f: f(A),
-    "composition": lambda f: f(A, Layout((N, M), (1, N))),
-    "complement": lambda f: f(TILE, 16 * N),
-    "cosize": lambda f: f(A),
-    "crd2idx": lambda f: f((0, K - 1), (N, M)),
-    "idx2crd": lambda f: f(K, (N, M)),
-    "depth": lambda f: f(A),
-    "rank": lambda f: f(A),
-    "size": lambda f: f(A),
-    "filter": lambda f: f(A),
-    "filter_zeros": lambda f: f(A),
-    "find_difference": lambda f: f(A, Layout(N * M)),
-    "same_function": lambda f: f(A, Layout(N * M)),
-    "logical_divide": lambda f: f(A, (4, 8)),
-    "zipped_divide": lambda f: f(A, (4, 8)),
-    "tiled_divide": lambda f: f(A, (4, 8)),
-    "flat_divide": lambda f: f(A, (4, 8)),
-    "logical_product": lambda f: f(A, Layout(4)),
-    "zipped_product": lambda f: f(A, Layout(4)),
-    "tiled_product": lambda f: f(A, Layout(4)),
-    "flat_product": lambda f: f(A, Layout(4)),
-    "blocked_product": lambda f: f(A, Layout((2, K))),
-    "raked_product": lambda f: f(A, Layout((2, K))),
-    "tile_to_shape": lambda f: f(Layout((8, 8)), (N, M)),
-    "make_identity_layout": lambda f: f((N, M)),
-    "make_ordered_layout": lambda f: f((N, M), (1, 0)),
-    "ComposedLayout": lambda f: f(Swizzle(1, 0, 2), 0, A),
-    "downcast": lambda f: f(A, 2),
-    "find_collision": lambda f: f(A),
-    "find_coordinate": lambda f: f(A, 3),
-    "find_offset_bit": lambda f: f(A, 2),
-    "find_overlap": lambda f: f(A, A),
-    "gaps": lambda f: f(A),
-    "image_size": lambda f: f(A),
-    "is_bijective": lambda f: f(A),
-    "is_injective": lambda f: f(A),
-    "is_surjective": lambda f: f(A),
-    "left_inverse": lambda f: f(A),
-    "make_layout_like": lambda f: f(A),
-    "max_alignment": lambda f: f(A),
-    "max_common_layout": lambda f: f(A, A),
-    "max_common_vector": lambda f: f(A, A),
-    "nullspace": lambda f: f(A),
-    "recast_layout": lambda f: f(A, 16, 32),
-    "right_inverse": lambda f: f(A),
-    "sort": lambda f: f(A),
-    "to_f2": lambda f: f(A),
-    "upcast": lambda f: f(A, 2),
-}
-NAMED_AS = {"recast_layout": "upcast", "max_common_vector": "max_common_layout"}
-"""Operations that are refused by the operation they rest on."""
-
-
-def _documented() -> dict[str, bool]:
-    rows = re.findall(r"^    (\w+) +(yes|no)\b", symbolic_algebra.__doc__ or "", re.MULTILINE)
-    return {name: word == "yes" for name, word in rows}
-
-
-def test_the_table_lists_what_is_tested() -> None:
-    assert set(_documented()) == set(ENTRIES)
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_the_table_is_true(name: str) -> None:
-    operation = getattr(layoutalg, name)
-    if _documented()[name]:
-        result = ENTRIES[name](operation)
-        for v in ({N: 3, M: 5, K: 2}, {N: 8, M: 4, K: 1}, {N: 1, M: 2, K: 2}):
-
-            def values(*operands: Any, v: dict[Any, int] = v) -> Any:
-                return operation(*(put(o, v) for o in operands))
-
-            wanted = ENTRIES[name](values)
-            got = put(result, v)
-            same = table(got) == table(wanted) if isinstance(wanted, Layout) else got == wanted
-            assert same, (got, wanted, v)
-    else:
-        with pytest.raises(UnsupportedError, match=NAMED_AS.get(name, name)):
-            ENTRIES[name](operation)
-
 
 INTEGERS = (1, 2, 3, 4, 6, 8)
 
