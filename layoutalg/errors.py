@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LISTED_NAMES, NEAREST_NAMES = 100, 8
+"""Names of a table that a refusal lists in full; how many it lists of a longer one."""
+
 
 class LayoutAlgError(Exception):
     """Root of every error raised on purpose; `str(error)` is one sentence meant for a person."""
@@ -80,15 +83,21 @@ class ResourceError(LayoutAlgError, ValueError):
 
 
 class UnknownNameError(LayoutAlgError, ValueError):
-    """A name is not in the table of its kind; the message lists what is, nearest first."""
+    """A name is not in the table of its kind; the message lists what is, of a long table the nearest."""
 
     def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
         self.kind, self.name, self.choices = kind, name, tuple(choices)
         import difflib
 
-        near = difflib.get_close_matches(name, self.choices, n=1)
+        shown: Iterable[str] = self.choices
+        if len(self.choices) > LISTED_NAMES:
+            shown = difflib.get_close_matches(name, self.choices, n=NEAREST_NAMES, cutoff=0)
+        near = difflib.get_close_matches(name, shown, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}accepted are {', '.join(self.choices)}")
+        listed = ", ".join(shown)
+        if shown is not self.choices:
+            listed += f" and {len(self.choices) - NEAREST_NAMES} more"
+        super().__init__(f"unknown {kind} {name!r}: {hint}accepted are {listed}")
 
 
 class UndecidedError(LayoutAlgError, ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from layoutalg.arch.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
 from layoutalg.arch.descriptor import (
     SmemDescriptor,
     decode_descriptor,
@@ -32,7 +33,9 @@ from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedErr
 
 __all__ = [
     "ARCHS",
+    "COPY_ATOMS",
     "INSTRUCTIONS",
+    "MMA_ATOMS",
     "SMEM_ATOMS",
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
@@ -53,7 +56,9 @@ __all__ = [
     "descriptor_text",
     "encode_descriptor",
     "find_arch",
+    "find_copy_atom",
     "find_instruction",
+    "find_mma_atom",
     "find_smem_atom",
     "find_swizzle_mode",
     "instruction_table",
