@@ -215,16 +215,26 @@ def test_misaligned_rows_cost_a_sector(width: int, start: int, expected: int) ->
         ("32:132", "ld.shared.b8", "u8", 1),
         ("(8,8):(8,1)", "ldmatrix.x1", "f16", 1),
         ("(8,8):(16,1)", "ldmatrix.x1", "f16", 2),
+        ("(8,8):(24,1)", "ldmatrix.x1", "f16", 1),
+        ("(8,8):(32,1)", "ldmatrix.x1", "f16", 4),
+        ("(8,8):(40,1)", "ldmatrix.x1", "f16", 1),
         ("(8,8):(64,1)", "ldmatrix.x1", "f16", 8),
         ("(8,8):(72,1)", "ldmatrix.x1", "f16", 1),
         ("(8,8):(80,1)", "ldmatrix.x1", "f16", 2),
         ("(8,8):(96,1)", "ldmatrix.x1", "f16", 4),
+        ("(8,8):(128,1)", "ldmatrix.x1", "f16", 8),
         ("(8,8):(136,1)", "ldmatrix.x1", "f16", 1),
         ("(8,8):(68,1)", "ldmatrix.x1", "f16", None),
         ("(32,32):(33,1)", "ld.shared.b128@col", "f32", None),
+        ("(8,8):(8,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 2),
+        ("(8,8):(16,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 4),
         ("(8,8):(32,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 8),
         ("(8,8):(36,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 4),
         ("(8,8):(40,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 2),
+        ("(8,8):(64,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 8),
+        ("(8,8):(68,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 4),
+        ("(8,8):(72,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 2),
+        ("(8,8):(136,1)", "st.shared.b64@((4,8),2):((16,1),8)", "f32", 2),
         ("(8,4):(32,1)", "ld.shared.b32@((4,8),1):((8,1),0)", "f32", 8),
         ("(8,4):(36,1)", "ld.shared.b32@((4,8),1):((8,1),0)", "f32", 1),
         ("(4,8):(32,1)", "ld.shared.b32@((4,8),1):((1,4),0)", "f32", 4),
@@ -232,6 +242,11 @@ def test_misaligned_rows_cost_a_sector(width: int, start: int, expected: int) ->
         ("(4,8):(40,1)", "ld.shared.b32@((4,8),1):((1,4),0)", "f32", 1),
         ("Sw<3,3,3> o 0 o (16,16):(72,1)", "ldmatrix.x4", "f16", 23),
         ("Sw<3,3,3> o 8 o (16,16):(72,1)", "ldmatrix.x4", "f16", 18),
+        ("Sw<3,3,3> o 16 o (16,16):(72,1)", "ldmatrix.x4", "f16", 12),
+        ("Sw<3,3,3> o 24 o (16,16):(72,1)", "ldmatrix.x4", "f16", 11),
+        ("Sw<3,3,3> o 32 o (16,16):(72,1)", "ldmatrix.x4", "f16", 14),
+        ("Sw<3,3,3> o 40 o (16,16):(72,1)", "ldmatrix.x4", "f16", 17),
+        ("Sw<3,3,3> o 48 o (16,16):(72,1)", "ldmatrix.x4", "f16", 16),
         ("Sw<3,3,3> o 56 o (16,16):(72,1)", "ldmatrix.x4", "f16", 15),
         ("2:65", "ld.shared.b16", "f16", 2),
         ("32:1", "ld.global.b32", "f32", 4),
@@ -251,8 +266,19 @@ def test_through_layouts(layout: str, spec: str, element: str, expected: int | N
     assert report.method != "enumerated"
 
 
-@pytest.mark.parametrize(("base", "expected"), [(0, 4), (4, 5), (28, 5)])
-def test_misalignment_through_layouts(base: int, expected: int) -> None:
-    access = Access("ld.global.b32", Layout((32, 1), (1, 0)), dtype("f32"), base_bytes=base)
-    report = analyze(Layout(32), access)
-    assert isinstance(report, GlobalReport) and (report.sectors, report.worst_alignment) == (expected, 5)
+@pytest.mark.parametrize(
+    ("width", "base", "expected"), [(4, 0, 4), (4, 4, 5), (4, 28, 5), (16, 0, 16), (16, 16, 17)]
+)
+def test_misalignment_through_layouts(width: int, base: int, expected: int) -> None:
+    lanes = Layout((32, width), (width, 1))
+    access = Access(f"ld.global.b{8 * width}", lanes, dtype("u8"), base_bytes=base)
+    report = analyze(Layout(32 * width), access)
+    worst = {4: 5, 16: 17}[width]
+    assert isinstance(report, GlobalReport) and (report.sectors, report.worst_alignment) == (expected, worst)
+
+
+@pytest.mark.parametrize(("base", "expected"), [(0, 2), (2, 1)])
+def test_narrow_lanes_feel_the_base_through_layouts(base: int, expected: int) -> None:
+    access = Access("ld.shared.b16", Layout((2, 1), (1, 0)), dtype("f16"), base_bytes=base)
+    report = analyze(Layout(2, 65), access)
+    assert isinstance(report, SharedReport) and report.worst == expected and report.method != "enumerated"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sympy
 
-from layoutalg.algebra import cosize, size
+from layoutalg.algebra import composition, cosize, recast_layout, right_inverse, size
 from layoutalg.analysis import Access, GlobalReport, Guard, SharedReport, analyze, wavefronts
 from layoutalg.analysis.symbolic import solve_sectors, symbolic_cost
 from layoutalg.arch import ARCHS, instruction_table
@@ -239,6 +239,36 @@ def test_worked_swizzles(
         low = swizzle.base + swizzle.shift
         moves = low <= bit < low + swizzle.bits
         assert columns[1 << bit] == 1 << bit | (1 << (bit - swizzle.shift) if moves else 0)
+
+
+def test_the_four_copies_of_a_tile_share_one_swizzle() -> None:
+    """CTA tile (128,128,32), three stages: cp.async in, ldmatrix out; the epilogue's (32,32) both ways."""
+    for stages in (1, 3):
+        operand = Layout((128, 32, stages), (32, 1, 4096))
+        tile = ComposedLayout(Swizzle(2, 3, 3), 0, operand)
+        copy_in = Access("cp.async.16", Layout(((4, 32), 8, (4, stages)), ((1024, 1), 128, (32, 4096))), F16)
+        copy_out = Access.default("ldmatrix.x4", Layout((128, 32), (32, 1)), F16)
+        assert shared(operand, copy_in, "f16").conflict_free
+        for access in (copy_in, copy_out):
+            assert shared(tile, access, "f16").conflict_free
+        assert shared(operand, copy_out, "f16").ways == 4
+    fragments = Access("st.shared.b32", Layout(((4, 8), (2, 2, 2, 4)), ((64, 1), (32, 8, 16, 256))), F16)
+    epilogue = synthesize((32, 32), [fragments, "ld.shared.b128@row"], element="f16", form="single")
+    assert epilogue.layout == ComposedLayout(Swizzle(2, 3, 3), 0, Layout((32, 32), (32, 1)))
+
+
+def test_layout_operations_as_tools() -> None:
+    """Composition reads a tile through threads, the right inverse says who holds an offset, recast turns
+    halves into the words that banks count."""
+    tile, tv = Layout((16, 16), (16, 1)), Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+    through = composition(tile, tv)
+    assert all(through(t, v) == tile(tv(t, v)) for t in range(32) for v in range(4))
+    compact = Layout((16, 8), (1, 16))
+    holder = right_inverse(composition(compact, tv))
+    assert size(holder) == 128 and all(tv(holder(offset)) == offset for offset in range(128))
+    halves = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((32, 128), (1, 32)))
+    words = recast_layout(halves, 16, 32)
+    assert all(words(i, j) == halves(2 * i, j) // 2 for i in range(16) for j in range(128))
 
 
 @pytest.mark.parametrize("element", ["u8", "f16", "f32"])

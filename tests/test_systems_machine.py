@@ -27,7 +27,7 @@ from layoutalg.analysis import (
 )
 from layoutalg.arch import ARCHS, T4_ACHIEVED, board_rates
 from layoutalg.codegen.cost import index_cost
-from layoutalg.codegen.expr import Var
+from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.simplify import simplify
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
@@ -156,6 +156,21 @@ def test_a_swizzled_index_costs_integer_instructions() -> None:
     plain = tile.inner(row, (0, column))
     swizzled = tile(row, (0, column))
     assert index_cost(simplify(plain)) < index_cost(simplify(swizzled)) <= index_cost(swizzled)
+
+
+def test_between_two_ldmatrix_one_xor_is_enough() -> None:
+    """About a dozen integer operations an address written out; one XOR, and an immediate, from the address
+    that a thread computes once: S(a + b) = S(a) ^ S(b) where a and b share no bits."""
+    lane, row, step = Var("lane", 32), Var("row", 4), Var("step", 2)
+    tile = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((256, 32), (32, 1)))
+    address = 2 * tile(row * 16 + lane % 16, step * 16 + lane // 16 * 8)
+    assert index_cost(address) >= 10
+    first = 2 * tile(lane % 16, lane // 16 * 8)
+    for values in np.ndindex(32, 4, 2):
+        at = dict(zip((lane, row, step), values, strict=True))
+        moved = (evaluate(first, at) ^ 32 * at[step]) + 1024 * at[row]
+        assert evaluate(address, at) == moved
+    assert index_cost(Var("first", 1 << 14) ^ 32) == 1
 
 
 # --- registers -----------------------------------------------------------------------------------------
