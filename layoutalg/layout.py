@@ -276,10 +276,19 @@ def concat(*layouts: Layout) -> Layout:
         stride = tuple([a.stride for a in layouts])
     except AttributeError:
         raise _not_plain("concat", next(a for a in layouts if not isinstance(a, Layout))) from None
+    check_depth(shape)
+    return make_layout(shape, stride)
+
+
+def check_depth(shape: tuple[IntTuple, ...]) -> None:
+    """Refuse a shape that is nested deeper than MAX_DEPTH levels.
+
+    >>> check_depth((4, (2, 2)))
+    """
     nested = [s for s in shape if isinstance(s, tuple)]
     for _ in range(MAX_DEPTH):
         if not nested:
-            return make_layout(shape, stride)
+            return
         nested = [s for part in nested for s in part if isinstance(s, tuple)]
     raise ShapeError(
         f"the result is nested deeper than {MAX_DEPTH} levels; coalesce or flatten its modes first"

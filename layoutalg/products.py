@@ -31,8 +31,8 @@ from layoutalg.divide import as_tile, untie_last
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
-from layoutalg.layout import Layout, concat, has_bases, make_layout, modes
-from layoutalg.measure import span
+from layoutalg.layout import Layout, check_depth, concat, has_bases, make_layout, modes
+from layoutalg.measure import rank, span
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
@@ -153,16 +153,36 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     return concat(*modes(tiles), *modes(copies))
 
 
-def _rank_by_rank(tile: Layout, copies: Layout) -> list[tuple[Layout, Layout]]:
-    """Modes of the tile and of its copies, paired; the shorter side is filled up with 1:0."""
+def _rank_by_rank(tile: Layout, copies: Layout) -> tuple[Layout, Layout]:
+    """The tile and its copies with as many modes as each other; the shorter side is filled up with 1:0."""
     if not isinstance(copies, Layout):
         raise ArgumentTypeError(f"the copies of {tile} are {copies}; a plain layout is needed")
-    tile_modes, copy_modes = modes(tile), modes(copies)
-    missing = len(tile_modes) - len(copy_modes)
-    tile_modes += (make_layout(1, 0),) * -missing
-    if missing > 0 or not isinstance(copies.shape, tuple):
-        copies = concat(*copy_modes, *(make_layout(1, 0),) * missing)
-    return list(zip(tile_modes, modes(_placed(tile, copies)), strict=True))
+    missing = rank(tile) - rank(copies)
+    placed = _placed(tile, _filled(copies, missing))
+    return _filled(tile, -missing), placed
+
+
+def _filled(layout: Layout, missing: int) -> Layout:
+    """A layout of a tuple of modes: those of `layout`, and as many 1:0 as are missing."""
+    shape, stride = layout.shape, layout.stride
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        shape, stride = (shape,), (stride,)
+    elif missing <= 0:
+        return layout
+    return make_layout(shape + (1,) * missing, stride + (0,) * missing)
+
+
+def _parts(tree: IntTuple) -> tuple[IntTuple, ...]:
+    return tree if isinstance(tree, tuple) else (tree,)
+
+
+def _mode_by_mode(first: Layout, second: Layout) -> Layout:
+    """((a, b), (c, d), ...) of (a, c, ...) and (b, d, ...)."""
+    pairs = zip(_parts(first.shape), _parts(second.shape), strict=True)
+    steps = zip(_parts(first.stride), _parts(second.stride), strict=True)
+    shape = tuple(pairs)
+    check_depth(shape)
+    return make_layout(shape, tuple(steps))
 
 
 @overload
@@ -178,7 +198,7 @@ def blocked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     check_layouts("blocked_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, blocked_product(layout.inner, tiler))
-    return concat(*(concat(t, c) for t, c in _rank_by_rank(layout, tiler)))
+    return _mode_by_mode(*_rank_by_rank(layout, tiler))
 
 
 @overload
@@ -194,7 +214,8 @@ def raked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     check_layouts("raked_product", layout)
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, raked_product(layout.inner, tiler))
-    return concat(*(concat(c, t) for t, c in _rank_by_rank(layout, tiler)))
+    tile, copies = _rank_by_rank(layout, tiler)
+    return _mode_by_mode(copies, tile)
 
 
 @overload
