@@ -72,10 +72,15 @@ def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
     `to_cuda` raises.
     """
     status = require_gpu()
+    text = to_cuda(kernel, status.arch) if source is None else source
+    return load_cubin(kernel, compile_cubin(text, kernel.name, status.arch), text)
+
+
+def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
+    """Load a kernel that `source` was compiled to `cubin` from.  Raises UnsupportedError without a GPU."""
+    require_gpu()
     import cupy
 
-    text = to_cuda(kernel, status.arch) if source is None else source
-    cubin = compile_cubin(text, kernel.name, status.arch)
     with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin.image)
@@ -83,7 +88,7 @@ def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
         if is_dynamic(kernel):
             function.max_dynamic_shared_size_bytes = kernel.shared_bytes
         function.compile()
-    return Loaded(kernel, cubin, text, function)
+    return Loaded(kernel, cubin, source, function)
 
 
 @dataclass(frozen=True, slots=True)
