@@ -89,16 +89,22 @@ def max_alignment(layout: AnyLayout) -> int:
     check_layouts("max_alignment", layout)
     if isinstance(layout, ComposedLayout):
         swizzles, offset, inner = _bare("max_alignment", layout)
-        return math.gcd(max_alignment(inner), offset, *(1 << s.base for s in swizzles if s.bits))
+        return math.gcd(_alignment(inner, offset), *(1 << s.base for s in swizzles if s.bits))
+    return _alignment(layout, 0)
+
+
+def _alignment(layout: Layout, first: int) -> int:
+    """`max_alignment` of first + layout."""
     run = 1
     rest: list[int] = []
     leaves = zip(*integer_leaves("max_alignment", layout), strict=True)
-    for d, s in sorted((abs(d), s) for s, d in leaves if s > 1):
-        if d == run:
-            run *= s
+    for d, s, negative in sorted((abs(d), s, d < 0) for s, d in leaves if s > 1):
+        first -= (s - 1) * d if negative else 0
+        if d <= run:  # the runs touch or overlap
+            run += (s - 1) * d
         else:
             rest.append(d)
-    return math.gcd(run, *rest)
+    return math.gcd(run, first, *rest)
 
 
 def nullspace(layout: AnyLayout) -> Layout:

@@ -318,18 +318,22 @@ def explain_max_alignment(paper: Paper, layout: Layout) -> int:
     paper.name(layout, "A")
     modes = sorted((abs(d), s) for d, s, _ in sorted_modes(layout))
     shown = ", ".join(f"{s}:{d}" for d, s in modes) or "none"
-    paper.step(f"the modes, sorted by stride: {shown}; those that go on where the last one ends are one run")
+    paper.step(
+        f"the modes, sorted by stride: {shown}; those without a gap are one run"
+    )
     run = 1
-    rest: list[int] = []
+    least = span(layout)[0]
+    rest = [least] if least else []
     for d, s in modes:
-        if d == run:
-            paper.write(f"{run} * {s} = {run * s}")
-            run *= s
+        if d <= run:
+            paper.write(f"{run} + {s - 1} * {d} = {run + (s - 1) * d}")
+            run += (s - 1) * d
         else:
             rest.append(d)
     result = max_alignment(layout)
+    also = ", the least offset" if least else ""
     paper.step(
-        "runs of n start at multiples of n when n divides the run and every other stride",
+        f"runs of n start at multiples of n when n divides the run{also} and every other stride",
         f"gcd({', '.join(map(str, (run, *rest)))}) = {result}",
     )
     return result

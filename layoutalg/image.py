@@ -231,8 +231,12 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     """
     check_integers("is_surjective", layout)
     target = cosize(layout) if codomain is None else whole_number(codomain, "codomain")
+    if target < 0:
+        raise ShapeError(f"is_surjective({layout}, {target}): a codomain has no negative size")
     if size(layout) < target:
         return False
+    if target == 0:
+        return True
     parts = in_parts(layout)
     if parts is not None and span(parts[2])[0] >= 0:
         swizzles, offset, inner = parts

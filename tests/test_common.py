@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from hypothesis import example, given
+from hypothesis import strategies as st
 
 from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
+from layoutalg.extent import extremes
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size
 from layoutalg.strategies import layouts
+from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.brute import table
 
 
@@ -28,11 +31,20 @@ def test_a_compact_layout_has_all_in_common_with_itself(a: Layout) -> None:
     assert one_mode == size(a) or len([1 for s, _ in leaves(a) if s > 1]) > 1
 
 
-@given(layouts())
-def test_alignment(a: Layout) -> None:
-    n = max_alignment(a)
-    offsets = set(table(a))
-    assert all({x // n * n + j for j in range(n)} <= offsets for x in offsets)
+@given(layouts(max_size=64, negative=True), st.integers(0, 9))
+@example(Layout((2, 2), (-1, 4)), 0)
+@example(Layout((4, 5), (2, 1)), 0)
+def test_alignment_is_the_widest(a: Layout, offset: int) -> None:
+    offset = max(offset, -extremes(a)[0])
+    moved = ComposedLayout(Swizzle(0, 0, 0), offset, a)
+    for layout in (a, moved):
+        offsets = set(table(layout))
+        fitting = [
+            n
+            for n in range(1, len(offsets) + 1)
+            if all({x // n * n + j for j in range(n)} <= offsets for x in offsets)
+        ]
+        assert max_alignment(layout) == max(fitting)
 
 
 @given(layouts())

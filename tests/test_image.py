@@ -45,7 +45,7 @@ def test_numbers_of_the_image(layout: AnyLayout) -> None:
     assert image_size(layout) == len(set(offsets))
     assert is_injective(layout) == (len(set(offsets)) == len(offsets))
     assert is_bijective(layout) == (sorted(offsets) == list(range(len(offsets))))
-    for codomain in (None, 1, 2, 7, len(offsets), max(offsets) + 1):
+    for codomain in (None, 0, 1, 2, 7, len(offsets), max(offsets) + 1):
         target = cosize(layout) if codomain is None else codomain
         assert is_surjective(layout, codomain) == set(range(target)).issubset(offsets)
 
