@@ -66,5 +66,5 @@ void cp_async_wait() {
     for (; landed < f.pending && f.copies[landed].group + newest < f.group; ++landed)
         memcpy(f.copies[landed].to, f.copies[landed].from, f.copies[landed].bytes);
     f.pending -= landed;
-    memmove(f.copies, f.copies + landed, f.pending * sizeof(shim::PendingCopy));
+    if (f.pending) memmove(f.copies, f.copies + landed, f.pending * sizeof(shim::PendingCopy));
 }
