@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.expr import (
     SYMBOL,
+    Add,
     And,
     Const,
     Expr,
@@ -27,6 +28,7 @@ from layoutalg.codegen.expr import (
     is_predicate,
     variables,
 )
+from layoutalg.codegen.sums import terms
 from layoutalg.errors import ResourceError
 
 _SELECT_POWER = 1
@@ -61,6 +63,19 @@ def to_c(node: Expr) -> str:
     ('(u64)i * ld + 3', 'i % 8 * 4')
     """
     return _emit(node, 0)[0]
+
+
+def summands(node: Expr) -> str:
+    """The summands of a sum, to be added to a pointer one by one.
+
+    Pointers do not wrap, so that the compiler may add the parts in any order and fold constants into the
+    address; a sum in 32 bits it must add as it stands.
+
+    >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
+    >>> summands(i * ld + (i ^ 8) + 3)
+    '(u64)i * ld + (i ^ 8) + 3'
+    """
+    return " + ".join(_emit(t, SYMBOL[Add][1] + 1)[0] for t in terms(node))
 
 
 def _emit(node: Expr, outer: int) -> tuple[str, bool]:

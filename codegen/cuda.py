@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layoutalg.codegen.check import check
-from layoutalg.codegen.ctext import ctype, to_c
-from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.ctext import ctype, summands, to_c
+from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.lower import lower
+from layoutalg.codegen.sums import terms, total
 from layoutalg.codegen.tile import (
     Arg,
     Do,
@@ -107,8 +108,7 @@ def _signature(kernel: Kernel) -> Iterator[str]:
     params = []
     for p in kernel.params:
         if isinstance(p, Global):
-            const = "" if p.writable else "const "
-            params.append(f"{const}{ELEMENT_TYPE[p.element_bytes]}* __restrict__ {p.name}")
+            params.append(f"{_pointer(p)}__restrict__ {p.name}")
         else:
             params.append(f"const {ctype(p)} {p.name}")
     bounds = f"{kernel.threads}, {kernel.min_blocks}" if kernel.min_blocks > 1 else str(kernel.threads)
@@ -140,10 +140,13 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 yield f"{pad}{_call(s)};"
             case Let(var, value):
                 yield f"{pad}const {ctype(var)} {var.name} = {to_c(value)};"
-            case For(var, count, inner, hint):
+            case For(var, count, inner, hint, carry):
+                for c in carry:
+                    yield f"{pad}{_pointer(c.buffer)}{c.var.name} = {_place(c.buffer, c.first)};"
                 yield f"{pad}#pragma unroll {hint}"
                 kind = ctype(var)
-                yield f"{pad}for ({kind} {var.name} = 0; {var.name} < {to_c(count)}; ++{var.name}) {{"
+                steps = "".join(f", {c.var.name} += {to_c(c.step)}" for c in carry)
+                yield f"{pad}for ({kind} {var.name} = 0; {var.name} < {to_c(count)}; ++{var.name}{steps}) {{"
                 yield from _body(inner, level + 1)
                 yield f"{pad}}}"
             case Unroll(var, count, inner):
@@ -158,6 +161,18 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                     yield f"{pad}}} else {{"
                     yield from _body(orelse, level + 1)
                 yield f"{pad}}}"
+
+
+def _pointer(buffer: Global) -> str:
+    const = "" if buffer.writable else "const "
+    return f"{const}{ELEMENT_TYPE[buffer.element_bytes]}* "
+
+
+def _place(buffer: Global, index: Expr) -> str:
+    """A pointer to an element: from the buffer's start, or from the carried place the index begins with."""
+    first = terms(index)[0]
+    carried = isinstance(first, Var) and first.kind == "place"
+    return summands(index) if carried else f"{buffer.name} + {summands(index)}"
 
 
 def _call(s: Do) -> str:
@@ -175,15 +190,11 @@ def _arg(arg: Arg) -> str:
             if arg.words == 1:
                 return place + rest
             return place if rest == "[0]" else f"&{place}{rest}"
-        case MemRef(Global(name), index):
-            return f"{name} + {_summand(to_c(index))}"
+        case MemRef(Global() as buffer, index):
+            return _place(buffer, index)
         case MemRef(Shared(offset_bytes=offset), index):
-            return f"smem + {_summand(to_c(index + offset if offset else index))}"
+            return f"smem + {summands(total([*terms(index), Const(offset)]))}"
         case _ if isinstance(arg, Expr):
             return to_c(arg)
         case _:
             return str(arg)
-
-
-def _summand(text: str) -> str:
-    return f"({text})" if " " in text else text

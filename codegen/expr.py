@@ -27,7 +27,7 @@ from layoutalg.codegen import facts as F
 from layoutalg.codegen.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError, ResourceError
 
-VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base"]
+VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
 
 
 class _Operators:
@@ -133,8 +133,9 @@ class _Node(_Operators):
 class Var(_Node):
     """A named value in [lo, extent), a multiple of `multiple`; `extent` may itself be an expression.
 
-    `kind` says when the value is fixed: thread, block, loop, unroll, param, let or base (a uniform base
-    address); lowering is decided by it.  Raises IRError for an empty range.
+    `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
+    address) or place (an index that a loop carries along); lowering is decided by it.  Raises IRError for
+    an empty range.
 
     >>> Var("lane", 32).facts.hi
     31

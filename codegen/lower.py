@@ -20,18 +20,47 @@ Source: S(a + b) = S(a) ^ S(b) for a & b = 0 (linearity of a swizzle over F2).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from layoutalg.codegen.expr import Add, And, Const, Expr, Var, Xor, evaluate, substitute, variables
+from layoutalg.codegen.expr import (
+    Add,
+    And,
+    Const,
+    Expr,
+    Mul,
+    Var,
+    VarKind,
+    Xor,
+    evaluate,
+    substitute,
+    variables,
+)
 from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.sums import terms, total
-from layoutalg.codegen.tile import Arg, Do, For, If, Kernel, Let, MemRef, RegRef, Shared, Stmt, Unroll, walk
+from layoutalg.codegen.sums import scaled, terms, total
+from layoutalg.codegen.tile import (
+    Arg,
+    Carry,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    walk,
+)
 
 if TYPE_CHECKING:
     import numpy
 
 _TABLE_LIMIT = 1 << 20
+_STILL = frozenset({"thread", "block", "param", "base"})
 
 
 def lower(kernel: Kernel) -> Kernel:
@@ -94,7 +123,7 @@ def map_arg(arg: Arg, change: Any) -> Arg:
 
 
 class _Bases:
-    """The per-thread base addresses hoisted so far, one per distinct table of values."""
+    """The per-thread base addresses carried so far, one per distinct table of values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.tid = kernel.tid
@@ -108,78 +137,138 @@ class _Bases:
             return value
         key = table.tobytes()
         if key not in self.found:
-            name = f"lane{len(self.found)}"
-            while name in self.taken:
-                name += "_"
-            f = value.facts
-            step = f.stride if f.stride and f.offset == 0 else 1
-            self.found[key] = (Var(name, f.hi + 1, "let", f.lo, step), value)
+            self.found[key] = (self.variable("lane", value), value)
         return self.found[key][0]
+
+    def variable(self, prefix: str, value: Expr, kind: VarKind = "let") -> Var:
+        """A let variable for a value, with a name that nothing else has."""
+        number = 0
+        while f"{prefix}{number}" in self.taken:
+            number += 1
+        name = f"{prefix}{number}"
+        self.taken.add(name)
+        f = value.facts
+        step = f.stride if f.stride and f.offset == 0 else 1
+        return Var(name, f.hi + 1, kind, f.lo, step)
 
     def lets(self) -> tuple[Let, ...]:
         return tuple(Let(var, value) for var, value in self.found.values())
 
 
-def _split_body(body: tuple[Stmt, ...], bases: _Bases, lets: dict[Var, Expr]) -> tuple[Stmt, ...]:
+class _Carried:
+    """The places in global memory that a loop carries along: one for each start and step of an address."""
+
+    def __init__(self, bases: _Bases, scope: frozenset[Var], loop: For) -> None:
+        self.bases, self.scope, self.loop = bases, scope, loop
+        self.found: dict[tuple[Global, Expr, Expr], Carry] = {}
+
+    def index(self, index: Expr, buffer: Global) -> Expr:
+        """The same index, counted from a carried place where it moves in equal steps."""
+        still, moving = parted(index, lambda v: v.kind in _STILL or v in self.scope)
+        steps = [scaled(t) for t in moving]
+        rate = sum(c for x, c in steps if x == self.loop.var)
+        if not rate:
+            return index
+        rest = [t for t, (x, _) in zip(moving, steps, strict=True) if x != self.loop.var]
+        rest.sort(key=lambda term: any(v.kind == "unroll" for v in variables(term)))
+        return total([self._place(still, Const(rate), buffer), *rest])
+
+    def _place(self, first: Expr, step: Expr, buffer: Global) -> Var:
+        key = (buffer, first, step)
+        if key not in self.found:
+            reach = first + step * self.loop.var
+            var = self.bases.variable(f"{buffer.name}_at", reach, "place")
+            self.found[key] = Carry(var, buffer, first, step)
+        return self.found[key].var
+
+
+def _split_body(
+    body: tuple[Stmt, ...],
+    bases: _Bases,
+    lets: dict[Var, Expr],
+    carried: _Carried | None = None,
+    scope: frozenset[Var] = frozenset(),
+) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     lets = dict(lets)
     for s in body:
         match s:
             case Do(instr, args):
-                out.append(Do(instr, tuple(_split_arg(a, bases, lets) for a in args)))
+                out.append(Do(instr, tuple(_split_arg(a, bases, lets, carried) for a in args)))
             case Let(var, value):
+                scope |= {var}
                 value_in_tid = simplify(substitute(value, lets))
                 if variables(value_in_tid) <= {bases.tid}:
                     lets[var] = value_in_tid
                 out.append(s)
+            case For() if carried is None:
+                places = _Carried(bases, scope, s)
+                inner = _split_body(s.body, bases, lets, places, scope)
+                out.append(replace(s, body=inner, carry=tuple(places.found.values())))
             case For() | Unroll():
-                out.append(replace(s, body=_split_body(s.body, bases, lets)))
+                out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
             case If(condition, inner, orelse):
-                inner, orelse = _split_body(inner, bases, lets), _split_body(orelse, bases, lets)
+                inner = _split_body(inner, bases, lets, carried, scope)
+                orelse = _split_body(orelse, bases, lets, carried, scope)
                 out.append(If(condition, inner, orelse))
     return tuple(out)
 
 
-def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr]) -> Arg:
+def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr], carried: _Carried | None) -> Arg:
     match arg:
+        case MemRef(Global() as buffer, index) if carried is not None:
+            return MemRef(buffer, carried.index(index, buffer))
         case MemRef(Shared() as buffer, index):
-            own, moving = taken_apart(simplify(substitute(index, lets)), bases.tid)
+            own, moving = parted(
+                simplify(substitute(index, lets)), lambda v: v == bases.tid or v.kind == "unroll"
+            )
             split = split_address(own, bases.tid)
             if split is not None:
                 table, base, xor, immediate = split
-                address = total_address(bases.base(table, base), xor, immediate)
-                index = total([address, *moving]) if moving else address
+                index = chained(bases.base(table, base), xor, immediate, moving)
             return MemRef(buffer, index)
         case _:
             return arg
 
 
-def taken_apart(index: Expr, tid: Var) -> tuple[Expr, list[Expr]]:
-    """The summands of an index made of the thread and unroll indices, and the others: stages, blocks.
+def parted(index: Expr, still: Callable[[Var], bool]) -> tuple[Expr, list[Expr]]:
+    """The summands of an index in `still` variables alone, added up, and the others; products are expanded.
 
-    What is added to a split address may be anything, so that only the first part has to split.
+    What is added to an address may be anything, so that only the first part has to split or be named.
 
-    >>> t, k = Var("tid", 8), Var("k", 4, "loop")
-    >>> own, moving = taken_apart(t * 4 + k * 64 + 8, t)
+    >>> t, k, ld = Var("tid", 8), Var("k", 4, "loop"), Var("ld", 64, "param")
+    >>> own, moving = parted((t + k * 2) * ld + 8, lambda v: v.kind != "loop")
     >>> str(own), [str(e) for e in moving]
-    ('tid * 4 + 8', ['k * 64'])
+    ('tid * ld + 8', ['k * 2 * ld'])
     """
     own: list[Expr] = []
     moving: list[Expr] = []
-    for term in terms(index):
-        fixed = all(v == tid or v.kind == "unroll" for v in variables(term))
-        (own if fixed else moving).append(term)
+    for term in _expanded(index, still):
+        (own if all(still(v) for v in variables(term)) else moving).append(term)
     return total(own), moving
 
 
-def total_address(base: Expr, xor: Expr, immediate: Expr) -> Expr:
-    """(base ^ xor) + immediate, simplified.
+def _expanded(node: Expr, still: Callable[[Var], bool]) -> list[Expr]:
+    """The summands of a sum; a product of a mixed sum is multiplied out."""
+    out: list[Expr] = []
+    for term in terms(node):
+        match term:
+            case Mul(Add() as a, b) if not all(still(v) for v in variables(a)):
+                out += [simplify(Mul(part, b)) for part in _expanded(a, still)]
+            case _:
+                out.append(term)
+    return out
 
-    >>> str(total_address(Var("a", 64), Const(0), Const(8)))
-    'a + 8'
+
+def chained(base: Expr, xor: Expr, immediate: Expr, moving: list[Expr]) -> Expr:
+    """(base ^ xor) + moving + immediate: what the thread owns, what moves, what is constant after unrolling.
+
+    >>> str(chained(Var("a", 64), Const(16), Const(8), [Var("k", 4, "loop") * 64]))
+    '(a ^ 16) + k * 64 + 8'
     """
     swizzled = base if xor.facts.hi == 0 else Xor(base, xor)
-    return swizzled if immediate.facts.hi == 0 else Add(swizzled, immediate)
+    last = [] if immediate.facts.hi == 0 else [immediate]
+    return total([swizzled, *moving, *last])
 
 
 def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:

@@ -67,10 +67,15 @@ class Program:
                 case Let(var, value):
                     compute = scope.compile(value)
                     steps.append(partial(_let, scope.declare(var, value), compute))
-                case For(var, count, inner):
+                case For(var, count, inner, _, carry):
                     trips, inside = scope.compile(count), scope.inner()
                     slot = inside.declare(var)
-                    steps.append(partial(_for, slot, trips, self._compile(inner, inside, (*loops, var))))
+                    places = [
+                        (inside.declare(c.var), scope.compile(c.first), scope.compile(c.step)) for c in carry
+                    ]
+                    steps.append(
+                        partial(_for, slot, trips, self._compile(inner, inside, (*loops, var)), places)
+                    )
                 case Unroll(var, n, inner):
                     inside = scope.inner()
                     slot = inside.declare(var)
@@ -143,8 +148,17 @@ def _let(slot: int, value: Closure, group: Group) -> Waits:
     yield from ()
 
 
-def _for(slot: int, count: Closure, body: tuple[Step, ...], group: Group) -> Waits:
-    trips = count(group.frame)
+def _for(
+    slot: int,
+    count: Closure,
+    body: tuple[Step, ...],
+    places: list[tuple[int, Closure, Closure]],
+    group: Group,
+) -> Waits:
+    trips, frame = count(group.frame), group.frame
+    for place, first, _ in places:
+        frame[place] = first(frame)
+    body = (*body, partial(_advance, [(place, step) for place, _, step in places])) if places else body
     if not isinstance(trips, numpy.ndarray):
         yield from _unroll(slot, trips, body, group)
         return
@@ -155,6 +169,12 @@ def _for(slot: int, count: Closure, body: tuple[Step, ...], group: Group) -> Wai
             group.frame[slot], group.active = n, inner
             yield from _run(body, group)
             group.active = outer
+
+
+def _advance(places: list[tuple[int, Closure]], group: Group) -> Waits:
+    for place, step in places:
+        group.frame[place] = group.frame[place] + step(group.frame)
+    yield from ()
 
 
 def _unroll(slot: int, count: int, body: tuple[Step, ...], group: Group) -> Waits:

@@ -156,6 +156,16 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
+class Carry:
+    """A place in `buffer` that a loop moves: `var` is the element index `first`, then `step` more a turn."""
+
+    var: Var
+    buffer: Global
+    first: Expr
+    step: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """Run `body` for var = 0 .. count - 1; `unroll` is a hint to the compiler (1: leave it rolled)."""
 
@@ -163,6 +173,7 @@ class For:
     count: Expr
     body: tuple[Stmt, ...]
     unroll: int = 1
+    carry: tuple[Carry, ...] = ()
 
     def __str__(self) -> str:
         return f"for {self.var} < {self.count}"

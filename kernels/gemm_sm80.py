@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Operand, Var
-from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_float import activate, add_scaled, pack, scale
 from layoutalg.codegen.instr_mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, Mma, find_mma
 from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STS, WARP_SYNC
@@ -83,11 +82,11 @@ class _Side:
     def inside(self, row: Expr, k: Expr) -> Expr:
         return (row < self.extent) & (k < self.depth)
 
-    def start_copy(self, kt: Operand, stage: Operand) -> None:
-        """Copy tile `kt` of k into a place of the ring, asynchronously."""
+    def start_copy(self, kt: Operand, stage: Operand, first: int, count: int) -> None:
+        """Start passes of the copy of tile `kt` of k into a place of the ring."""
         k, nbytes = self.k, self.c.vector_bytes
-        with k.Unroll("p", self.passes) as p:
-            row, col = self.place(p)
+        with k.Unroll("p", count) as p:
+            row, col = self.place(p + first)
             far, deep = self.first + row, kt * Const(self.c.tile_k) + col
             if self.c.edges:
                 guard = self.inside(far, deep)
@@ -144,7 +143,8 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     vec = c.vector_bytes // size
     m, n = k.param("m", p.m), k.param("n", p.n)
     depth = k.param("k", p.k, step, multiple=step)
-    lda, ldb = k.param("lda", p.lda, vec, multiple=vec), k.param("ldb", p.ldb, vec, multiple=vec)
+    lda: Expr = Const(p.lda) if c.static_ld else k.param("lda", p.lda, vec, multiple=vec)
+    ldb: Expr = Const(p.ldb) if c.static_ld else k.param("ldb", p.ldb, vec, multiple=vec)
     rvec = c.result_vec
     ldd = k.param("ldd", p.ldd, rvec, multiple=rvec)
     alpha = k.param("alpha", MOST_32, 0)
@@ -212,30 +212,45 @@ class _Program:
         k, stages = self.k, self.c.stages
         for s in range(stages - 1):
             with k.If(Const(s) < trips):
-                self.start_copies(Const(s), Const(s))
+                for part in range(self.copy_steps):
+                    self.start_copies(Const(s), Const(s), part)
             k.do(CP_COMMIT)
         k.do(CP_WAIT, stages - 2)
         k.do(BAR)
         if self.c.fragments == 2:
             self.fragments(0, Const(0), 0)
-        with k.For("kt", trips) as kt:
-            here = kt % stages
-            after, last = (kt + 1) % stages, (kt + (stages - 1)) % stages
-            for s in range(self.steps):
-                if s == self.steps - 1:
-                    k.do(CP_WAIT, stages - 2)
-                    k.do(BAR)
-                if self.c.fragments == 2:
-                    follow = (after, 0) if s == self.steps - 1 else (here, s + 1)
-                    self.fragments((s + 1) % 2, *follow)
-                else:
-                    self.fragments(0, here, s)
-                if s == 0:
-                    with k.If(kt + (stages - 1) < trips):
-                        self.start_copies(kt + (stages - 1), last)
-                    k.do(CP_COMMIT)
-                self.multiply(s % self.c.fragments)
+        if self.c.unroll_ring:
+            with k.For("kr", (trips + (stages - 1)) // stages) as kr:
+                for s in range(stages):
+                    kt = kr * stages + s
+                    with k.If(kt < trips):
+                        ring = (Const(x % stages) for x in (s, s + 1, s + stages - 1))
+                        self.tile_step(kt, trips, *ring)
+        else:
+            with k.For("kt", trips) as kt:
+                self.tile_step(kt, trips, *((kt + x) % stages for x in (0, 1, stages - 1)))
         k.do(CP_WAIT, 0)
+
+    def tile_step(self, kt: Expr, trips: Expr, here: Expr, after: Expr, last: Expr) -> None:
+        """Multiply tile `kt`, in the place `here` of the ring, and start the copy of a later one."""
+        k, stages = self.k, self.c.stages
+        for s in range(self.steps):
+            if s == self.steps - 1:
+                k.do(CP_WAIT, stages - 2)
+                k.do(BAR)
+            if self.c.fragments == 2:
+                follow = (after, 0) if s == self.steps - 1 else (here, s + 1)
+                self.fragments((s + 1) % 2, *follow)
+            else:
+                self.fragments(0, here, s)
+            rows = self.acc.shape[0]
+            self.multiply(s % self.c.fragments, 0, rows // 2)
+            if s < self.copy_steps:
+                with k.If(kt + (stages - 1) < trips):
+                    self.start_copies(kt + (stages - 1), last, s)
+                if s == self.copy_steps - 1:
+                    k.do(CP_COMMIT)
+            self.multiply(s % self.c.fragments, rows // 2, rows - rows // 2)
 
     def through_registers(self, trips: Expr) -> None:
         k, two = self.k, self.c.stages == 2
@@ -260,7 +275,7 @@ class _Program:
                         self.fragments((s + 1) % 2, here, s + 1)
                 else:
                     self.fragments(0, here, s)
-                self.multiply(s % self.c.fragments)
+                self.multiply(s % self.c.fragments, 0, self.acc.shape[0])
             if self.c.ahead:
                 if not two:
                     k.do(BAR)
@@ -268,9 +283,18 @@ class _Program:
                     self.stores((kt + 1) % 2 if two else Const(0))
             k.do(BAR)
 
-    def start_copies(self, kt: Operand, stage: Operand) -> None:
-        self.left.start_copy(kt, stage)
-        self.right.start_copy(kt, stage)
+    @property
+    def copy_steps(self) -> int:
+        """Steps that start copies: all but the last, before which the next tile is waited for."""
+        return max(1, self.steps - 1)
+
+    def start_copies(self, kt: Operand, stage: Operand, part: int) -> None:
+        """The share of a step in the copy of a tile."""
+        for side in (self.left, self.right):
+            first = -(-side.passes * part // self.copy_steps)
+            after = -(-side.passes * (part + 1) // self.copy_steps)
+            if after > first:
+                side.start_copy(kt, stage, first, after - first)
 
     def loads(self, kt: Operand) -> None:
         self.left.load(kt)
@@ -284,12 +308,13 @@ class _Program:
         self.left.fragments(self.ra, which, stage, step, paired=False)
         self.right.fragments(self.rb, which, stage, step, paired=True)
 
-    def multiply(self, which: int) -> None:
+    def multiply(self, which: int, first: int, count: int) -> None:
         k, words = self.k, self.mma.words[1]
-        mi, nj, _ = self.acc.shape
-        with k.Unroll("i", mi) as i, k.Unroll("j", nj) as j:
+        if count == 0:
+            return
+        with k.Unroll("i", count) as i, k.Unroll("j", self.acc.shape[1]) as j:
             b = self.rb.slice(which, j // 2, j % 2 * 2, count=words)
-            k.do(MMA_SYNC[self.mma], self.acc[i, j], self.ra[which, i], b)
+            k.do(MMA_SYNC[self.mma], self.acc[i + first, j], self.ra[which, i + first], b)
 
 
 def epilogue(

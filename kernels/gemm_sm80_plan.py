@@ -7,22 +7,18 @@ in shared memory.  Both operands look alike: rows (m or n) by k, stored along k 
     copy_tv      (thread, (element of the vector, pass)) -> row + tile_rows * k    global to shared
     matrix_tv    (lane, matrix) of ldmatrix, below                                  shared to registers
 
-Fragments come from shared memory by ldmatrix.x4: 16 rows by 32 bytes of k, four core matrices.  The swizzle of
-each tile is synthesised for the two accesses; its certificate is checked by the tests.
+Fragments come from shared memory by ldmatrix.x4: 16 rows by 32 bytes of k, four core matrices.  The swizzle
+of each tile is synthesised for the two accesses; its certificate is checked by the tests.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from layoutalg.analysis import Access
-from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import ResourceError, ShapeError
-from layoutalg.kernels.gemm import GemmProblem, Major
+from layoutalg.kernels.gemm import Major
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis import synthesize
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,8 @@ class Sm80Config:
     result_vec: int = 8
     epilogue: Literal["shared", "direct"] = "shared"
     min_blocks: int = 1
+    static_ld: bool = False
+    unroll_ring: bool = False
 
     @property
     def threads(self) -> int:

@@ -16,7 +16,7 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen import instr_sm75, instr_sm80
 from layoutalg.codegen.instr import Instr, Operand, imm, into, moves, out, read, write
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
-from layoutalg.codegen.instr_sm80 import CP_ASYNC
+from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
 
 REGISTRIES = (instr_sm75.INSTRUCTIONS, instr_sm80.INSTRUCTIONS)
@@ -60,6 +60,10 @@ def accepted(operand: Operand) -> set[str]:
             return {"const void*"}
         case "write", _:
             return {"void*"}
+        case "guard", _:
+            return {"bool"}
+        case "value", _:
+            return {"u32"}
         case "in", 1:
             return {"u32", "const u32&"}
         case "in", _:
@@ -96,7 +100,7 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 @EVERY
 def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
     assert instr.requires.sm == (80 if instr.name in instr_sm80.INSTRUCTIONS else 70)
-    assert (instr.engine is not None) == (instr in CP_ASYNC.values())
+    assert (instr.engine is not None) == (instr in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values()))
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
 
 

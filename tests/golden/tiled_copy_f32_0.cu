@@ -35,18 +35,18 @@ copy_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __re
     if (m0 + 32 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            ldg128(v[i], src + ((row + i * 8) * lds + column));
+            ldg128(v[i], src + (row + i * 8) * lds + column);
         }
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            stg128(dst + ((row + i * 8) * ldd + column), v[i]);
+            stg128(dst + (row + i * 8) * ldd + column, v[i]);
         }
     } else {
         #pragma unroll 4
         for (u32 j = 0; j < 4; ++j) {
             if (m0 + j * 8 + tid / 32 < m && n0 + tid % 32 * 4 < n) {
-                ldg128(one, src + ((m0 + j * 8 + tid / 32) * lds + n0 + tid % 32 * 4));
-                stg128(dst + ((m0 + j * 8 + tid / 32) * ldd + n0 + tid % 32 * 4), one);
+                ldg128(one, src + (m0 + j * 8 + tid / 32) * lds + n0 + tid % 32 * 4);
+                stg128(dst + (m0 + j * 8 + tid / 32) * ldd + n0 + tid % 32 * 4, one);
             }
         }
     }

@@ -52,13 +52,13 @@ transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uin
     if (m0 + 16 <= m && n0 + 16 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            ldg128(v[i][0], src + ((load_m + i * 8) * lds + load_n));
+            ldg128(v[i][0], src + (load_m + i * 8) * lds + load_n);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (load_m + i * 8 < m && load_n < n) {
-                ldg128(v[i][0], src + ((load_m + i * 8) * lds + load_n));
+                ldg128(v[i][0], src + (load_m + i * 8) * lds + load_n);
             } else {
                 clear128(v[i][0]);
             }
@@ -66,23 +66,23 @@ transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uin
     }
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        sts128(smem + (lane0 + i * 128), &v[i][0][0]);
+        sts128(smem + lane0 + i * 128, &v[i][0][0]);
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + (lane1 + i * 2048));
+        lds128(u[i], smem + lane1 + i * 2048);
     }
     if (m0 + 16 <= m && n0 + 16 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            stg128(dst + ((store_n + i * 8) * ldd + store_m), u[i]);
+            stg128(dst + (store_n + i * 8) * ldd + store_m, u[i]);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (store_m < m && store_n + i * 8 < n) {
-                stg128(dst + ((store_n + i * 8) * ldd + store_m), u[i]);
+                stg128(dst + (store_n + i * 8) * ldd + store_m, u[i]);
             }
         }
     }

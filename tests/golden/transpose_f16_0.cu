@@ -55,13 +55,13 @@ transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16*
     if (m0 + 128 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 r = 0; r < 2; ++r) {
-            ldg128(v[0][r], src + ((load_m + r) * lds + load_n));
+            ldg128(v[0][r], src + (load_m + r) * lds + load_n);
         }
     } else {
         #pragma unroll
         for (u32 r = 0; r < 2; ++r) {
             if (load_m + r < m && load_n < n) {
-                ldg128(v[0][r], src + ((load_m + r) * lds + load_n));
+                ldg128(v[0][r], src + (load_m + r) * lds + load_n);
             } else {
                 clear128(v[0][r]);
             }
@@ -72,24 +72,24 @@ transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16*
         transpose_2x2_b16(t, v[0][0][w], v[0][1][w]);
         #pragma unroll
         for (u32 e = 0; e < 2; ++e) {
-            sts32(smem + (lane0 + (w * 512 + e * 256)), t[e]);
+            sts32(smem + lane0 + w * 512 + e * 256, t[e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + (lane1 + i * 16384));
+        lds128(u[i], smem + lane1 + i * 16384);
     }
     if (m0 + 128 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            stg128(dst + ((store_n + i * 64) * ldd + store_m), u[i]);
+            stg128(dst + (store_n + i * 64) * ldd + store_m, u[i]);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (store_m < m && store_n + i * 64 < n) {
-                stg128(dst + ((store_n + i * 64) * ldd + store_m), u[i]);
+                stg128(dst + (store_n + i * 64) * ldd + store_m, u[i]);
             }
         }
     }

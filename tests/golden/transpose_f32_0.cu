@@ -50,13 +50,13 @@ transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32*
     if (m0 + 64 <= m && n0 + 64 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            ldg128(v[i][0], src + ((load_m + i * 32) * lds + load_n));
+            ldg128(v[i][0], src + (load_m + i * 32) * lds + load_n);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (load_m + i * 32 < m && load_n < n) {
-                ldg128(v[i][0], src + ((load_m + i * 32) * lds + load_n));
+                ldg128(v[i][0], src + (load_m + i * 32) * lds + load_n);
             } else {
                 clear128(v[i][0]);
             }
@@ -66,24 +66,24 @@ transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32*
     for (u32 i = 0; i < 2; ++i) {
         #pragma unroll
         for (u32 e = 0; e < 4; ++e) {
-            sts32(smem + (lane0 + (e * 256 + i * 128)), v[i][0][e]);
+            sts32(smem + lane0 + e * 256 + i * 128, v[i][0][e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + (lane1 + i * 8192));
+        lds128(u[i], smem + lane1 + i * 8192);
     }
     if (m0 + 64 <= m && n0 + 64 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            stg128(dst + ((store_n + i * 32) * ldd + store_m), u[i]);
+            stg128(dst + (store_n + i * 32) * ldd + store_m, u[i]);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (store_m < m && store_n + i * 32 < n) {
-                stg128(dst + ((store_n + i * 32) * ldd + store_m), u[i]);
+                stg128(dst + (store_n + i * 32) * ldd + store_m, u[i]);
             }
         }
     }

@@ -59,13 +59,13 @@ transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* _
     if (m0 + 256 <= m && n0 + 256 <= n) {
         #pragma unroll
         for (u32 r = 0; r < 4; ++r) {
-            ldg128(v[0][r], src + ((load_m + r) * lds + load_n));
+            ldg128(v[0][r], src + (load_m + r) * lds + load_n);
         }
     } else {
         #pragma unroll
         for (u32 r = 0; r < 4; ++r) {
             if (load_m + r < m && load_n < n) {
-                ldg128(v[0][r], src + ((load_m + r) * lds + load_n));
+                ldg128(v[0][r], src + (load_m + r) * lds + load_n);
             } else {
                 clear128(v[0][r]);
             }
@@ -76,24 +76,24 @@ transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* _
         transpose_4x4_b8(t, v[0][0][w], v[0][1][w], v[0][2][w], v[0][3][w]);
         #pragma unroll
         for (u32 e = 0; e < 4; ++e) {
-            sts32(smem + (lane0 + (w * 1024 + e * 256)), t[e]);
+            sts32(smem + lane0 + w * 1024 + e * 256, t[e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
-        lds128(u[i], smem + ((lane1 ^ (i % 2 * 64)) + i * 16384));
+        lds128(u[i], smem + (lane1 ^ (i % 2 * 64)) + i * 16384);
     }
     if (m0 + 256 <= m && n0 + 256 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            stg128(dst + ((store_n + i * 64) * ldd + store_m), u[i]);
+            stg128(dst + (store_n + i * 64) * ldd + store_m, u[i]);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
             if (store_m < m && store_n + i * 64 < n) {
-                stg128(dst + ((store_n + i * 64) * ldd + store_m), u[i]);
+                stg128(dst + (store_n + i * 64) * ldd + store_m, u[i]);
             }
         }
     }
