@@ -108,12 +108,12 @@ def _wrapped(text: str, indent: int) -> Iterator[str]:
 
 
 def notation(value: object) -> str:
-    """Any operand or result in CuTe notation; a chain of swizzles is joined by `o`.
+    """Any operand or result in CuTe notation; `o` joins a chain of swizzles, records name their fields.
 
     >>> notation((Layout(4), None, 3)), notation((Swizzle(1, 0, 1), Swizzle(1, 4, 2)))
     ('(4:1,_,3)', 'Sw<1,0,1> o Sw<1,4,2>')
     """
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
         if value and all(isinstance(v, Swizzle) for v in value):
             return " o ".join(map(str, value))
         return f"({','.join('_' if v is None else notation(v) for v in value)})"

@@ -45,7 +45,7 @@ def explain_composition(paper: Paper, a: AnyLayout | Swizzle | Chain, b: Any) ->
         if isinstance(b, ComposedLayout):
             return explain_normal_form(paper, ComposedLayout(a, 0, b))
         if b is None:
-            paper.step(f"_ keeps all of {paper.name(a, 'A')}")
+            _keep(paper, a)
         elif isinstance(b, tuple):
             return _by_mode(paper, a, cast("tuple[Tiler, ...]", b))
         else:
@@ -62,7 +62,7 @@ def explain_composition(paper: Paper, a: AnyLayout | Swizzle | Chain, b: Any) ->
             _outside(paper, a, b, inner, cast("AnyLayout", result))
         return result
     if b is None:
-        paper.step(f"_ keeps all of {paper.name(a, 'A')}")
+        _keep(paper, a)
         return result
     right = Layout(b) if isinstance(b, int) else b
     f, g = paper.name(a, "S"), paper.name(right, "L")
@@ -75,6 +75,11 @@ def explain_composition(paper: Paper, a: AnyLayout | Swizzle | Chain, b: Any) ->
         count = 1 << MAX_SHOWN_BITS if is_chain(right) else size(right)
         paper.step("the definition holds", f"{f}({g}(c)) = {r}(c) for every c < {count}")
     return result
+
+
+def _keep(paper: Paper, a: AnyLayout | Swizzle | Chain) -> None:
+    name = paper.name(a, "A")
+    paper.step(f"_ keeps all of {name}", f"composition({name}, _) = {name}")
 
 
 def _outside(paper: Paper, a: ComposedLayout, b: Any, inner: AnyLayout, result: AnyLayout) -> None:
@@ -102,13 +107,15 @@ def _by_mode(paper: Paper, a: Layout, tiler: tuple[Tiler, ...]) -> Layout | None
         return None
     dropped = f"; the modes of {name} past the tuple are dropped" if len(parts) > len(tiler) else ""
     paper.step(f"a tuple composes mode by mode{dropped}")
+    out: list[str] = []
     for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
         paper.mode(a, i, part)
-        if explain_composition(paper, part, t) is None and refusal is not None:
+        found = explain_composition(paper, part, t)
+        if found is None and refusal is not None:
             return None
+        out.append(paper.name(found, "R"))
     if result is not None:
-        paper.name(result, "R")
-        paper.step("the modes together")
+        paper.step("the modes together", f"concat({', '.join(out)}) = {result}")
     return result
 
 
@@ -300,7 +307,7 @@ def explain_normal_form(paper: Paper, layout: AnyLayout) -> AnyLayout:
     result = normal_form(layout)
     x = paper.name(layout, "X")
     if isinstance(layout, Layout):
-        paper.step(f"{x} is a layout already")
+        paper.step("that is a layout already", f"normal_form({x}) = {x}")
         return layout
     inner = normal_form(layout.inner)
     if isinstance(layout.outer, Layout):
@@ -319,6 +326,8 @@ def explain_normal_form(paper: Paper, layout: AnyLayout) -> AnyLayout:
     if result != layout:
         r = paper.name(result, "R")
         paper.step("the function is the same", f"{x}(c) = {r}(c) for every c < {size(layout)}")
+    else:
+        paper.write(f"normal_form({x}) = {x}")
     return result
 
 

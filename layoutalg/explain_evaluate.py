@@ -24,9 +24,9 @@ from typing import Any
 
 from layoutalg.composed import Chain
 from layoutalg.derivation import Paper, attempt, notation
-from layoutalg.int_tuple import IntTuple, crd2idx, flatten, idx2crd, prefix_product, to_text
+from layoutalg.int_tuple import IntTuple, flatten, prefix_product, to_text, weakly_congruent
 from layoutalg.layout import Layout
-from layoutalg.shapes import crd2crd
+from layoutalg.shapes import crd2crd, crd2idx, idx2crd
 from layoutalg.swizzle import AnyLayout, Swizzle
 
 
@@ -71,7 +71,7 @@ def explain_crd2idx(paper: Paper, crd: Any, shape: IntTuple, stride: IntTuple | 
             "extents before; extents of 1 get stride 0",
         )
     if result is None:
-        paper.step(f"the coordinate {notation(crd)} does not fit the shape {to_text(shape)}")
+        _explain_misfit(paper, crd, shape)
         return None
     full = _spelled(paper, crd, shape)
     pairs = list(zip(flatten(full), flatten(stride), strict=True))
@@ -79,6 +79,18 @@ def explain_crd2idx(paper: Paper, crd: Any, shape: IntTuple, stride: IntTuple | 
     arguments = ", ".join(map(notation, (full, shape, stride)))
     paper.step("the offset is the sum of digit * stride", f"crd2idx({arguments}) = {terms} = {result}")
     return result
+
+
+def _explain_misfit(paper: Paper, crd: Any, shape: IntTuple) -> None:
+    """Why a coordinate is none of a shape: it has another form, or leaves below 0."""
+    fits, _ = attempt(weakly_congruent, crd, shape)
+    if not fits:
+        paper.step(
+            "tuples in a coordinate meet tuples of the same length in the shape",
+            f"weakly_congruent({notation(crd)}, {to_text(shape)}) = False",
+        )
+    elif low := [x for x in flatten(crd) if x < 0]:
+        paper.step("coordinates count from 0", f"{low[0]} < 0")
 
 
 def _spelled(paper: Paper, crd: Any, shape: IntTuple) -> Any:
@@ -97,14 +109,19 @@ def explain_crd2crd(paper: Paper, crd: Any, source: IntTuple, target: IntTuple) 
     9
     """
     result, _ = attempt(crd2crd, crd, source, target)
-    if result is None:
-        paper.step("the coordinate and the two shapes do not fit")
-        return None
     if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
         paper.step("three tuples: each mode is renamed for itself")
+        for other in (source, target):
+            if len(crd) != len(other):
+                paper.write(f"{len(crd)} != {len(other)}")
+                return None
         for i, (c, s, t) in enumerate(zip(crd, source, target, strict=True)):
             paper.step(f"mode {i}")
             explain_crd2crd(paper, c, s, t)
+        if result is None:
+            return None
+        arguments = ", ".join(map(notation, (crd, source, target)))
+        paper.step("the modes together", f"crd2crd({arguments}) = {notation(result)}")
     else:
         index = explain_crd2idx(paper, crd, source)
         if index is not None:

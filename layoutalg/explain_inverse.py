@@ -318,9 +318,7 @@ def explain_max_alignment(paper: Paper, layout: Layout) -> int:
     paper.name(layout, "A")
     modes = sorted((abs(d), s) for d, s, _ in sorted_modes(layout))
     shown = ", ".join(f"{s}:{d}" for d, s in modes) or "none"
-    paper.step(
-        f"the modes, sorted by stride: {shown}; those without a gap are one run"
-    )
+    paper.step(f"the modes, sorted by stride: {shown}; those without a gap are one run")
     run = 1
     least = span(layout)[0]
     rest = [least] if least else []

@@ -51,6 +51,32 @@ def explain_inside(paper: Paper, operation: str, layout: AnyLayout) -> Layout:
     return inner
 
 
+def explain_outside(paper: Paper, layout: AnyLayout, result: AnyLayout | None, *, moved: int = 0) -> None:
+    """Say that the outer functions of a composed layout stand around a result, the innermost offset `moved`.
+
+    >>> from layoutalg.swizzle import Swizzle
+    >>> paper, layout = Paper(), ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2)))
+    >>> explain_outside(paper, layout, coalesce(layout))
+    >>> paper.steps[0].statements
+    ('R = 4:1', 'Sw<1,0,1> o 0 o R = Sw<1,0,1> o 0 o 4:1')
+    """
+    if not isinstance(layout, ComposedLayout) or result is None:
+        return
+    law = "the outer functions come back"
+    base = layout
+    while isinstance(base.inner, ComposedLayout):
+        base = base.inner
+    outer = str(layout).removesuffix(f"{base.offset} o {base.inner}")
+    name = paper.name(innermost(result), "R")
+    if moved:
+        paper.step(
+            f"{law}, and that offset is added before them", f"{base.offset} + {moved} = {base.offset + moved}"
+        )
+    else:
+        paper.step(law)
+    paper.write(f"{outer}{base.offset + moved} o {name} = {result}")
+
+
 def explain_size(paper: Paper, layout: AnyLayout) -> int:
     """The number of coordinates is the product of the extents.
 
@@ -119,12 +145,17 @@ def explain_coalesce(paper: Paper, layout: AnyLayout, profile: IntTuple | None =
             f"each leaf of the profile {to_text(profile)} keeps one mode, which is coalesced for itself; "
             f"modes past it stay"
         )
+        if rank(inner) < len(profile):
+            paper.write(f"rank({paper.name(inner, 'A')}) < {len(profile)}")
         for i, (part, leaf) in enumerate(zip(modes(inner), profile, strict=False) if result else ()):
             paper.mode(inner, i, part)
             explain_coalesce(paper, part, leaf)
-        return result
-    if result is not None:
+        if result is not None:
+            r = paper.name(innermost(result), "R")
+            paper.step("the modes together", f"coalesce({paper.name(inner, 'A')}, {to_text(profile)}) = {r}")
+    elif result is not None:
         _merge_leaves(paper, inner)
+    explain_outside(paper, layout, result)
     return result
 
 
@@ -166,7 +197,7 @@ def _merge_leaves(paper: Paper, layout: Layout) -> None:
         if gaps
         else "one mode is left",
         *gaps,
-        f"coalesce({result}) = {result}",
+        f"coalesce({_line(kept)}) = {result}",
     )
 
 
@@ -191,6 +222,7 @@ def explain_coalesce_x(paper: Paper, layout: AnyLayout) -> AnyLayout:
         *(f"{s} * {d} != {e}" for s, (d, e) in zip(extents, pairwise(strides), strict=True)),
         f"{a}(i) = {r}(i) for every i < {4 * size(inner)}",
     )
+    explain_outside(paper, layout, coalesce_x(layout))
     return coalesce_x(layout)
 
 

@@ -20,9 +20,11 @@ from typing import Any
 
 from layoutalg.composed import is_chain
 from layoutalg.derivation import notation
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import Layout
+from layoutalg.scaled_basis import ArithTuple, ScaledBasis
 from layoutalg.swizzle import ComposedLayout, Swizzle, check_integers
+from layoutalg.symbols import is_symbolic
 
 Predicate = Callable[[object], bool]
 
@@ -89,7 +91,7 @@ def check_operands(
     call: str, operation: Callable[..., Any], operands: tuple[Any, ...], params: Mapping[str, Any]
 ) -> None:
     """Refuse operands that `operation` does not take, with an ArgumentTypeError that quotes `call`; and
-    layouts with symbols or strides along modes, with an UnsupportedError.
+    symbols and strides along modes, with an UnsupportedError.
 
     >>> from layoutalg.measure import size
     >>> check_operands("size(8:1)", size, (Layout(8),), {})
@@ -104,15 +106,19 @@ def check_operands(
         parameter = signature.parameters[name]
         many = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         for value in given if many else (given,):
+            _check_leaves(value)
             if not any(KINDS[word](value) for word in words(parameter.annotation)):
                 raise ArgumentTypeError(
                     f"{call}: {name} is {notation(value)}, and what is accepted is {parameter.annotation}"
                 )
-            _check_leaves(value)
 
 
 def _check_leaves(value: object) -> None:
     """Derivations are written for integers: refuse symbols and strides along modes."""
+    if is_symbolic(value):
+        raise UnsupportedError(f"explain of {value}: it is a symbol; integers are accepted")
+    if isinstance(value, (ScaledBasis, ArithTuple)):
+        raise UnsupportedError(f"explain of {value}: it moves along modes; integers are accepted")
     if isinstance(value, tuple):
         for part in value:
             _check_leaves(part)
@@ -123,14 +129,14 @@ def _check_leaves(value: object) -> None:
 def check_argument(
     call: str, function: Layout | ComposedLayout | Swizzle | tuple[Swizzle, ...], crd: tuple[Any, ...]
 ) -> None:
-    """Refuse what a layout or a swizzle cannot be evaluated at, with an ArgumentTypeError; and layouts with
-    symbols or strides along modes, with an UnsupportedError.
+    """Refuse what a layout or a swizzle cannot be evaluated at, with an ArgumentTypeError; and symbols and
+    strides along modes, with an UnsupportedError.
 
     >>> check_argument("4:1 at 3", Layout(4), (3,))
     """
+    _check_leaves((function, *crd))
     if is_chain(function):
         if len(crd) != 1 or not is_integer(crd[0]) or crd[0] < 0:
             raise ArgumentTypeError(f"{call}: a swizzle takes one integer, 0 or greater")
     elif not crd or not all(map(KINDS["IntTuple"], crd)):
         raise ArgumentTypeError(f"{call}: a layout takes a coordinate of integers")
-    _check_leaves(function)

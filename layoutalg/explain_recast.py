@@ -11,7 +11,6 @@ upcast(4:1, 2) = 2:1
 
 from __future__ import annotations
 
-from layoutalg.composed import normal_form
 from layoutalg.derivation import Paper, attempt, notation
 from layoutalg.errors import DivisibilityError
 from layoutalg.explain_compose import explain_normal_form
@@ -100,12 +99,12 @@ def _explain_split_mode(paper: Paper, s: int, d: int, n: int) -> None:
 
 def _explain_fields(paper: Paper, layout: ComposedLayout, n: int, result: AnyLayout | None) -> None:
     """An upcast or downcast moves the fields of the swizzles by log2 n bits."""
-    normal = explain_normal_form(paper, layout)
+    normal = _normal(paper, layout, n)
+    if normal is None:
+        return
     if not isinstance(normal, ComposedLayout):
         explain_upcast(paper, normal, n)
-        return
-    if n & (n - 1) or not isinstance(normal.inner, Layout):
-        paper.step("below swizzles, one layout and a power of two are needed")
+        _explain_together(paper, "upcast", layout, n, result)
         return
     shift = n.bit_length() - 1
     paper.step(
@@ -124,10 +123,31 @@ def _explain_fields(paper: Paper, layout: ComposedLayout, n: int, result: AnyLay
     if normal.offset:
         paper.step("the offset is divided too", f"{normal.offset} % {n} = {normal.offset % n}")
     explain_upcast(paper, normal.inner, n)
-    if result is not None:
+    _explain_together(paper, "upcast", layout, n, result)
+
+
+def _normal(paper: Paper, layout: ComposedLayout, n: int) -> AnyLayout | None:
+    """The normal form of a composed layout, if elements of n can be cast in it, or None."""
+    normal = explain_normal_form(paper, layout)
+    if isinstance(normal, Layout):
+        return normal
+    if n & (n - 1):
+        paper.step("swizzled bits move only by powers of two", f"{n} & {n - 1} = {n & (n - 1)}")
+        return None
+    if not isinstance(normal.inner, Layout) or not normal.swizzles:
         paper.step(
-            "swizzles, offset and layout together", f"upcast({paper.name(layout, 'X')}, {n}) = {result}"
+            "only swizzles over one layout are cast, and here a layout stays outside",
+            f"normal_form({paper.name(layout, 'X')}) = {normal}",
         )
+        return None
+    return normal
+
+
+def _explain_together(
+    paper: Paper, operation: str, layout: AnyLayout, n: int, result: AnyLayout | None
+) -> None:
+    if result is not None:
+        paper.step("all parts together", f"{operation}({paper.name(layout, 'X')}, {n}) = {result}")
 
 
 def explain_downcast(paper: Paper, layout: AnyLayout, n: int) -> AnyLayout | None:
@@ -141,17 +161,19 @@ def explain_downcast(paper: Paper, layout: AnyLayout, n: int) -> AnyLayout | Non
         paper.step("an element is split into at least one part", f"{n} < 1")
         return None
     if isinstance(layout, ComposedLayout):
-        normal = normal_form(layout)
-        inner = normal.inner if isinstance(normal, ComposedLayout) else normal
-        shift = n.bit_length() - 1
-        paper.step(
-            f"offsets gain {shift} bits below, so that the bits of the swizzles move up by {shift} and the "
-            f"offset is multiplied by {n}; the layout inside is cast for itself"
-        )
-        if isinstance(inner, Layout):
-            explain_downcast(paper, inner, n)
-        if result is not None:
-            paper.step("together", f"downcast({paper.name(layout, 'X')}, {n}) = {result}")
+        normal = _normal(paper, layout, n)
+        if normal is None:
+            return None
+        inner = normal
+        if isinstance(normal, ComposedLayout):
+            inner, shift = normal.inner, n.bit_length() - 1
+            paper.step(
+                f"offsets gain {shift} bits below: bits of swizzles move up by {shift}, the offset is "
+                f"multiplied by {n}, and the layout inside is cast for itself",
+                f"{normal.offset} * {n} = {normal.offset * n}",
+            )
+        explain_downcast(paper, inner, n)
+        _explain_together(paper, "downcast", layout, n, result)
         return result
     name = paper.name(layout, "A")
     paper.step(

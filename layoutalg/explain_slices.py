@@ -18,11 +18,12 @@ from typing import Any
 
 from layoutalg.derivation import Paper, attempt, notation
 from layoutalg.divide import zipped_divide
-from layoutalg.explain_measure import explain_inside
+from layoutalg.explain_measure import explain_inside, explain_outside
+from layoutalg.explain_tiles import explain_divide
 from layoutalg.int_tuple import IntTuple, idx2crd, product
 from layoutalg.layout import Layout
 from layoutalg.measure import rank, size
-from layoutalg.partition import dice, domain_offset, local_partition, local_tile
+from layoutalg.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.slicing import slice_and_offset
 from layoutalg.solving import find_coordinate
 from layoutalg.swizzle import AnyLayout, ComposedLayout
@@ -40,7 +41,7 @@ def explain_slice(
     """
     result, _ = attempt(operation, crd, layout)
     inner = explain_inside(paper, operation.__name__, layout)
-    name, shown = paper.name(inner, "A"), notation(crd)
+    name, shown = paper.name(inner, "A"), "_" if crd is None else notation(crd)
     paper.step(f"in {shown} a number fixes its mode of {name} and _ keeps it")
     part, _ = attempt(slice_and_offset, crd, inner)
     if part is None:
@@ -52,13 +53,9 @@ def explain_slice(
         paper.step(
             "with 0 for what is kept, the rest of the coordinate is an offset", f"{name}({zeros}) = {offset}"
         )
-        if isinstance(layout, ComposedLayout):
-            x = paper.name(layout, "X")
-            paper.step(
-                f"in {x} that offset is added before the outer function, as far inside as the layout is"
-            )
     if operation is domain_offset:
         paper.step(f"the layout stays; counting from {shown} adds that offset to it")
+        _explain_outside(paper, crd, layout, result, operation, offset)
         return result
     if operation is dice:
         fixed = dice(crd, inner)
@@ -70,7 +67,19 @@ def explain_slice(
         f"slice_({shown}, {name}) = {r}",
         f"size({r}) * size(dice({shown}, {name})) = {size(inner)}",
     )
+    _explain_outside(paper, crd, layout, result, operation, offset)
     return result
+
+
+def _explain_outside(
+    paper: Paper, crd: Any, layout: AnyLayout, result: Any, operation: Operation, offset: int
+) -> None:
+    """Where the offset goes, and what is left to add for the operations that return it."""
+    if isinstance(layout, ComposedLayout):
+        explain_outside(paper, layout, result if operation is slice_ else result[0], moved=offset)
+        if operation is not slice_:
+            call = f"{operation.__name__}({notation(crd)}, {paper.name(layout, 'X')})"
+            paper.step("nothing is left to add outside", f"{call} = {notation(result)}")
 
 
 def _zeros(crd: Any) -> Any:
@@ -94,8 +103,10 @@ def explain_local_tile(paper: Paper, layout: AnyLayout, tiler: Any, crd: Any, pr
             tuple(v for v, p in zip(part, proj, strict=True) if p is not None) for part in (tiler, crd)
         )
     tiles, _ = attempt(zipped_divide, layout, tiler)
-    if tiles is not None:
-        _explain_part(paper, layout, tiles, notation(tiler), (None, crd))
+    if tiles is None:
+        explain_divide(paper, layout, tiler, operation=zipped_divide)
+    else:
+        _explain_part(paper, layout, tiles, notation(tiler), crd, 1)
     return result
 
 
@@ -116,28 +127,27 @@ def explain_local_partition(paper: Paper, layout: AnyLayout, threads: Layout, in
         "the tiles have the sizes of the modes of the threads", f"size({t}) = product({notation(sizes)})"
     )
     paper.step(f"thread {index} is the value of a coordinate of {t}", f"{t}({place}) = {index}")
-    _explain_part(paper, layout, zipped_divide(layout, sizes), notation(sizes), (idx2crd(place, sizes), None))
+    _explain_part(paper, layout, zipped_divide(layout, sizes), notation(sizes), idx2crd(place, sizes), 0)
     return result
 
 
 def _explain_part(
-    paper: Paper, layout: AnyLayout, tiles: AnyLayout, tiler: str, crd: tuple[Any, Any]
+    paper: Paper, layout: AnyLayout, tiles: AnyLayout, tiler: str, crd: Any, fixed: int
 ) -> None:
-    """The slice of a zipped divide that one coordinate names: of the tiles, or of the places in them."""
+    """The slice of a zipped divide at a coordinate of mode `fixed`: 1 is the tiles, 0 the places in them."""
     name, z = paper.name(layout, "A"), paper.name(tiles, "Z")
     paper.step(
         "a zipped divide has the tile in mode 0 and the tiles in mode 1",
         f"zipped_divide({name}, {tiler}) = {z}",
     )
     shape = tiles.shape if isinstance(tiles.shape, tuple) else (tiles.shape,)
-    full = tuple(_opened(c, s) for c, s in zip(crd, shape, strict=False))
+    kept = shape[1 - fixed]
+    place = _filled(crd, shape[fixed]) if isinstance(crd, tuple) else crd
+    rest = _filled((), kept) if isinstance(kept, tuple) else None
     paper.step("one mode is fixed, the other is kept mode by mode")
-    explain_slice(paper, full, tiles)
+    explain_slice(paper, (rest, place) if fixed else (place, rest), tiles)
 
 
-def _opened(crd: Any, shape: IntTuple) -> Any:
+def _filled(crd: tuple[Any, ...], shape: IntTuple) -> Any:
     """The coordinate with None for every mode of a tuple that it does not reach."""
-    if not isinstance(shape, tuple) or not (crd is None or isinstance(crd, tuple)):
-        return crd
-    known = crd or ()
-    return (*known, *(None,) * (len(shape) - len(known)))
+    return (*crd, *(None,) * (len(shape) - len(crd))) if isinstance(shape, tuple) else crd

@@ -17,8 +17,8 @@ from layoutalg.derivation import Paper, attempt
 from layoutalg.divide import as_tile, logical_divide, zipped_divide
 from layoutalg.explain_compose import explain_composition
 from layoutalg.explain_inverse import explain_complement, sorted_modes
-from layoutalg.explain_measure import explain_inside
-from layoutalg.int_tuple import IntTuple, product
+from layoutalg.explain_measure import explain_inside, explain_outside
+from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.layout import Layout, concat, make_layout, modes
 from layoutalg.measure import rank, size, span
 from layoutalg.ordered import make_layout_like, make_ordered_layout
@@ -41,6 +41,7 @@ def explain_divide(
     divided = _by_mode(paper, inner, tiler, logical_divide, _divide)
     if divided is not None and result is not None and operation is not logical_divide:
         _regroup(paper, inner, tiler, divided, operation, zipped_divide)
+    explain_outside(paper, layout, result)
     return result
 
 
@@ -57,6 +58,7 @@ def explain_product(
     multiplied = _by_mode(paper, inner, tiler, logical_product, _multiply)
     if multiplied is not None and result is not None and operation is not logical_product:
         _regroup(paper, inner, tiler, multiplied, operation, zipped_product)
+    explain_outside(paper, layout, result)
     return result
 
 
@@ -70,7 +72,7 @@ def _by_mode(
     """A logical divide or product: of the whole layout, or mode by mode for a tuple."""
     name = paper.name(layout, "A")
     if tiler is None:
-        paper.step(f"_ keeps {name} as it is")
+        paper.step(f"_ keeps {name} as it is", f"{operation.__name__}({name}, _) = {name}")
         return layout
     if not isinstance(tiler, tuple):
         if isinstance(tiler, int):
@@ -93,8 +95,8 @@ def _by_mode(
         out.append(found)
     result, _ = attempt(concat, *out, *parts[len(tiler) :])
     if result is not None:
-        paper.name(result, "D")
-        paper.step("the modes together")
+        d, names = paper.name(result, "D"), [paper.name(mode, "R") for mode in (*out, *parts[len(tiler) :])]
+        paper.step("the modes together", f"concat({', '.join(names)}) = {d}")
     return result
 
 
@@ -202,6 +204,7 @@ def explain_side_by_side(
     )
     order = (0, 1) if blocked else (1, 0)
     paper.write(*(f"{r}[{i}] = concat({p}[{order[0]}][{i}], {p}[{order[1]}][{i}])" for i in range(count)))
+    explain_outside(paper, layout, result)
     return result
 
 
@@ -232,6 +235,7 @@ def explain_tile_to_shape(
     if copies is not None:
         paper.step("the tile and its copies side by side: a blocked product")
         explain_side_by_side(paper, tile, copies)
+    explain_outside(paper, layout, result)
     return result
 
 
@@ -243,9 +247,8 @@ def explain_make_ordered_layout(paper: Paper, shape: IntTuple, order: IntTuple) 
     """
     result, _ = attempt(make_ordered_layout, shape, order)
     if result is not None:
-        _explain_compact(
-            paper, result, "modes get their strides in the given order, equal orders left to right"
-        )
+        law = "modes get their strides in the given order, equal orders left to right"
+        _explain_compact(paper, result, law, f"make_ordered_layout({to_text(shape)}, {to_text(order)})")
     return result
 
 
@@ -257,13 +260,12 @@ def explain_make_layout_like(paper: Paper, layout: Layout) -> Layout:
     """
     a = paper.name(layout, "A")
     result = make_layout_like(layout)
-    _explain_compact(
-        paper, result, f"modes get their strides in the order of the strides of {a}; stride 0 stays"
-    )
+    law = f"modes get their strides in the order of the strides of {a}; stride 0 stays"
+    _explain_compact(paper, result, law, f"make_layout_like({a})")
     return result
 
 
-def _explain_compact(paper: Paper, result: Layout, law: str) -> None:
+def _explain_compact(paper: Paper, result: Layout, law: str, call: str) -> None:
     name = paper.name(result, "R")
     paper.step(f"{law}: the next stride is the product of the extents before")
     current = 1
@@ -271,3 +273,4 @@ def _explain_compact(paper: Paper, result: Layout, law: str) -> None:
         if d:
             paper.write(f"{name}({w}) = {current}", f"{current} * {s} = {current * s}")
             current *= s
+    paper.write(f"{call} = {name}")

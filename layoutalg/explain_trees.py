@@ -10,6 +10,7 @@ compatible(4, (2,2)) = True
 product((2,2)) = 4
 compatible(6, 6) = True
 product(6) = 6
+compatible((4,6), ((2,2),6)) = True
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from layoutalg.derivation import Paper, attempt, notation
-from layoutalg.explain_measure import explain_inside, innermost
+from layoutalg.explain_measure import explain_inside, explain_outside, innermost
 from layoutalg.int_tuple import IntTuple, compatible, congruent, flatten, product, to_text, weakly_congruent
 from layoutalg.layout import Layout, concat, leaves, make_identity_layout, modes
 from layoutalg.measure import rank
@@ -57,11 +58,10 @@ def _explain_tree(paper: Paper, operation: Operation, a: IntTuple, b: IntTuple) 
             return result
         paper.step(f"two tuples of {len(a)} modes are compared mode by mode")
         for s, t in zip(a, b, strict=True):
-            if isinstance(s, tuple) and isinstance(t, tuple):
-                if not _explain_tree(paper, operation, s, t):
-                    return result
-            elif not _explain_leaf(paper, operation, s, t):
-                return result
+            both = isinstance(s, tuple) and isinstance(t, tuple)
+            if not (_explain_tree if both else _explain_leaf)(paper, operation, s, t):
+                break
+        paper.step("so", f"{name}({to_text(a)}, {to_text(b)}) = {result}")
         return result
     paper.step("one of them is a number")
     _explain_leaf(paper, operation, a, b)
@@ -123,35 +123,41 @@ def explain_quotient(
     name = operation.__name__
     if isinstance(a, tuple) and isinstance(b, tuple):
         paper.step("two tuples divide mode by mode; modes past the divisor stay")
+        if len(a) < len(b):
+            paper.write(f"{len(a)} < {len(b)}")
         for s, t in zip(a, b, strict=False):
             part, _ = attempt(operation, s, t)
-            if part is not None:
-                paper.write(f"{name}({to_text(s)}, {to_text(t)}) = {to_text(part)}")
+            if part is None:
+                explain_quotient(paper, s, t, operation=operation)
+                return None
+            paper.write(f"{name}({to_text(s)}, {to_text(t)}) = {to_text(part)}")
     elif isinstance(a, tuple) and not isinstance(b, tuple):
         paper.step("a number takes whole modes from the left, then a part of the next one")
+        rest = b
         for s in a:
-            part, _ = attempt(operation, s, b)
-            if part is None or b < 1 or product(s) < 1:
-                return result
-            paper.write(f"{name}({to_text(s)}, {b}) = {to_text(part)}")
-            left = -(-b // product(s))
-            if left != b:
-                paper.write(f"ceil_div({b}, {product(s)}) = {left}")
-            b = left
+            part, _ = attempt(operation, s, rest)
+            if part is None:
+                explain_quotient(paper, s, rest, operation=operation)
+                return None
+            paper.write(f"{name}({to_text(s)}, {rest}) = {to_text(part)}")
+            left = -(-rest // product(s))
+            if left != rest:
+                paper.write(f"ceil_div({rest}, {product(s)}) = {left}")
+            rest = left
     else:
-        _explain_number(paper, operation, a, product(b), result)
+        _explain_number(paper, a, product(b), result)
+    if isinstance(result, tuple):
+        paper.step("so", f"{name}({to_text(a)}, {to_text(b)}) = {to_text(result)}")
     return result
 
 
-def _explain_number(paper: Paper, operation: Operation, a: IntTuple, n: int, result: IntTuple | None) -> None:
-    if isinstance(a, tuple) or isinstance(result, tuple):
-        return
-    if result is None:
-        paper.step("neither number divides the other, or one is not positive")
-        if a > 0 and n > 0:
-            paper.write(f"{a} % {n} = {a % n}", f"{n} % {a} = {n % a}")
-        return
-    paper.step("the quotient, rounded up", f"{a} <= {result} * {n}", f"({result} - 1) * {n} < {a}")
+def _explain_number(paper: Paper, a: Any, n: int, result: Any) -> None:
+    if result is not None:
+        paper.step("the quotient, rounded up", f"{a} <= {result} * {n}", f"({result} - 1) * {n} < {a}")
+    elif a < 1 or n < 1:
+        paper.step("extents are positive", *(f"{x} < 1" for x in (a, n) if x < 1))
+    else:
+        paper.step("neither number divides the other", f"{a} % {n} = {a % n}", f"{n} % {a} = {n % a}")
 
 
 def explain_flatten(paper: Paper, value: AnyLayout | IntTuple) -> Any:
@@ -160,13 +166,14 @@ def explain_flatten(paper: Paper, value: AnyLayout | IntTuple) -> Any:
     >>> explain_flatten(Paper(), ((2, 4), 8))
     (2, 4, 8)
     """
-    result = flatten_modes(value)
+    result: Any = flatten_modes(value)
     if isinstance(value, (Layout, ComposedLayout)):
         inner = explain_inside(paper, "flatten", value)
         name = paper.name(inner, "A")
         paper.step("the leaves become modes; a flat index runs through them in the same order")
         flat = flatten_modes(inner)
         paper.write(f"flatten({name}) = {flat}", f"same_function({name}, {flat}) = True")
+        explain_outside(paper, value, result)
         return result
     paper.step("a tuple inside a tuple is replaced by its elements, until none is left")
     tree: Any = value
@@ -174,6 +181,7 @@ def explain_flatten(paper: Paper, value: AnyLayout | IntTuple) -> Any:
         spliced = tuple(leaf for v in tree for leaf in (v if isinstance(v, tuple) else (v,)))
         paper.write(f"flatten({to_text(tree)}) = flatten({to_text(spliced)})")
         tree = spliced
+    paper.write(f"flatten({to_text(tree)}) = {to_text(result)}")
     return result
 
 
@@ -196,6 +204,7 @@ def explain_unflatten(paper: Paper, value: Any, profile: IntTuple) -> Any:
     elif result is not None:
         inner, rebuilt = innermost(value), innermost(result)
         paper.write(f"same_function({inner}, {rebuilt}) = True")
+        explain_outside(paper, value, result)
     return result
 
 
@@ -239,7 +248,8 @@ def explain_make_layout(paper: Paper, *parts: Any, stride: IntTuple | None = Non
         if len(parts) > 1:
             explain_concat(paper, *parts)
         else:
-            paper.step("one layout is that layout")
+            name = paper.name(parts[0], "A")
+            paper.step("one layout is that layout", f"make_layout({name}) = {name}")
         return result
     if len(parts) == 2 or stride is not None:
         shape, strides = parts if len(parts) == 2 else (*parts, stride)
@@ -247,6 +257,9 @@ def explain_make_layout(paper: Paper, *parts: Any, stride: IntTuple | None = Non
         paper.step(
             "every extent has one stride", f"congruent({notation(shape)}, {notation(strides)}) = {fits}"
         )
+        if result is not None:
+            r = paper.name(result, "R")
+            paper.write(f"make_layout({notation(shape)}, {notation(strides)}) = {r}")
     elif result is not None:
         r = paper.name(result, "R")
         paper.step(
@@ -257,6 +270,7 @@ def explain_make_layout(paper: Paper, *parts: Any, stride: IntTuple | None = Non
             if s > 1:
                 paper.write(f"{r}({current}) = {d}", f"{current} * {s} = {current * s}")
             current *= s
+        paper.write(f"make_layout({to_text(result.shape)}) = {r}")
     return result
 
 
@@ -299,12 +313,15 @@ def explain_modes_moved(
     moved = innermost(result)
     r = paper.name(moved, "R")
     paper.step(
-        "so the modes of the result are", *(f"{r}[{i}] = {mode}" for i, mode in enumerate(modes(moved)))
+        "so the modes of the result are",
+        f"rank({r}) = {rank(moved)}",
+        *(f"{r}[{i}] = {mode}" for i, mode in enumerate(modes(moved))),
     )
     if operation in (group,):
         paper.write(f"same_function({name}, {r}) = True")
     elif operation is sort:
         paper.write(f"size({name}) = size({r})", f"cosize({name}) = cosize({r})")
+    explain_outside(paper, layout, result)
     return result
 
 

@@ -125,7 +125,7 @@ from layoutalg.image import (
     same_function,
 )
 from layoutalg.injective import find_collision
-from layoutalg.int_tuple import compatible, congruent, crd2idx, idx2crd, product, weakly_congruent
+from layoutalg.int_tuple import compatible, congruent, product, weakly_congruent
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
 from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
@@ -143,7 +143,7 @@ from layoutalg.products import (
 from layoutalg.recast import downcast, recast_layout, upcast
 from layoutalg.regroup import flatten, make_layout, unflatten
 from layoutalg.scaled_basis import make_basis_like
-from layoutalg.shapes import ceil_div, crd2crd, shape_div
+from layoutalg.shapes import ceil_div, check_nesting, crd2crd, crd2idx, idx2crd, shape_div
 from layoutalg.slicing import slice_and_offset
 from layoutalg.solving import find_coordinate, find_overlap, overlap
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
@@ -241,11 +241,12 @@ EXPLAINERS: Mapping[str, Explainer] = MappingProxyType(
 """Every operation that can be explained, by name, read only."""
 
 
-def explain(op: str | Callable[..., Any], *operands: Any, **params: Any) -> Derivation:
+def explain(op: str | Callable[..., Any] | Chain, *operands: Any, **params: Any) -> Derivation:
     """The derivation of op(*operands): its steps, and the result or the refusal they end with.
 
     `op` is an operation of the algebra or its name; a layout or a swizzle is explained at a coordinate.
-    Raises UnknownNameError for another op, ArgumentTypeError for operands it does not take.
+    Raises UnknownNameError for another op, ArgumentTypeError for operands it does not take, UnsupportedError
+    for symbols and strides along modes.
 
     >>> print(explain("logical_divide", Layout(24), 4).answer)
     = (4,6):(1,4)
@@ -274,9 +275,11 @@ def explain(op: str | Callable[..., Any], *operands: Any, **params: Any) -> Deri
 
 
 def _resolve(
-    op: str | Callable[..., Any], operands: tuple[Any, ...], params: dict[str, Any]
+    op: str | Callable[..., Any] | Chain, operands: tuple[Any, ...], params: dict[str, Any]
 ) -> tuple[Explainer, str]:
     """The operation with what writes its derivation, and the call as text, after checking the operands."""
+    for operand in (*operands, *params.values()):
+        check_nesting(operand, "an operand")
     arguments = ", ".join([*map(notation, operands), *(f"{k}={notation(v)}" for k, v in params.items())])
     if isinstance(op, (Layout, ComposedLayout)) or is_chain(op):
         call = f"{notation(op)} at {arguments}"

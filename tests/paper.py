@@ -14,18 +14,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import layoutalg
-from layoutalg.explanations import EXPLAINERS
+import pytest
+
+from layoutalg.derivation import Derivation, notation
+from layoutalg.explanations import EXPLAINERS, explain
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import ComposedLayout, Swizzle
-from tests.brute import table
+from tests.definitions import DEFINITIONS, judge, small
 
 MAX_CASES = 300
 """Values that a universal statement is tried on; past that, a sample with both ends."""
-
-MAX_TABLE = 1 << 12
-"""Layouts of this size are small."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<basis>[0-9]+(?:@[0-9]+)+)"
@@ -53,26 +52,17 @@ _BINARY: tuple[dict[str, Callable[[Any, Any], Any]], ...] = (
 )
 
 
-def small(layout: Any) -> bool:
-    return isinstance(layout, (Layout, ComposedLayout)) and layoutalg.size(layout) <= MAX_TABLE
-
-
-DEFINITIONS: dict[str, Callable[..., Any]] = {
-    "cosize": lambda a: max(0, *table(a)) - min(0, *table(a)) + 1,
-    "image_size": lambda a: len(set(table(a))),
-    "is_injective": lambda a: len(set(table(a))) == len(table(a)),
-    "is_surjective": lambda a, n: set(table(a)) >= set(range(n)),
-    "same_function": lambda a, b: table(a) == table(b),
-    "size": lambda a: len(table(a)),
-}
-"""Definitions by enumeration, which judge instead of the library's closed forms where layouts are small."""
-
-
 def _judged(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*operands: Any) -> Any:
-        return (DEFINITIONS[name] if small(operands[0]) else operation)(*operands)
+    """An operation of the library, whose every result must be right by definition."""
 
-    return call if name in DEFINITIONS else operation
+    def call(*operands: Any) -> Any:
+        if name in DEFINITIONS and all(map(small, operands)):
+            return DEFINITIONS[name](*operands)
+        result = operation(*operands)
+        assert judge(name, result, *operands), f"{name}{operands} is not {result}"
+        return result
+
+    return call
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -138,6 +128,56 @@ class Judge:
         assert compared, f"{text} states nothing"
 
 
+def statements(derivation: Derivation) -> list[str]:
+    """Every statement of a derivation, after computing that each one is true, and that there is one."""
+    page = Judge()
+    said = [statement for step in derivation.steps for statement in step.statements]
+    assert said, f"{derivation} states nothing"
+    for statement in said:
+        page.accept(statement)
+    return said
+
+
+def proved(op: Any, *operands: Any, **params: Any) -> list[str]:
+    """The statements of explain(op, *operands), after computing that they are true, that the answer is the
+    operation's own, that it is right by definition, and that the statements come to it."""
+    derivation = explain(op, *operands, **params)
+    said = statements(derivation)
+    operation = EXPLAINERS[derivation.call.partition("(")[0]].operation if not callable(op) else op
+    name = getattr(operation, "__name__", "")
+    if derivation.refusal is not None:
+        with pytest.raises(type(derivation.refusal), match=re.escape(str(derivation.refusal))):
+            operation(*operands, **params)
+        return said
+    assert derivation.result == operation(*operands, **params)
+    assert judge(name, derivation.result, *operands, **params), str(derivation)
+    assert tells(_claims(said), derivation.result), f"the steps do not come to the answer:\n{derivation}"
+    return said
+
+
+def _claims(said: list[str]) -> str:
+    """What statements say beyond giving names: those that define nothing, and what their names stand for."""
+    names: dict[str, str] = {}
+    claims: list[str] = []
+    for statement in said:
+        name, _, rest = statement.partition(" = ")
+        if re.fullmatch(r"[A-Z]\d*", name) and name not in names:
+            names[name] = rest
+        else:
+            claims.append(statement)
+    used = {name for claim in claims for name in re.findall(r"\b[A-Z]\d*\b", claim)}
+    return " ; ".join([*claims, *(names[name] for name in sorted(used & set(names)))])
+
+
+def tells(text: str, value: Any) -> bool:
+    """Whether the parts of a result can be read in a text; what decides yes or no is a statement itself."""
+    if isinstance(value, (Layout, ComposedLayout, Swizzle)) or type(value) is int:
+        return re.search(rf"(?<![\w@]){re.escape(notation(value))}(?![\w@])", text) is not None
+    if isinstance(value, tuple):
+        return all(tells(text, part) for part in value)
+    return True
+
+
 def _plain(value: Any) -> Any:
     """A chain of one swizzle is that swizzle, and a tuple of another type a tuple."""
     if isinstance(value, tuple) and value and all(isinstance(v, Swizzle) for v in value):
@@ -185,7 +225,7 @@ class _Reader:
         while parts:
             part = parts.pop()
             if type(part) is not int:
-                result = layoutalg.composition(part, result)
+                result = FUNCTIONS["composition"](part, result)
                 continue
             outer = parts.pop()
             if isinstance(outer, Swizzle):
