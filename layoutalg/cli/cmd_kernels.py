@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.tile import Kernel
     from layoutalg.kernels.bench import BenchRow
     from layoutalg.kernels.family import Family, VerifyReport
+    from layoutalg.kernels.permute_bench import PermuteRow
 
 TARGETS = ("auto", "simulator", "gpu")
 
@@ -167,6 +168,9 @@ def bench_command(
     from layoutalg.codegen.runtime import require_gpu
     from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
 
+    if family == "permute":
+        permute_bench_command(dtype, as_json)
+        return
     chosen = _find_family(family)
     problems = [
         chosen.problem(m=side, n=side, dtype=name) for name in dtype or DTYPES for side in size or SIZES
@@ -187,6 +191,35 @@ def bench_command(
     else:
         columns = ("problem", "ours", "device copy", "PyTorch", "CuPy", "share of copy")
         say(table(f"{family} on {status.name}, {today}, GB/s", columns, map(_bench_row, rows)))
+
+
+def permute_bench_command(dtypes: list[str] | None, as_json: bool) -> None:
+    """`layoutalg bench permute`: the quoted cases and the drawn ones, with what was predicted of them."""
+    import datetime
+
+    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.kernels.permute_bench import CASES, DTYPES, SEED, benchmark_permutes, random_cases
+
+    status, cases, names = require_gpu(), (*CASES, *random_cases()), dtypes or list(DTYPES)
+    rows: list[PermuteRow] = []
+    with progress("timing permute", len(cases) * len(names), quiet=as_json) as step:
+        for row in benchmark_permutes(cases, names):
+            rows.append(row)
+            step()
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    if as_json:
+        say_json(
+            header("bench")
+            | {"family": "permute", "device": status.name, "arch": status.arch, "date": today}
+            | {"rows": [_bench_fields(row) for row in rows]}
+        )
+        return
+    columns = ("problem", "ours", "device copy", "PyTorch", "CuPy", "share", "sectors in", "out", "bound")
+    title = f"permute on {status.name}, {today}, GB/s; cases drawn with seed {SEED}"
+    body = (
+        (*_bench_row(row), f"{row.sectors('ld'):,}", f"{row.sectors('st'):,}", str(row.bound)) for row in rows
+    )
+    say(table(title, columns, body))
 
 
 def verify_tables(reports: list[VerifyReport]) -> list[Any]:
@@ -241,7 +274,7 @@ def verify_fields(report: VerifyReport) -> dict[str, Any]:
     return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
 
 
-def _bench_fields(row: BenchRow) -> dict[str, Any]:
+def _bench_fields(row: BenchRow | PermuteRow) -> dict[str, Any]:
     return {
         "problem": row.problem,
         "ours_gb_per_s": row.ours,
@@ -252,7 +285,7 @@ def _bench_fields(row: BenchRow) -> dict[str, Any]:
     }
 
 
-def _bench_row(row: BenchRow) -> tuple[str, ...]:
+def _bench_row(row: BenchRow | PermuteRow) -> tuple[str, ...]:
     rates = (
         f"{rate:,.0f}" if rate is not None else "-" for rate in (row.ours, row.copy, row.torch, row.cupy)
     )

@@ -67,7 +67,7 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     blocks, *_ = launch_grid(family.build(problem, config), sizes)
     board = find_arch(arch).board
     quiet = board is not None and blocks <= board.sms
-    found = _counters(name, dtype, m, n)
+    found = counted(f"^(transpose|copy)_{dtype}$", "tests.gpu.launch", name, dtype, str(m), str(n))
 
     def total(prefix: str) -> int:
         return sum(cost.total for op, cost in prediction.items() if prefix in op)
@@ -85,15 +85,18 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     return rows
 
 
-def _counters(name: str, dtype: str, m: int, n: int) -> dict[str, int]:
+def counted(kernel: str, module: str, *args: str) -> dict[str, int]:
+    """The counters of the one kernel, named by a regular expression, that `python -m module args` launches.
+
+    Raises UnsupportedError without ncu.
+    """
     ncu = shutil.which("ncu")
     if ncu is None:
         raise UnsupportedError("hardware counters need Nsight Compute: ncu is not on PATH")
     wanted = ",".join([*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION])
     command = [
         ncu, "--csv", "--clock-control", "none", "--cache-control", "none", "--metrics", wanted,
-        "--kernel-name", f"regex:^(transpose|copy)_{dtype}$",
-        sys.executable, "-m", "tests.gpu.launch", name, dtype, str(m), str(n),
+        "--kernel-name", f"regex:{kernel}", sys.executable, "-m", module, *args,
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:

@@ -1,0 +1,283 @@
+"""Permutations as data: a problem as it is asked, and the few modes that are left of it.
+
+The idea.  Moving a tensor is one statement, dst[i] = src[i] for every coordinate i of a shape, with a stride
+a mode on either side.  Transposes, permutes, slices, broadcasts and relayouts are all of this form, so a
+kernel never needs to know which of them it is.  `normalise` brings a problem into its shortest form:
+
+    (64,1024,16,128) f32, permuted (0,2,1,3)         dst stride   src stride
+        16-byte elements:   32 of stride 1 / 1       rows of 128 floats move as 32 vectors
+                            1024 : 32 / 512          the two middle modes are exchanged
+                            16 : 32768 / 32
+                            64 : 524288 / 524288
+
+Modes of extent 1 leave, neighbours that are contiguous on both sides become one (coalesce, on two
+layouts at once), modes are sorted by the destination's strides, and elements that stay together become one
+wider element.
+
+Notes.  Strides and offsets are in elements and count from a 16-byte boundary, so a base that is not aligned
+is an offset.  A source stride of 0 broadcasts; a negative one runs backwards.  The destination may not alias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.algebra import find_collision
+from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.layout import Layout
+
+MAX_RANK = 8
+WIDTHS_BYTES = (1, 2, 4, 8, 16)
+"""Element widths that can be moved."""
+
+CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
+"""NumPy types that carry elements of a width; they are moved, never computed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteProblem:
+    """dst[i] = src[i] for all i of `shape`; strides and the offsets of coordinate 0 are in elements.
+
+    >>> print(permute_problem((2, 3), (1, 0), "f32"))
+    permute (3,2) f32, src (1,3) -> dst (2,1)
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    src_offset: int = 0
+    dst_offset: int = 0
+
+    @property
+    def element_bytes(self) -> int:
+        """Width of an element."""
+        return self.dtype.nbytes
+
+    @property
+    def source_elems(self) -> int:
+        """Elements of the source buffer, from its 16-byte boundary to the last element that is read."""
+        return self.src_offset + _reach(self.shape, self.src) + 1
+
+    @property
+    def target_elems(self) -> int:
+        """Elements of the destination buffer, likewise."""
+        return self.dst_offset + _reach(self.shape, self.dst) + 1
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read plus bytes written, every element that exists once."""
+        read = prod(n for n, s in zip(self.shape, self.src, strict=True) if s)
+        return (read + prod(self.shape)) * self.element_bytes
+
+    def __str__(self) -> str:
+        shape, src, dst = (f"({','.join(map(str, t))})" for t in (self.shape, self.src, self.dst))
+        at = f" at {self.src_offset} -> {self.dst_offset}" if self.src_offset or self.dst_offset else ""
+        return f"permute {shape} {self.dtype}, src {src} -> dst {dst}{at}"
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The largest offset from coordinate 0."""
+    return sum((n - 1) * max(d, 0) for n, d in zip(shape, strides, strict=True))
+
+
+def _depth(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """How far below coordinate 0 the lowest element lies."""
+    return sum((n - 1) * max(-d, 0) for n, d in zip(shape, strides, strict=True))
+
+
+def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, the last mode fastest.
+
+    >>> compact_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def permute_problem(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    dtype: str | DType,
+    src: tuple[int, ...] | None = None,
+    dst: tuple[int, ...] | None = None,
+    src_offset: int = 0,
+    dst_offset: int = 0,
+) -> PermuteProblem:
+    """dst = src.transpose(axes): mode k of the destination is mode axes[k] of the source, as in NumPy.
+
+    `src` are the strides of the source's modes, `dst` those of the destination's, row-major by default.
+    Raises ShapeError where axes are no permutation or sizes do not fit, and as `move_problem` does.
+
+    >>> permute_problem((4, 6), (1, 0), "u8", dst=(8, 1)).target_elems
+    44
+    """
+    rank = len(shape)
+    if sorted(axes) != list(range(rank)):
+        raise ShapeError(f"axes {tuple(axes)} are no permutation of 0..{rank - 1}, the modes of {shape}")
+    src = compact_strides(shape) if src is None else src
+    if len(src) != rank or (dst is not None and len(dst) != rank):
+        raise ShapeError(f"strides {src} and {dst} of shape {shape}: every mode needs one stride")
+    moved = tuple(shape[a] for a in axes)
+    dst = compact_strides(moved) if dst is None else dst
+    return move_problem(moved, dtype, tuple(src[a] for a in axes), dst, src_offset, dst_offset)
+
+
+def move_problem(
+    shape: tuple[int, ...],
+    dtype: str | DType,
+    src: tuple[int, ...],
+    dst: tuple[int, ...],
+    src_offset: int = 0,
+    dst_offset: int = 0,
+) -> PermuteProblem:
+    """A checked problem.
+
+    Raises ShapeError for extents, strides and offsets that make no tensor, UnsupportedError for elements that
+    are not 1, 2, 4, 8 or 16 bytes wide, NotInjectiveError for a destination that aliases.
+
+    >>> move_problem((4, 6), "u8", (0, 1), (6, 1)).moved_bytes
+    30
+    """
+    element = find_dtype(dtype)
+    if element.nbytes not in WIDTHS_BYTES:
+        raise UnsupportedError(
+            f"elements of {element.bits} bits ({element}): 8, 16, 32, 64 and 128 bits are accepted"
+        )
+    if not len(shape) == len(src) == len(dst):
+        raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
+    if any(n < 1 for n in shape):
+        raise ShapeError(f"shape {shape}: extents must be positive")
+    for name, offset, strides in (("source", src_offset, src), ("destination", dst_offset, dst)):
+        if offset < _depth(shape, strides):
+            raise ShapeError(f"the {name} of offset {offset} and strides {strides} starts before its buffer")
+    p = PermuteProblem(tuple(shape), element, tuple(src), tuple(dst), src_offset, dst_offset)
+    written = tuple((n, abs(d)) for n, d in zip(shape, dst, strict=True) if n > 1)
+    if written:
+        target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
+        clash = find_collision(target)
+        if clash is not None:
+            raise NotInjectiveError(
+                f"the destination {target} of a permutation writes one place for two coordinates, "
+                f"{clash[0]} and {clash[1]}",
+                layout=target,
+                a=clash[0],
+                b=clash[1],
+            )
+    return p
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One mode that is left: its extent and its strides, in elements.  `dst` is positive.
+
+    `src` may be negative: the source runs backwards.
+    """
+
+    extent: int
+    src: int
+    dst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """A problem in its shortest form: modes by destination stride, offsets of the lowest elements.
+
+    `src_elems` is the length of the source buffer.
+
+    >>> normalise(permute_problem((64, 128), (0, 1), "f32")).modes
+    (Mode(extent=2048, src=1, dst=1),)
+    """
+
+    element_bytes: int
+    modes: tuple[Mode, ...]
+    src_offset: int
+    dst_offset: int
+    src_elems: int
+
+    @property
+    def rank(self) -> int:
+        """Number of modes."""
+        return len(self.modes)
+
+    @property
+    def dst_elems(self) -> int:
+        """Length of the destination buffer."""
+        return self.dst_offset + sum((m.extent - 1) * m.dst for m in self.modes) + 1
+
+    def __str__(self) -> str:
+        modes = ", ".join(f"{m.extent}:{m.src}->{m.dst}" for m in self.modes)
+        return f"{self.element_bytes}-byte elements, {modes}"
+
+
+def normalise(p: PermuteProblem) -> Moves:
+    """The shortest form of a problem: the same bytes move, by fewer modes and wider elements.
+
+    >>> print(normalise(permute_problem((64, 1024, 16, 128), (0, 2, 1, 3), "f32")))
+    16-byte elements, 32:1->1, 1024:512->32, 16:32->32768, 64:524288->524288
+    >>> print(normalise(permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f16")))
+    2-byte elements, 50176:3->1, 3:1->50176, 128:150528->150528
+    """
+    modes, src_low, dst_low = [], p.src_offset, p.dst_offset
+    for n, s, d in zip(p.shape, p.src, p.dst, strict=True):
+        if n > 1:
+            src_low -= (n - 1) * max(-s, 0)
+            dst_low -= (n - 1) * max(-d, 0)
+            modes.append(Mode(n, s if d > 0 else -s, abs(d)))
+    merged: list[Mode] = []
+    for m in sorted(modes, key=lambda m: m.dst):
+        low = merged[-1] if merged else None
+        if low is not None and m.dst == low.extent * low.dst and m.src == low.extent * low.src:
+            merged[-1] = Mode(low.extent * m.extent, low.src, low.dst)
+        else:
+            merged.append(m)
+    src_elems = src_low + sum((m.extent - 1) * abs(m.src) for m in merged) + 1
+    moves = Moves(p.element_bytes, tuple(merged) or (Mode(1, 1, 1),), src_low, dst_low, src_elems)
+    while (wider := _widened(moves)) is not None:
+        moves = wider
+    return moves
+
+
+def _widened(x: Moves) -> Moves | None:
+    """The same moves with elements twice as wide, where pairs of elements stay together on both sides."""
+    first, *rest = x.modes
+    strides = [s for m in rest for s in (m.src, m.dst)]
+    whole = not any(v % 2 for v in (first.extent, x.src_offset, x.dst_offset, *strides))
+    if x.element_bytes == 16 or first.src != 1 or first.dst != 1 or not whole:
+        return None
+    halves = [Mode(m.extent, m.src // 2, m.dst // 2) for m in rest]
+    if first.extent > 2 or not halves:
+        halves.insert(0, Mode(first.extent // 2, 1, 1))
+    return Moves(
+        2 * x.element_bytes, tuple(halves), x.src_offset // 2, x.dst_offset // 2, -(-x.src_elems // 2)
+    )
+
+
+def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
+    """The destination buffer that results, by definition: `old` with every element moved into it.
+
+    >>> import numpy
+    >>> reference(permute_problem((2, 3), (1, 0), "u8"), numpy.arange(6), numpy.zeros(6)).tolist()
+    [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    """
+    result = old.copy()
+    strided(result, p.shape, p.dst, p.dst_offset)[...] = strided(src, p.shape, p.src, p.src_offset)
+    return result
+
+
+def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """A tensor inside a flat buffer, as a NumPy view.
+
+    >>> import numpy
+    >>> strided(numpy.arange(6), (2, 2), (-3, 2), 3).tolist()
+    [[3, 5], [0, 2]]
+    """
+    import numpy
+
+    steps = tuple(d * buffer.itemsize for d in strides)
+    return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)

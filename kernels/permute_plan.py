@@ -1,0 +1,239 @@
+"""The plan of a permute: which modes make the tile, how wide both sides move, how the tile is swizzled.
+
+The idea.  What matters are the two fastest modes:
+
+    the same on both sides          rows stay whole: elements go from memory to memory ("direct")
+    different, or rows too short    a tile over the modes that are fastest on either side, long enough that
+                                    a block reads and writes runs of `RUN_BYTES`, goes through shared memory
+
+Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
+heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
+(rows are staged as they lie in memory); 16 bytes out, or the widest that rows of 4-byte elements and more
+are aligned to.  The swizzle of the tile is the cheapest of a few, counted on the plan's own addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.arch import Arch, find_arch
+from layoutalg.kernels.permute_modes import Mode, Moves
+from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.swizzle import Swizzle
+
+VECTOR_BYTES = 16
+"""The widest access of a lane."""
+
+RUN_BYTES = 256
+"""How long a block's runs should be on either side: two lines."""
+
+ROW_BYTES = 64
+"""Rows at least as long move directly."""
+
+TILE_BYTES = (8 << 10, 72 << 10)
+"""The least and the most shared memory of a tile: latency is hidden, three blocks fit an SM."""
+
+DIRECT_THREADS, DIRECT_PASSES = 256, 4
+"""A block of a direct move, and the elements each of its threads has in flight."""
+
+
+def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
+    """The configurations that fit a problem, best first.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> c = configs(normalise(permute_problem((4096, 4096), (1, 0), "f32")))[0]
+    >>> c.tile, c.chunk, c.vec
+    ((64, 64), 4, 4)
+    """
+    sms = board.sms if (board := find_arch(arch).board) else 1
+    staged = tuple(c for run in (RUN_BYTES, RUN_BYTES // 2) if (c := _staged(x, run, sms, arch)) is not None)
+    direct = (_direct(x, sms),)
+    unique = dict.fromkeys(direct + staged if _rows_stay_whole(x) else staged + direct)
+    return tuple(unique)
+
+
+def _rows_stay_whole(x: Moves) -> bool:
+    """True when the fastest mode is the same on both sides and its rows are long, or elements wide."""
+    first = x.modes[0]
+    if first.src == 0 or abs(first.src) != min(abs(m.src) for m in x.modes if m.src):
+        return False
+    if x.element_bytes < 4:
+        return False
+    together = first.extent if first.src == first.dst == 1 else 1
+    alone = len(x.modes) == 1
+    return alone or together * x.element_bytes >= ROW_BYTES
+
+
+def _direct(x: Moves, sms: int) -> PermuteConfig:
+    """Tiles of consecutive elements of the destination."""
+    tile = [1] * x.rank
+    left = DIRECT_THREADS * DIRECT_PASSES
+    while left > 32 * DIRECT_PASSES and prod(m.extent for m in x.modes) // left < 2 * sms:
+        left //= 2
+    threads = max(32, left // DIRECT_PASSES)
+    for k, m in enumerate(x.modes):
+        tile[k] = _even(m.extent, left, 1)
+        left //= tile[k]
+        if tile[k] < m.extent or left < 2:
+            break
+    return PermuteConfig("direct", tuple(tile), threads, via="registers")
+
+
+def _even(extent: int, most: int, step: int) -> int:
+    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts."""
+    if extent <= most:
+        return extent
+    part = _up(extent, _up(extent, most))
+    part = step * _up(part, step)
+    return min(part, max(most // step * step, step))
+
+
+def _up(x: int, y: int) -> int:
+    """x / y, rounded up."""
+    return -(-x // y)
+
+
+def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConfig | None:
+    tile = _tile(x, run_bytes, sms)
+    size = x.element_bytes
+    plain = PermuteConfig("staged", tile, 32)
+    stage = Stage(x, plain)
+    chunk = 1
+    if stage.src_run:
+        fitting = [n for n in (16, 8, 4) if n > size and n <= max(4, stage.src_length * size // 2)]
+        chunk = max(1, (fitting or [size])[0] // size)
+    vec = 1
+    if stage.dst_run:
+        fitting = [n for n in (16, 8, 4) if n > size and n <= max(4, stage.dst_length * size // 2)]
+        vec = max(1, (fitting or [size])[0] // size)
+        while vec > 1 and size * vec > 4 and size >= 4 and not _aligned(x, plain, vec):
+            vec //= 2
+        if size >= 4 and not _aligned(x, plain, vec):
+            vec = 1
+    asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
+    c = replace(plain, chunk=chunk, vec=vec, via="cp.async" if asynchronous else "registers")
+    c = replace(c, turned=_turns(Stage(x, c)))
+    stage = Stage(x, c)
+    if stage.tile_bytes > TILE_BYTES[1]:
+        return None
+    work = max(stage.stores, stage.loads)
+    threads = 32
+    while threads < 512 and work >= 4 * threads:
+        threads *= 2
+    return _swizzled(x, replace(c, threads=max(64, threads)), arch)
+
+
+def _aligned(x: Moves, c: PermuteConfig, vec: int) -> bool:
+    return Stage(x, replace(c, vec=vec)).dst_aligned
+
+
+def _turns(stage: Stage) -> bool:
+    """True when words of several rows can be transposed in registers."""
+    size, c = stage.size, stage.config
+    if size >= 4 or not stage.src_run or not stage.dst_rows or stage.lead:
+        return False
+    group, first = 4 // size, stage.src_run[0]
+    if first != stage.dst_rows[0] or first in stage.dst_run:
+        return False
+    words = replace(c, chunk=max(group, 1))
+    return (
+        c.vec % group == 0
+        and c.chunk % group == 0
+        and stage.tile[first] % group == 0
+        and Stage(stage.moves, words).src_aligned
+    )
+
+
+def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
+    """Coordinates of each mode: runs of `run_bytes` on both sides, fewer where the GPU would not be full."""
+    size, rank = x.element_bytes, x.rank
+    step = max(1, VECTOR_BYTES // size)
+    by_source = sorted((k for k in range(rank) if x.modes[k].src), key=lambda k: abs(x.modes[k].src))
+    tile = [1] * rank
+    for order in (by_source, range(rank)):
+        length = 1
+        for k in order:
+            if length * size * 2 >= run_bytes:
+                break
+            need = -(-run_bytes // (length * size))
+            extent = x.modes[k].extent
+            if tile[k] < extent:
+                most = max(tile[k], need)
+                tile[k] = extent if extent * 2 <= most * 3 else _even(extent, most, step)
+            length *= tile[k]
+    _grow(x.modes, tile, size, by_source, sms)
+    _shrink(x.modes, tile, size, step, sms)
+    return tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True))
+
+
+def _bytes(modes: tuple[Mode, ...], tile: list[int], size: int) -> int:
+    return size * prod(t for m, t in zip(modes, tile, strict=True) if m.src)
+
+
+def _blocks(modes: tuple[Mode, ...], tile: list[int]) -> int:
+    return prod(-(-m.extent // t) for m, t in zip(modes, tile, strict=True))
+
+
+def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[int], sms: int) -> None:
+    """Double modes in turn until the tile is worth a block, while all SMs still get several."""
+    candidates = [*range(len(modes))] if not by_source else [*by_source, *range(len(modes))]
+    while _bytes(modes, tile, size) < TILE_BYTES[0]:
+        k = next((k for k in candidates if tile[k] < modes[k].extent), None)
+        if k is None:
+            return
+        before = tile[k]
+        tile[k] = min(modes[k].extent, 2 * tile[k])
+        if _blocks(modes, tile) < 4 * sms or prod(tile) > 1 << 16:
+            tile[k] = before
+            return
+
+
+def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms: int) -> None:
+    """Halve the longest modes while the tile is too large, or too few blocks would be left."""
+    while True:
+        total = _bytes(modes, tile, size)
+        too_large = total > TILE_BYTES[1] * 7 // 8 or prod(tile) > 1 << 17
+        too_few = _blocks(modes, tile) < sms and total > 4096
+        k = max(range(len(tile)), key=lambda k: tile[k])
+        if not (too_large or too_few) or tile[k] <= 1:
+            return
+        half = -(-tile[k] // 2)
+        tile[k] = -(-half // step) * step if half > step else half
+
+
+def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> PermuteConfig:
+    """The padding and swizzle that cost the fewest wavefronts, plain storage first among equals."""
+    best, least = c, None
+    for pad in (0, 16, 32):
+        for bits in (0, 3):
+            shifts = range(3, 12) if bits else (3,)
+            for shift in shifts:
+                option = replace(c, pad_bytes=pad, swizzle=Swizzle(bits, 4, shift))
+                stage = Stage(x, option)
+                if stage.tile_bytes > TILE_BYTES[1]:
+                    continue
+                cost = _store_wavefronts(stage, arch)
+                if least is None or cost < least:
+                    best, least = option, cost
+    return best
+
+
+def _store_wavefronts(stage: Stage, arch: str | Arch) -> int:
+    """Wavefronts of reading the tile, by up to eight warps of the first full block."""
+    import numpy as np
+
+    warps = max(1, min(8, stage.stores // 32))
+    step = max(1, stage.stores // 32 // warps)
+    x = (np.arange(warps)[:, None] * (32 * step) + np.arange(32)) % stage.stores
+    found = stage.store(x, [np.zeros_like(x)] * stage.moves.rank)
+    width = 4 if stage.config.turned else stage.size
+    rule, machine = warp_rule(f"ld.shared.b{8 * width}", "shared", arch)
+    total = 0
+    for place in found.places:
+        place = np.broadcast_to(place, x.shape)
+        offsets = stage.layout(place) // width * width
+        total += int(served_batch(rule, machine, *batch_lanes(rule, machine, offsets))[0].sum())
+    return total

@@ -1,0 +1,262 @@
+"""What a permute costs before anything runs: sectors, wavefronts, bytes, and the limit that binds.
+
+The idea.  Blocks differ in two ways only: which edges of the tensor cut their tile, and where their tile
+starts relative to a 32-byte sector on either side.  So blocks are sorted into classes by (edges, source
+phase, destination phase), the classes are counted by convolving the phases of the tiles along every mode,
+and one block of each class is counted lane by lane on the plan's own addresses.  The time this takes
+depends on the number of classes, not on the size of the tensor.
+
+Notes.  The bound is a comparison of rates, not a simulation: bytes over the memory's bandwidth against
+sectors over L2's and instructions and wavefronts over what an SM issues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.permute_modes import Moves
+from layoutalg.kernels.permute_stage import Index, PermuteConfig, Stage
+from layoutalg.kernels.predict import Costs, Prediction
+
+SECTOR_BYTES = 32
+
+FLOPS_PER_CYCLE = 256
+"""Of an SM with 128 FMA lanes, as boards' rates count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockClass:
+    """Blocks that cost the same: how many, and the origins of one of them."""
+
+    count: int
+    origins: tuple[int, ...]
+
+
+def block_classes(stage: Stage) -> tuple[BlockClass, ...]:
+    """The classes of a launch's blocks; their counts sum to `stage.blocks`.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
+    >>> block_classes(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)))
+    (BlockClass(count=4096, origins=(0, 0)),)
+    """
+    unit = SECTOR_BYTES // gcd(SECTOR_BYTES, stage.size)
+    near = () if stage.moves.src_elems % stage.config.chunk else None
+    found: dict[_Key, tuple[int, tuple[int, ...]]] = {_Key((), 0, 0, 0, near): (1, ())}
+    for k in range(stage.moves.rank):
+        tiles = list(_tile_classes(stage, k, unit))
+        grown: dict[_Key, tuple[int, tuple[int, ...]]] = {}
+        for key, (count, origins) in found.items():
+            for t in tiles:
+                both = key.with_tile(t, unit)
+                known = grown.get(both)
+                if known is None:
+                    grown[both] = (count * t.count, (*origins, t.origin))
+                else:
+                    grown[both] = (known[0] + count * t.count, known[1])
+        found = grown
+    return tuple(BlockClass(count, origins) for count, origins in found.values())
+
+
+NEAR_ELEMS = 64
+"""A block that ends at least as far before the end of the source never reads past it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """`count` tiles along a mode: whether cut, their phases, their distance from the source's end."""
+
+    cut: int
+    src: int
+    dst: int
+    far: int
+    count: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a block's cost depends on; `near` tells blocks apart that may meet the end of the source."""
+
+    cuts: tuple[int, ...]
+    src: int
+    dst: int
+    far: int
+    near: tuple[int, ...] | None
+
+    def with_tile(self, t: _Tile, unit: int) -> _Key:
+        far = min(self.far + t.far, NEAR_ELEMS)
+        near = None if self.near is None or far == NEAR_ELEMS else (*self.near, t.origin)
+        return _Key((*self.cuts, t.cut), (self.src + t.src) % unit, (self.dst + t.dst) % unit, far, near)
+
+
+def _tile_classes(stage: Stage, k: int, unit: int) -> Iterator[_Tile]:
+    """The tiles along a mode, those that cost the same together."""
+    m, tile, tiles = stage.modes[k], stage.tile[k], stage.counts[k]
+    src, dst = tile * m.src % unit, tile * m.dst % unit
+    period = unit // gcd(unit, src, dst)
+    halo = stage.halo and k == stage.dst_run[-1]
+    ends = bool(m.src) and stage.moves.src_elems % stage.config.chunk != 0
+
+    def far(n: int) -> int:
+        """Elements between the tile's end in the source and that of the mode, `NEAR_ELEMS` at most."""
+        before = n * tile - stage.lead if m.src < 0 else m.extent - (n + 1) * tile
+        return min(max(before, 0) * abs(m.src), NEAR_ELEMS) if ends else 0
+
+    first, last = int(halo), tiles - (2 if halo else int(m.extent % tile > 0))
+    while m.src < 0 and first < tiles and ends and far(first) < NEAR_ELEMS:
+        first += 1
+    while m.src > 0 and last > first and ends and far(last - 1) < NEAR_ELEMS:
+        last -= 1
+    first = min(first, tiles)
+    last = max(first, last)
+    for n in (*range(first), *range(last, tiles)):
+        yield _Tile(1 + n, n * src % unit, n * dst % unit, far(n), 1, n * tile)
+    for n in range(first, min(first + period, last)):
+        count = len(range(n, last, period))
+        yield _Tile(0, n * src % unit, n * dst % unit, NEAR_ELEMS if ends else 0, count, n * tile)
+
+
+def predict(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What every access of a launch costs.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.permute_plan import configs
+    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
+    >>> predict(x, configs(x)[0])["st.global.b128"]
+    Cost(instructions=131072, total=2097152, ideal=2097152)
+    """
+    stage, total = Stage(x, c), Costs(arch)
+    for kind in block_classes(stage):
+        one = Costs(arch)
+        (_direct if c.way == "direct" else _staged)(stage, kind.origins, one)
+        one.times(kind.count)
+        total.include(one)
+    return total.prediction()
+
+
+def _steps(stage: Stage, work: int) -> tuple[Index, Any]:
+    """The index of every thread in every round, one row a warp instruction, and whether it is below."""
+    import numpy as np
+
+    x = np.arange(-(-work // stage.config.threads) * stage.config.threads).reshape(-1, 32)
+    return x, x < work
+
+
+def _holds(active: Any, predicates: Any) -> Any:
+    for p in predicates:
+        active = active & p
+    return active
+
+
+def _spread(value: Index, like: Any) -> Any:
+    import numpy as np
+
+    return np.broadcast_to(value, like.shape)
+
+
+def _direct(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
+    x, active = _steps(stage, stage.elements)
+    source, target, exists = stage.direct(x, origins)
+    active = _holds(active, exists)
+    bits = 8 * stage.size
+    costs.lanes(f"ld.global.b{bits}", "global", _spread(source * stage.size, x), active)
+    costs.lanes(f"st.global.b{bits}", "global", _spread(target * stage.size, x), active)
+
+
+def _staged(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
+    _predict_loads(stage, origins, costs)
+    for member in range(stage.group):
+        _predict_stores(stage, origins, member, costs)
+
+
+def _predict_loads(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
+    size, chunk = stage.size, stage.config.chunk
+    x, active = _steps(stage, stage.loads)
+    at = stage.load(x, origins)
+    active = _holds(active, at.exists)
+    inside = active if at.inside is None else active & at.inside
+    source, place = _spread(at.source, x), _spread(at.place, x)
+    _copies(stage, source, place, inside, costs)
+    if at.inside is None:
+        return
+    for e in range(chunk):
+        rest = active & ~inside & (source + e < stage.moves.src_elems)
+        costs.lanes(f"ld.global.b{8 * size}", "global", (source + e) * size, rest)
+        costs.lanes(f"st.shared.b{8 * size}", "shared", stage.layout((place + e * size) * rest), rest)
+
+
+def _copies(stage: Stage, source: Any, place: Any, active: Any, costs: Costs) -> None:
+    nbytes = stage.config.chunk * stage.size
+    here, there = stage.layout(place * active), source * stage.size
+    if stage.config.via == "cp.async":
+        costs.lanes(f"cp.async.{nbytes}", "shared", here, active)
+        costs.lanes(f"cp.async.{nbytes}:global", "global", there, active)
+    else:
+        costs.lanes(f"st.shared.b{8 * nbytes}", "shared", here, active)
+        costs.lanes(f"ld.global.b{8 * nbytes}", "global", there, active)
+
+
+def _predict_stores(stage: Stage, origins: tuple[int, ...], member: int, costs: Costs) -> None:
+    size, c = stage.size, stage.config
+    x, below = _steps(stage, stage.stores)
+    vector = stage.store(x, origins, member)
+    row = _holds(below, vector.row)
+    whole = _holds(row, vector.whole)
+    bits = 8 * size * c.vec
+    costs.lanes(f"st.global.b{bits}", "global", _spread(vector.target * size, x), whole)
+    first = _holds(below, stage.store(x, origins, 0).row) if stage.group > 1 else whole
+    read = 32 if stage.group > 1 else 8 * size
+    if member == 0:
+        for place in vector.places:
+            costs.lanes(f"ld.shared.b{read}", "shared", stage.layout(_spread(place, x) * first), first)
+    if not vector.whole:
+        return
+    for e, (place, exists) in enumerate(zip(vector.places, vector.exists, strict=True)):
+        rest = _holds(row & ~whole, exists)
+        costs.lanes(f"ld.shared.b{8 * size}", "shared", stage.layout(_spread(place, x) * rest), rest)
+        costs.lanes(f"st.global.b{8 * size}", "global", _spread((vector.target + e) * size, x), rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What one unit is asked for by a launch, and the least time it needs, in microseconds."""
+
+    unit: str
+    asked: int
+    least_us: float
+
+    def __str__(self) -> str:
+        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
+
+
+def bounds(x: Moves, prediction: Prediction, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
+    """What limits a launch, the tightest first: bytes of memory, or cycles of all load-store units.
+
+    Memory moves every element once.  The load-store unit takes one wavefront of shared memory a cycle, or
+    one request to global memory; cycles are those of the peak clock, by the board's rate of FMAs.  Raises
+    UnsupportedError for an architecture without a board.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.permute_plan import configs
+    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
+    >>> [str(b) for b in bounds(x, predict(x, configs(x)[0]))]
+    ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 1835008, 7.0 us']
+    """
+    board = find_arch(arch).board
+    if board is None:
+        raise UnsupportedError(f"{find_arch(arch).name} has no board whose rates could bound a launch")
+    read = prod(m.extent for m in x.modes if m.src)
+    moved = (read + prod(m.extent for m in x.modes)) * x.element_bytes
+    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
+    cycles = sum(c.instructions if "global" in op else c.total for op, c in prediction.items())
+    found = (
+        Bound("bytes of memory", moved, moved / board.dram_bytes_per_s * 1e6),
+        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
+    )
+    return tuple(sorted(found, key=lambda b: -b.least_us))

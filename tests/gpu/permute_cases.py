@@ -1,0 +1,88 @@
+"""Random permutes compiled by all cores and run on one GPU.
+
+python -m tests.gpu.permute_cases 2000        as many cases, compared with NumPy
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.runtime import load_cubin, require_gpu, to_device, to_host
+from layoutalg.codegen.tile import Kernel
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, reference
+from layoutalg.kernels.permute_plan import configs
+from tests.permutations import random_buffers, random_problem
+
+MOST_ELEMS = 300_000
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A random problem and one of its kernels, ready to load."""
+
+    seed: int
+    problem: PermuteProblem
+    kernel: Kernel
+    cubin: Cubin
+
+
+def compiled(seed: int, arch: str) -> Compiled:
+    """The problem of a seed, and the kernel of one of its configurations."""
+    rng = random.Random(seed)
+    p = random_problem(rng, MOST_ELEMS)
+    x = normalise(p)
+    kernel = build(x, rng.choice(configs(x, arch)))
+    return Compiled(seed, p, kernel, compile_cubin(to_cuda(kernel, arch), kernel.name, arch))
+
+
+def wrong_cases(count: int, first: int = 0) -> Iterator[str]:
+    """Run the problems of `count` seeds; describe those whose result is not NumPy's."""
+    arch = require_gpu().arch
+    seeds = range(first, first + count)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        for case in pool.map(compiled, seeds, [arch] * count, chunksize=4):
+            if not _right(case):
+                yield f"seed {case.seed}: {case.problem}"
+
+
+def _right(case: Compiled) -> bool:
+    p = case.problem
+    src, old = random_buffers(p, case.seed)
+    expected = reference(p, src, old)
+    size = next(q.element_bytes for q in case.kernel.params if hasattr(q, "element_bytes"))
+    on_gpu = [_aligned(a, size) for a in (src, old)]
+    load_cubin(case.kernel, case.cubin, "")(src=on_gpu[0], dst=on_gpu[1])
+    result = to_host(on_gpu[1].view("uint8"))[: old.nbytes]
+    return bool((result == expected.view("uint8")).all())
+
+
+def _aligned(array: Any, size: int) -> Any:
+    """The bytes of an array on the GPU, as elements of `size` bytes, padded to 16."""
+    import numpy
+
+    raw = numpy.zeros(-(-array.nbytes // 16) * 16, dtype="uint8")
+    raw[: array.nbytes] = array.view("uint8")
+    return to_device(raw).view(CARRIER[size])
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    count = int(args[0]) if args else 2000
+    wrong = list(wrong_cases(count))
+    print(*wrong, f"{count - len(wrong)} of {count} random permutes correct", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""Permutes agree: reference == simulator == host-run text, and prediction == simulated trace."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.cuda import is_dynamic, to_cuda
+from layoutalg.codegen.runtime import launch_grid
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import SimulationError
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import (
+    PermuteProblem,
+    move_problem,
+    normalise,
+    permute_problem,
+    reference,
+)
+from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.permute_predict import predict
+from layoutalg.kernels.permute_stage import PermuteConfig
+from layoutalg.kernels.predict import Cost
+from tests import mutate
+from tests.hostshim import run_cuda_text
+from tests.permutations import random_buffers, random_problem
+
+RANDOM, A_BATCH = 300, 20
+
+
+def raw(array: Any) -> Any:
+    return array.view("u1").copy()
+
+
+def agree(p: PermuteProblem, c: PermuteConfig, seed: int, group: Literal["block", "warp"]) -> None:
+    """Result and accesses of one configuration in the simulator."""
+    x = normalise(p)
+    src, old = random_buffers(p, seed)
+    dst = raw(old)
+    run = simulate(build(x, c), {"src": raw(src), "dst": dst}, group=group, seed=seed)
+    assert dst.tobytes() == reference(p, src, old).tobytes(), (p, c)
+    ran = {site.op for site in run.trace.sites if run.trace.total(site.op)[0]}
+    assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(predict(x, c)), (p, c)
+
+
+@pytest.mark.parametrize("batch", range(RANDOM // A_BATCH))
+def test_random_problems_agree(batch: int) -> None:
+    for seed in range(batch * A_BATCH, (batch + 1) * A_BATCH):
+        rng = random.Random(seed)
+        p = random_problem(rng, 1500)
+        c = rng.choice(configs(normalise(p)))
+        agree(p, c, seed, "warp" if seed % 10 == 0 else "block")
+
+
+CASES = (
+    permute_problem((70, 130), (1, 0), "f16"),
+    permute_problem((67, 131), (1, 0), "u8"),
+    permute_problem((2, 20, 20, 3), (0, 3, 1, 2), "f32"),
+    permute_problem((5, 6, 37, 55), (3, 1, 0, 2), "u8"),
+    permute_problem((3, 40, 8, 32), (0, 2, 1, 3), "f16"),
+    permute_problem((300, 40), (1, 0), "u8", dst=(303, 1), dst_offset=5, src_offset=3),
+    move_problem((4, 50, 60), "f16", (0, 1, 50), (3000, 60, 1)),
+    move_problem((30, 40), "f32", (-40, -1), (1, 30), src_offset=1199),
+)
+
+
+@pytest.mark.parametrize("p", CASES, ids=str)
+def test_every_configuration_agrees(p: PermuteProblem) -> None:
+    for c in configs(normalise(p)):
+        agree(p, c, 1, "block")
+
+
+@pytest.mark.parametrize("p", CASES, ids=str)
+def test_reference_is_the_printed_text_on_the_host(p: PermuteProblem) -> None:
+    x = normalise(p)
+    kernel = build(x, configs(x)[0])
+    src, old = random_buffers(p, 2)
+    dst = raw(old)
+    host_run(kernel, raw(src), dst)
+    assert dst.tobytes() == reference(p, src, old).tobytes()
+
+
+def host_run(kernel: Kernel, src: Any, dst: Any) -> None:
+    dynamic = kernel.shared_bytes if is_dynamic(kernel) else 0
+    grid = launch_grid(kernel, {})
+    run_cuda_text(to_cuda(kernel), kernel.name, grid, (kernel.threads, 1, 1), [src, dst], dynamic)
+
+
+def test_on_turing_chunks_go_through_registers() -> None:
+    p = permute_problem((66, 96), (1, 0), "f16")
+    x = normalise(p)
+    c = configs(x, "sm_75")[0]
+    assert "cp_async" not in to_cuda(build(x, c), "sm_75")
+    agree(p, c, 3, "block")
+
+
+@pytest.mark.parametrize("name", ["block_sync", "cp_async_wait"])
+def test_a_missing_wait_is_found(name: str) -> None:
+    p = permute_problem((128, 128), (1, 0), "f32")
+    x = normalise(p)
+    src, old = random_buffers(p, 4)
+    kernel = mutate.without(build(x, configs(x)[0]), name)
+    with pytest.raises(SimulationError):
+        simulate(kernel, {"src": raw(src), "dst": raw(old)}, group="warp", seed=1)
+
+
+def test_a_missing_edge_predicate_is_found() -> None:
+    p = permute_problem((70, 131), (1, 0), "f32")
+    x = normalise(p)
+    src, old = random_buffers(p, 5)
+    dst = raw(old)
+    try:
+        simulate(mutate.unguarded(build(x, configs(x)[0])), {"src": raw(src), "dst": dst})
+    except SimulationError:
+        return
+    assert not np.array_equal(dst, raw(reference(p, src, old)))

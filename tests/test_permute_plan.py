@@ -1,0 +1,70 @@
+"""The plan of a permute: wide where it can be, legal everywhere."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.check import check
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import normalise, permute_problem
+from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.permute_stage import Stage
+from tests.permutations import WIDTHS, random_problem
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_a_large_transpose_moves_16_bytes_a_lane_on_both_sides(dtype: str) -> None:
+    c = configs(normalise(permute_problem((4096, 4096), (1, 0), dtype)))[0]
+    assert c.way == "staged"
+    assert c.chunk * WIDTHS[dtype] == c.vec * WIDTHS[dtype] == 16
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16"])
+def test_odd_sizes_move_16_bytes_too(dtype: str) -> None:
+    c = configs(normalise(permute_problem((4097, 4099), (1, 0), dtype)))[0]
+    assert c.chunk * WIDTHS[dtype] == c.vec * WIDTHS[dtype] == 16
+
+
+def test_rows_that_stay_whole_move_directly() -> None:
+    c = configs(normalise(permute_problem((64, 1024, 16, 128), (0, 2, 1, 3), "f16")))[0]
+    assert c.way == "direct"
+
+
+def test_short_modes_fold_into_the_tile() -> None:
+    x = normalise(permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f32"))
+    stage = Stage(x, configs(x)[0])
+    assert len(stage.src_run) == 2 and stage.tile[1] == 3
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("seed", range(15))
+def test_every_configuration_is_legal(seed: int, arch: str) -> None:
+    x = normalise(random_problem(random.Random(1000 + seed), 5000))
+    for c in configs(x, arch):
+        check(build(x, c), arch)
+        assert c.via == "registers" or arch != "sm_75"
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16", "f32"])
+def test_large_problems_fill_the_gpu(dtype: str) -> None:
+    board = find_arch("sm_90").board
+    assert board is not None
+    for shape, axes in (
+        ((4096, 4096), (1, 0)),
+        ((96, 96, 96, 96), (3, 2, 1, 0)),
+        ((31, 63, 127, 255), (3, 1, 0, 2)),
+    ):
+        x = normalise(permute_problem(shape, axes, dtype))
+        assert Stage(x, configs(x)[0]).blocks >= 2 * board.sms
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
+    from layoutalg.kernels.permute_predict import predict
+
+    x = normalise(permute_problem((4096, 4096), (1, 0), dtype))
+    for op, cost in predict(x, configs(x)[0]).items():
+        assert cost.total <= 2 * cost.ideal, op

@@ -1,0 +1,48 @@
+"""Predictions by classes of blocks equal those block by block; the bound is the slower unit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from layoutalg.arch import find_arch
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.permute_modes import normalise, permute_problem
+from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.permute_predict import block_classes, bounds, predict
+from layoutalg.kernels.permute_stage import Stage
+from tests.permutations import random_problem
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_classes_cover_all_blocks(seed: int) -> None:
+    x = normalise(random_problem(random.Random(seed), 20000))
+    for c in configs(x):
+        stage = Stage(x, c)
+        classes = block_classes(stage)
+        assert sum(k.count for k in classes) == stage.blocks
+        every = {tuple(stage.origins(b)) for b in range(stage.blocks)}
+        assert {k.origins for k in classes} <= every
+
+
+def test_a_large_problem_takes_a_few_classes() -> None:
+    x = normalise(permute_problem((1 << 16, 1 << 16), (1, 0), "f32"))
+    stage = Stage(x, configs(x)[0])
+    assert stage.blocks == 1 << 20 and len(block_classes(stage)) == 1
+
+
+def test_sectors_of_an_aligned_transpose_are_ideal() -> None:
+    x = normalise(permute_problem((4096, 4096), (1, 0), "f16"))
+    found = predict(x, configs(x)[0])
+    for op in ("cp.async.16:global", "st.global.b128"):
+        assert found[op].total == found[op].ideal == 4096 * 4096 * 2 // 32
+
+
+def test_the_bound_is_memory_for_a_plain_transpose() -> None:
+    x = normalise(permute_problem((4096, 4096), (1, 0), "u8"))
+    first, second = bounds(x, predict(x, configs(x)[0]))
+    assert first.unit == "bytes of memory" and first.least_us >= second.least_us
+    with pytest.raises(UnsupportedError, match="no board"):
+        bounds(x, {}, replace(find_arch("sm_90"), board=None))
