@@ -19,7 +19,7 @@ SCRIPTS = [body for language, body in BLOCKS if language == "python"]
 
 
 def test_the_readme_shows_commands_and_python() -> None:
-    assert len(SESSIONS) == 6 and len(SCRIPTS) == 2
+    assert len(SESSIONS) == 7 and len(SCRIPTS) == 2
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda body: body.splitlines()[0][:60])

@@ -12,7 +12,15 @@ import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli import cmd_analyze, cmd_demo, cmd_draw, cmd_kernels, cmd_solve, cmd_synthesize
+from layoutalg.cli import (
+    cmd_analyze,
+    cmd_demo,
+    cmd_draw,
+    cmd_explain,
+    cmd_kernels,
+    cmd_solve,
+    cmd_synthesize,
+)
 from layoutalg.cli.output import header
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
 
@@ -104,6 +112,7 @@ def _root(
 app.command("analyze")(cmd_analyze.analyze_command)
 app.command("solve")(cmd_solve.solve_command)
 app.command("synthesize")(cmd_synthesize.synthesize_command)
+app.command("explain")(cmd_explain.explain_command)
 app.command("generate")(cmd_kernels.generate_command)
 app.command("verify")(cmd_kernels.verify_command)
 app.command("bench")(cmd_kernels.bench_command)

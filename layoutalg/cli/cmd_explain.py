@@ -1,0 +1,85 @@
+"""`layoutalg explain`: how a result of the algebra comes about, step by step."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import header, say_json, say_verbatim
+from layoutalg.errors import UnknownNameError
+from layoutalg.notation import parse, parse_tiler
+from layoutalg.swizzle import Swizzle
+
+REFUSED = 1
+
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_PARAMETER = re.compile(r"([a-z]\w{0,30})=(.*)", re.ASCII | re.DOTALL)
+_CHAIN = re.compile(r"\s*Sw<[^>]*>(\s+o\s+Sw<[^>]*>)+\s*", re.ASCII)
+_SWIZZLED = re.compile(r"Sw<|smem_ptr|\bo\b", re.ASCII)
+_WORDS = {"None": None, "True": True, "False": False}
+
+
+def explain_command(
+    op: Annotated[
+        str,
+        typer.Argument(
+            help="An operation, such as composition; or a layout or a swizzle, to explain its value.",
+            show_default=False,
+        ),
+    ],
+    operands: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Its operands in CuTe notation: layouts, swizzles, shapes, tilers, coordinates with _, "
+            "numbers, and NAME=VALUE for parameters. Write -- before negative numbers.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Explain an operation: the laws it rests on and what they say here, up to the result or the refusal.
+
+    layoutalg explain composition "(6,2):(8,2)" "(4,3):(3,1)"
+
+    Exits 1 when the operation refuses its operands, after the reason.
+    """
+    from layoutalg.explanations import EXPLAINERS, explain
+
+    if _NAME.fullmatch(op) and op not in EXPLAINERS:
+        raise UnknownNameError("operation", op, EXPLAINERS)
+    function = op if op in EXPLAINERS else _operand(op)
+    given: list[Any] = []
+    params: dict[str, Any] = {}
+    for text in operands or ():
+        if match := _PARAMETER.fullmatch(text):
+            params[match[1]] = _operand(match[2])
+        else:
+            given.append(_operand(text))
+    derivation = explain(function, *given, **params)
+    if as_json:
+        refusal = derivation.refusal
+        refused = {"error": type(refusal).__name__, "message": str(refusal)} if refusal is not None else None
+        say_json(
+            header("explain")
+            | {"call": derivation.call}
+            | {"steps": [{"law": s.law, "statements": list(s.statements)} for s in derivation.steps]}
+            | {"result": None if refusal is not None else derivation.answer.removeprefix("= ")}
+            | {"refusal": refused}
+        )
+    else:
+        for line in derivation.lines():
+            say_verbatim(line)
+    return REFUSED if derivation.refusal is not None else 0
+
+
+def _operand(text: str) -> Any:
+    """What a word of the command stands for; raises ParseError."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _CHAIN.fullmatch(text):
+        swizzles = [parse(part) for part in re.split(r"\s+o\s+", text.strip())]
+        return tuple(s for s in swizzles if isinstance(s, Swizzle))
+    return parse(text) if _SWIZZLED.search(text) else parse_tiler(text)
