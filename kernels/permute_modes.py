@@ -30,6 +30,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
+from layoutalg.swizzle import Swizzle
 
 MAX_RANK = 8
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
@@ -43,6 +44,9 @@ CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 1
 class PermuteProblem:
     """dst[i] = src[i] for all i of `shape`; strides and the offsets of coordinate 0 are in elements.
 
+    `source_elems` and `target_elems` are the lengths of the buffers, from a 16-byte boundary to the last
+    element.  Where there are swizzles every offset goes through them, the leftmost last.
+
     >>> print(permute_problem((2, 3), (1, 0), "f32"))
     permute (3,2) f32, src (1,3) -> dst (2,1)
     """
@@ -51,23 +55,17 @@ class PermuteProblem:
     dtype: DType
     src: tuple[int, ...]
     dst: tuple[int, ...]
-    src_offset: int = 0
-    dst_offset: int = 0
+    src_offset: int
+    dst_offset: int
+    source_elems: int
+    target_elems: int
+    src_swizzle: tuple[Swizzle, ...] = ()
+    dst_swizzle: tuple[Swizzle, ...] = ()
 
     @property
     def element_bytes(self) -> int:
         """Width of an element."""
         return self.dtype.nbytes
-
-    @property
-    def source_elems(self) -> int:
-        """Elements of the source buffer, from its 16-byte boundary to the last element that is read."""
-        return self.src_offset + _reach(self.shape, self.src) + 1
-
-    @property
-    def target_elems(self) -> int:
-        """Elements of the destination buffer, likewise."""
-        return self.dst_offset + _reach(self.shape, self.dst) + 1
 
     @property
     def moved_bytes(self) -> int:
@@ -78,6 +76,10 @@ class PermuteProblem:
     def __str__(self) -> str:
         shape, src, dst = (f"({','.join(map(str, t))})" for t in (self.shape, self.src, self.dst))
         at = f" at {self.src_offset} -> {self.dst_offset}" if self.src_offset or self.dst_offset else ""
+        src, dst = (
+            " o ".join([*map(str, swizzles), strides])
+            for swizzles, strides in ((self.src_swizzle, src), (self.dst_swizzle, dst))
+        )
         return f"permute {shape} {self.dtype}, src {src} -> dst {dst}{at}"
 
 
@@ -135,10 +137,13 @@ def move_problem(
     dst: tuple[int, ...],
     src_offset: int = 0,
     dst_offset: int = 0,
+    src_swizzle: tuple[Swizzle, ...] = (),
+    dst_swizzle: tuple[Swizzle, ...] = (),
+    elems: tuple[int, int] | None = None,
 ) -> PermuteProblem:
-    """A checked problem.
+    """A checked problem; `elems` are the lengths of both buffers, as far as elements reach by default.
 
-    Raises ShapeError for extents, strides and offsets that make no tensor, UnsupportedError for elements that
+    Swizzles need them: an offset may move up.  Raises ShapeError for extents, strides and offsets that make no tensor, UnsupportedError for elements that
     are not 1, 2, 4, 8 or 16 bytes wide, NotInjectiveError for a destination that aliases.
 
     >>> move_problem((4, 6), "u8", (0, 1), (6, 1)).moved_bytes
@@ -156,7 +161,10 @@ def move_problem(
     for name, offset, strides in (("source", src_offset, src), ("destination", dst_offset, dst)):
         if offset < _depth(shape, strides):
             raise ShapeError(f"the {name} of offset {offset} and strides {strides} starts before its buffer")
-    p = PermuteProblem(tuple(shape), element, tuple(src), tuple(dst), src_offset, dst_offset)
+    if elems is None:
+        if src_swizzle or dst_swizzle:
+            raise ShapeError("a swizzled side moves offsets up: the lengths of both buffers are needed")
+        elems = src_offset + _reach(shape, src) + 1, dst_offset + _reach(shape, dst) + 1
     written = tuple((n, abs(d)) for n, d in zip(shape, dst, strict=True) if n > 1)
     if written:
         target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
@@ -169,7 +177,17 @@ def move_problem(
                 a=clash[0],
                 b=clash[1],
             )
-    return p
+    return PermuteProblem(
+        tuple(shape),
+        element,
+        tuple(src),
+        tuple(dst),
+        src_offset,
+        dst_offset,
+        *elems,
+        src_swizzle,
+        dst_swizzle,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +206,7 @@ class Mode:
 class Moves:
     """A problem in its shortest form: modes by destination stride, offsets of the lowest elements.
 
-    `src_elems` is the length of the source buffer.
+    `src_elems` and `dst_elems` are the lengths of the buffers.
 
     >>> normalise(permute_problem((64, 128), (0, 1), "f32")).modes
     (Mode(extent=2048, src=1, dst=1),)
@@ -199,16 +217,14 @@ class Moves:
     src_offset: int
     dst_offset: int
     src_elems: int
+    dst_elems: int
+    src_swizzle: tuple[Swizzle, ...] = ()
+    dst_swizzle: tuple[Swizzle, ...] = ()
 
     @property
     def rank(self) -> int:
         """Number of modes."""
         return len(self.modes)
-
-    @property
-    def dst_elems(self) -> int:
-        """Length of the destination buffer."""
-        return self.dst_offset + sum((m.extent - 1) * m.dst for m in self.modes) + 1
 
     def __str__(self) -> str:
         modes = ", ".join(f"{m.extent}:{m.src}->{m.dst}" for m in self.modes)
@@ -236,8 +252,10 @@ def normalise(p: PermuteProblem) -> Moves:
             merged[-1] = Mode(low.extent * m.extent, low.src, low.dst)
         else:
             merged.append(m)
-    src_elems = src_low + sum((m.extent - 1) * abs(m.src) for m in merged) + 1
-    moves = Moves(p.element_bytes, tuple(merged) or (Mode(1, 1, 1),), src_low, dst_low, src_elems)
+    moves = Moves(
+        p.element_bytes, tuple(merged) or (Mode(1, 1, 1),), src_low, dst_low, p.source_elems, p.target_elems,
+        p.src_swizzle, p.dst_swizzle,
+    )  # fmt: skip
     while (wider := _widened(moves)) is not None:
         moves = wider
     return moves
@@ -248,14 +266,21 @@ def _widened(x: Moves) -> Moves | None:
     first, *rest = x.modes
     strides = [s for m in rest for s in (m.src, m.dst)]
     whole = not any(v % 2 for v in (first.extent, x.src_offset, x.dst_offset, *strides))
+    if any(s.bits and s.base == 0 for s in (*x.src_swizzle, *x.dst_swizzle)):
+        return None
     if x.element_bytes == 16 or first.src != 1 or first.dst != 1 or not whole:
         return None
     halves = [Mode(m.extent, m.src // 2, m.dst // 2) for m in rest]
     if first.extent > 2 or not halves:
         halves.insert(0, Mode(first.extent // 2, 1, 1))
-    return Moves(
-        2 * x.element_bytes, tuple(halves), x.src_offset // 2, x.dst_offset // 2, -(-x.src_elems // 2)
+    src_swizzle, dst_swizzle = (
+        tuple(Swizzle(s.bits, max(0, s.base - 1), s.shift) for s in side)
+        for side in (x.src_swizzle, x.dst_swizzle)
     )
+    return Moves(
+        2 * x.element_bytes, tuple(halves), x.src_offset // 2, x.dst_offset // 2, -(-x.src_elems // 2),
+        -(-x.dst_elems // 2), src_swizzle, dst_swizzle,
+    )  # fmt: skip
 
 
 def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
@@ -266,8 +291,31 @@ def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
     [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     """
     result = old.copy()
-    strided(result, p.shape, p.dst, p.dst_offset)[...] = strided(src, p.shape, p.src, p.src_offset)
+    if p.src_swizzle or p.dst_swizzle:
+        import numpy
+
+        crd = numpy.indices(p.shape, sparse=True)
+        to, of = (
+            swizzled(sum((i * d for i, d in zip(crd, strides, strict=True)), offset), swizzles)
+            for strides, offset, swizzles in (
+                (p.dst, p.dst_offset, p.dst_swizzle), (p.src, p.src_offset, p.src_swizzle)
+            )
+        )  # fmt: skip
+        result[to] = src[of]
+    else:
+        strided(result, p.shape, p.dst, p.dst_offset)[...] = strided(src, p.shape, p.src, p.src_offset)
     return result
+
+
+def swizzled(offset: Any, swizzles: tuple[Swizzle, ...]) -> Any:
+    """An offset (int, array or index expression) through swizzles, the leftmost last.
+
+    >>> swizzled(8, (Swizzle(1, 0, 3),))
+    9
+    """
+    for swizzle in reversed(swizzles):
+        offset = swizzle(offset)
+    return offset
 
 
 def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:

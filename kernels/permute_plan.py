@@ -103,11 +103,13 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     stage = Stage(x, plain)
     chunk = 1
     if stage.src_run:
-        fitting = [n for n in (16, 8, 4) if n > size and n <= max(4, stage.src_length * size // 2)]
+        most = min(max(4, stage.src_length * size // 2), size * whole_elems(x.src_swizzle))
+        fitting = [n for n in (16, 8, 4) if size < n <= most]
         chunk = max(1, (fitting or [size])[0] // size)
     vec = 1
     if stage.dst_run:
-        fitting = [n for n in (16, 8, 4) if n > size and n <= max(4, stage.dst_length * size // 2)]
+        most = min(max(4, stage.dst_length * size // 2), size * whole_elems(x.dst_swizzle))
+        fitting = [n for n in (16, 8, 4) if size < n <= most]
         vec = max(1, (fitting or [size])[0] // size)
         while vec > 1 and size * vec > 4 and size >= 4 and not _aligned(x, plain, vec):
             vec //= 2
@@ -124,6 +126,15 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     while threads < 512 and work >= 4 * threads:
         threads *= 2
     return _swizzled(x, replace(c, threads=max(64, threads)), arch)
+
+
+def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:
+    """Elements that swizzles keep together.
+
+    >>> whole_elems((Swizzle(3, 4, 3),))
+    16
+    """
+    return 1 << min((s.base for s in swizzles if s.bits), default=4)
 
 
 def _aligned(x: Moves, c: PermuteConfig, vec: int) -> bool:

@@ -22,6 +22,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_stage import Index, PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
+from layoutalg.swizzle import Swizzle
 
 SECTOR_BYTES = 32
 
@@ -45,15 +46,15 @@ def block_classes(stage: Stage) -> tuple[BlockClass, ...]:
     >>> block_classes(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)))
     (BlockClass(count=4096, origins=(0, 0)),)
     """
-    unit = SECTOR_BYTES // gcd(SECTOR_BYTES, stage.size)
+    units = period(stage.size, stage.moves.src_swizzle), period(stage.size, stage.moves.dst_swizzle)
     near = () if stage.moves.src_elems % stage.config.chunk else None
     found: dict[_Key, tuple[int, tuple[int, ...]]] = {_Key((), 0, 0, 0, near): (1, ())}
     for k in range(stage.moves.rank):
-        tiles = list(_tile_classes(stage, k, unit))
+        tiles = list(_tile_classes(stage, k, units))
         grown: dict[_Key, tuple[int, tuple[int, ...]]] = {}
         for key, (count, origins) in found.items():
             for t in tiles:
-                both = key.with_tile(t, unit)
+                both = key.with_tile(t, units, NEAR_ELEMS + units[0])
                 known = grown.get(both)
                 if known is None:
                     grown[both] = (count * t.count, (*origins, t.origin))
@@ -61,6 +62,16 @@ def block_classes(stage: Stage) -> tuple[BlockClass, ...]:
                     grown[both] = (known[0] + count * t.count, known[1])
         found = grown
     return tuple(BlockClass(count, origins) for count, origins in found.values())
+
+
+def period(element_bytes: int, swizzles: tuple[Swizzle, ...]) -> int:
+    """Elements after which sectors and swizzles repeat.
+
+    >>> period(2, ()), period(2, (Swizzle(3, 3, 3),))
+    (16, 512)
+    """
+    reach = [s.base + abs(s.shift) + s.bits for s in swizzles if s.bits]
+    return max(SECTOR_BYTES // element_bytes, 1 << max(reach, default=0))
 
 
 NEAR_ELEMS = 64
@@ -89,37 +100,39 @@ class _Key:
     far: int
     near: tuple[int, ...] | None
 
-    def with_tile(self, t: _Tile, unit: int) -> _Key:
-        far = min(self.far + t.far, NEAR_ELEMS)
-        near = None if self.near is None or far == NEAR_ELEMS else (*self.near, t.origin)
-        return _Key((*self.cuts, t.cut), (self.src + t.src) % unit, (self.dst + t.dst) % unit, far, near)
+    def with_tile(self, t: _Tile, units: tuple[int, int], most: int) -> _Key:
+        far = min(self.far + t.far, most)
+        near = None if self.near is None or far == most else (*self.near, t.origin)
+        src, dst = (self.src + t.src) % units[0], (self.dst + t.dst) % units[1]
+        return _Key((*self.cuts, t.cut), src, dst, far, near)
 
 
-def _tile_classes(stage: Stage, k: int, unit: int) -> Iterator[_Tile]:
+def _tile_classes(stage: Stage, k: int, units: tuple[int, int]) -> Iterator[_Tile]:
     """The tiles along a mode, those that cost the same together."""
     m, tile, tiles = stage.modes[k], stage.tile[k], stage.counts[k]
-    src, dst = tile * m.src % unit, tile * m.dst % unit
-    period = unit // gcd(unit, src, dst)
+    src, dst = tile * m.src % units[0], tile * m.dst % units[1]
+    repeats = max(units[0] // gcd(units[0], src), units[1] // gcd(units[1], dst))
+    most = NEAR_ELEMS + units[0]
     halo = stage.halo and k == stage.dst_run[-1]
     ends = bool(m.src) and stage.moves.src_elems % stage.config.chunk != 0
 
     def far(n: int) -> int:
-        """Elements between the tile's end in the source and that of the mode, `NEAR_ELEMS` at most."""
+        """Elements between the tile's end in the source and that of the mode, at most `most`."""
         before = n * tile - stage.lead if m.src < 0 else m.extent - (n + 1) * tile
-        return min(max(before, 0) * abs(m.src), NEAR_ELEMS) if ends else 0
+        return min(max(before, 0) * abs(m.src), most) if ends else 0
 
     first, last = int(halo), tiles - (2 if halo else int(m.extent % tile > 0))
-    while m.src < 0 and first < tiles and ends and far(first) < NEAR_ELEMS:
+    while m.src < 0 and first < tiles and ends and far(first) < most:
         first += 1
-    while m.src > 0 and last > first and ends and far(last - 1) < NEAR_ELEMS:
+    while m.src > 0 and last > first and ends and far(last - 1) < most:
         last -= 1
     first = min(first, tiles)
     last = max(first, last)
     for n in (*range(first), *range(last, tiles)):
-        yield _Tile(1 + n, n * src % unit, n * dst % unit, far(n), 1, n * tile)
-    for n in range(first, min(first + period, last)):
-        count = len(range(n, last, period))
-        yield _Tile(0, n * src % unit, n * dst % unit, NEAR_ELEMS if ends else 0, count, n * tile)
+        yield _Tile(1 + n, n * src % units[0], n * dst % units[1], far(n), 1, n * tile)
+    for n in range(first, min(first + repeats, last)):
+        count = len(range(n, last, repeats))
+        yield _Tile(0, n * src % units[0], n * dst % units[1], most if ends else 0, count, n * tile)
 
 
 def predict(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> Prediction:

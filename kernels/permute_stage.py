@@ -26,7 +26,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import Any, Literal, TypeAlias
 
-from layoutalg.kernels.permute_modes import Mode, Moves
+from layoutalg.kernels.permute_modes import Mode, Moves, swizzled
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
@@ -361,7 +361,7 @@ class Stage:
                 exists.append(piece * chunk < shift + self.src_length)
             if m.extent % self.tile[last]:
                 exists.append(origins[last] * inner + piece * chunk < shift + m.extent * inner)
-        source = start // chunk * chunk + piece * chunk
+        source = swizzled(start // chunk * chunk + piece * chunk, self.moves.src_swizzle)
         inside = None if self.moves.src_elems % chunk == 0 else source + chunk <= self.moves.src_elems
         at = sum((i * self.coefficients[k] for k, i in enumerate(place)), piece * (chunk * self.size))
         return Load(source, at + self.slack_bytes, tuple(exists), inside)
@@ -384,7 +384,11 @@ class Stage:
             if m.src < 0:
                 at = minus(m.extent - 1, at, m.extent + t)
             source = source + at * abs(m.src)
-        return source, target, tuple(exists)
+        return (
+            swizzled(source, self.moves.src_swizzle),
+            swizzled(target, self.moves.dst_swizzle),
+            tuple(exists),
+        )
 
     @property
     def group(self) -> int:
@@ -432,9 +436,10 @@ class Stage:
             start = start + at * m.dst
         if not self.dst_run:
             where = self._place(place, origins)
-            return Store(start, tuple(row), (), (where,), ((),))
+            target = swizzled(start, self.moves.dst_swizzle)
+            return Store(target, tuple(row), (), (where,), ((),))
         phase = start % vec if self.lead else 0
-        target = start // vec * vec + w * vec
+        target = swizzled(start // vec * vec + w * vec, self.moves.dst_swizzle)
         runs = [w * vec + e for e in range(vec)]
         free = self.lead * self._dst_inner
         if self.lead:  # position in the run plus `free`, never negative: e - phase + free
