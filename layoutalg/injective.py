@@ -4,7 +4,9 @@ The idea.  Two coordinates of a layout collide when their difference k, |k_i| < 
 k_0 d_0 + ... + k_n d_n = 0 with k != 0.  Sorted by stride, a mode whose stride exceeds everything the modes
 below it can reach must have k_i = 0, which settles every layout made of tiles, padded or not, in O(rank).
 What is left is searched from the largest stride down: the remaining sum bounds k_i from both sides, the
-gcd of the strides below fixes its residue, and the last two modes are solved by the extended Euclid.
+gcd of the strides below fixes its residue, and the last two modes are solved by the extended Euclid.  Where
+QUICK_NODES candidates do not settle it, a lattice is reduced (layoutalg.lattice), which any numbers of a few
+modes give in to.
 
 >>> find_collision(Layout((5, 4), (3, 4)))
 (4, 15)
@@ -18,18 +20,19 @@ from __future__ import annotations
 
 import math
 
-from layoutalg.errors import ArgumentTypeError, UndecidedError
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.lattice import find_kernel_point
 from layoutalg.layout import Layout, integer_leaves
 
-NODE_BUDGET = 100_000
-"""Candidate digits that the search looks at before it gives up with an UndecidedError."""
+QUICK_NODES = 24
+"""Candidate digits that the search looks at before the lattice is reduced."""
 
 
 def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] | None:
     """Two flat coordinates a < b with the same offset, or None when there are none.
 
     `moving` leaves modes of stride 0 out: their coordinates stay 0.  Raises UndecidedError when the search
-    exceeds NODE_BUDGET.
+    in the lattice exceeds its budget.
 
     >>> find_collision(Layout((2, 3), (1, 0))), find_collision(Layout((2, 3), (1, 0)), moving=True)
     ((0, 2), None)
@@ -53,7 +56,12 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
         reach += d * (s - 1)
     else:
         return None
-    found = _Search(layout, [(d, s) for d, s, _ in modes]).run()
+    search = _Search([(d, s) for d, s, _ in modes])
+    found = search.run()
+    if search.exhausted:
+        found = find_kernel_point(
+            f"is {layout} injective?", [d for d, _, _ in modes], [s for _, s, _ in modes]
+        )
     if found is None:
         return None
     plus = minus = 0
@@ -67,15 +75,21 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
 class _Search:
     """Depth-first search for k != 0 with sum k_i d_i = 0, |k_i| < s_i, modes ascending by stride."""
 
-    def __init__(self, layout: Layout, modes: list[tuple[int, int]]) -> None:
-        self.layout, self.modes, self.nodes = layout, modes, 0
+    def __init__(self, modes: list[tuple[int, int]]) -> None:
+        self.modes, self.nodes = modes, 0
         self.reach, self.gcd = [0], [0]
         for d, s in modes:
             self.reach.append(self.reach[-1] + d * (s - 1))
             self.gcd.append(math.gcd(self.gcd[-1], d))
 
+    @property
+    def exhausted(self) -> bool:
+        """True when the search gave up, so that None is no answer."""
+        return self.nodes > QUICK_NODES
+
     def run(self) -> list[int] | None:
-        """The digits of a collision whose highest digit that is not 0 is positive."""
+        """The digits of a collision whose highest digit that is not 0 is positive; None where there is none,
+        or where `exhausted` is set."""
         for top in range(1, len(self.modes)):
             d, s = self.modes[top]
             step = self.gcd[top] // math.gcd(d, self.gcd[top])
@@ -83,17 +97,15 @@ class _Search:
                 digits = self.solve(-k * d, top)
                 if digits is not None:
                     return [*digits, k] + [0] * (len(self.modes) - top - 1)
+                if self.exhausted:
+                    return None
         return None
 
     def solve(self, target: int, count: int) -> list[int] | None:
         """Digits of the lowest `count` modes that sum to `target`."""
         self.nodes += 1
-        if self.nodes > NODE_BUDGET:
-            raise UndecidedError(
-                f"is {self.layout} injective? {NODE_BUDGET} candidates neither found a collision nor "
-                f"excluded one",
-                budget=NODE_BUDGET,
-            )
+        if self.nodes > QUICK_NODES:
+            return None
         if abs(target) > self.reach[count] or target % self.gcd[count]:
             return None
         d, s = self.modes[count - 1]

@@ -12,7 +12,8 @@ there is nothing to search.  Two layouts meet where a(i) - b(j) = 0, which is th
 >>> find_overlap(Layout((1 << 30, 1 << 30), (6, 1 << 40)), Layout((1 << 40, 2), (-4, 0)))
 (0, 0)
 
-Notes.  The search stops with an UndecidedError after NODE_BUDGET candidates.  Of swizzled layouts, those
+Notes.  Where a short search does not settle it, a lattice is reduced (layoutalg.lattice), which stops with an
+UndecidedError after its NODE_BUDGET candidates.  Of swizzled layouts, those
 that are linear over F2 are solved there; two that share their swizzles meet where the layouts inside do.
 """
 
@@ -20,11 +21,12 @@ from __future__ import annotations
 
 import math
 
-from layoutalg.errors import ArgumentTypeError, NotLinearError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, NotLinearError
 from layoutalg.extent import in_parts, offsets_table
 from layoutalg.f2 import affine_f2, solve
-from layoutalg.injective import NODE_BUDGET
+from layoutalg.injective import QUICK_NODES
 from layoutalg.int_tuple import normalize, to_text
+from layoutalg.lattice import find_point
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import span
 from layoutalg.swizzle import AnyLayout, Swizzle, check_integers, swizzle_inverse
@@ -33,16 +35,22 @@ from layoutalg.swizzle import AnyLayout, Swizzle, check_integers, swizzle_invers
 class _Sum:
     """Depth-first search for sum x_i d_i = t, 0 <= x_i < s_i, modes ascending by stride d_i > 0."""
 
-    def __init__(self, question: str, modes: list[tuple[int, int]]) -> None:
-        self.question, self.modes, self.nodes = question, modes, 0
+    def __init__(self, modes: list[tuple[int, int]]) -> None:
+        self.modes, self.nodes = modes, 0
         self.reach, self.gcd, self.chained = [0], [0], [True]
         for i, (d, s) in enumerate(modes):
             self.reach.append(self.reach[-1] + d * (s - 1))
             self.gcd.append(math.gcd(self.gcd[-1], d))
             self.chained.append(self.chained[-1] and (i == 0 or d % modes[i - 1][0] == 0))
 
+    @property
+    def exhausted(self) -> bool:
+        """True when the search gave up, so that None is no answer."""
+        return self.nodes > QUICK_NODES
+
     def solve(self, target: int, count: int) -> list[int] | None:
-        """Digits of the lowest `count` modes that sum to `target`."""
+        """Digits of the lowest `count` modes that sum to `target`; None where there are none, or where
+        `exhausted` is set."""
         if target < 0 or target > self.reach[count]:
             return None
         if count == 0:
@@ -52,11 +60,8 @@ class _Sum:
         if self.chained[count]:
             return self._greedy(target, count)
         self.nodes += 1
-        if self.nodes > NODE_BUDGET:
-            raise UndecidedError(
-                f"{self.question}: {NODE_BUDGET} candidates neither found a coordinate nor excluded one",
-                budget=NODE_BUDGET,
-            )
+        if self.nodes > QUICK_NODES:
+            return None
         d, s = self.modes[count - 1]
         below = self.gcd[count - 1]
         low = max(0, -((self.reach[count - 1] - target) // d))
@@ -70,6 +75,8 @@ class _Sum:
             digits = self.solve(target - k * d, count - 1)
             if digits is not None:
                 return [*digits, k]
+            if self.nodes > QUICK_NODES:
+                return None
         return None
 
     def _greedy(self, target: int, count: int) -> list[int] | None:
@@ -90,7 +97,10 @@ def _solve(question: str, pairs: list[tuple[int, int, int]], target: int) -> lis
             if d < 0:
                 target -= (s - 1) * d
     modes.sort()
-    digits = _Sum(question, [(d, s) for d, s, _, _ in modes]).solve(target, len(modes))
+    search = _Sum([(d, s) for d, s, _, _ in modes])
+    digits = search.solve(target, len(modes))
+    if search.exhausted and digits is None:
+        digits = find_point(question, [d for d, *_ in modes], [s - 1 for _, s, *_ in modes], target)
     if digits is None:
         return None
     out = [0] * len(pairs)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 
 from layoutalg.errors import UndecidedError
-from layoutalg.injective import NODE_BUDGET, find_collision
+from layoutalg.injective import find_collision
+from layoutalg.lattice import NODE_BUDGET
 from layoutalg.layout import Layout, layout_size
 from layoutalg.strategies import layouts
 from tests.brute import table
