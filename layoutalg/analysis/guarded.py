@@ -20,7 +20,7 @@ ever asked for modulo a power of two, which the upper part does not touch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from layoutalg.analysis.access import Access
@@ -54,11 +54,14 @@ class _Coded(NamedTuple):
     unit: int
 
 
-def guarded_table(layout: AnyLayout, access: Access, found: Footprint) -> ClassTable | None:
+def guarded_table(
+    layout: AnyLayout, access: Access, found: Footprint, counts: Sequence[int] | None = None
+) -> ClassTable | None:
     """The classes of an access whose `active` is a Guard; None when closed forms do not reach it.
 
-    `found` is the footprint of the access without its guard.  Raises ShapeError for a guard with more
-    bounds than the layout has modes.
+    `found` is the footprint of the access without its guard.  `counts` says how many of its threads,
+    registers and iterations there are, if that is less: what is past them is no instruction at all.
+    Raises ShapeError for a guard with more bounds than the layout has modes.
 
     >>> from dataclasses import replace
     >>> from layoutalg.analysis.footprint import find_footprint
@@ -71,10 +74,10 @@ def guarded_table(layout: AnyLayout, access: Access, found: Footprint) -> ClassT
     """
     guard = access.active
     low, high = span(access.tv)
-    if not isinstance(guard, Guard) or low < 0 or high >= size(layout):
+    if not isinstance(guard, Guard) or (counts is None and (low < 0 or high >= size(layout))):
         return None
     bounds = guard.bounds(layout.shape)
-    coded = _coded(layout, access, found)
+    coded = _coded(layout, access, found, {k for k, _ in bounds})
     if coded is None:
         return None
     limits = [(_FIRST_MODE + k, bound) for k, bound in bounds]
@@ -84,19 +87,13 @@ def guarded_table(layout: AnyLayout, access: Access, found: Footprint) -> ClassT
     if period > MAX_RESIDUES:
         return None
     residues = Residues(period, lanes)
-    warps = warp_families(
-        coded.threads,
-        found.extent.threads,
-        found.rule.lanes,
-        found.offset // coded.unit,
-        coded.rest,
-        residues,
-    )
     gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[Family]] = {}
     try:
-        for relative, family in warps:
+        for relative, family, exists in _existing(coded, found, residues, counts):
             offsets = tuple(_field(code, 0) for code in relative)
-            inside = tuple(guard.lanes is None or lane in guard.lanes for lane in range(len(relative)))
+            inside = tuple(
+                on and (guard.lanes is None or lane in guard.lanes) for lane, on in enumerate(exists)
+            )
             for active, part in _cut(relative, family, inside, limits):
                 if residues.starts(part).any():
                     gathered.setdefault((offsets, active), []).append(part)
@@ -106,6 +103,28 @@ def guarded_table(layout: AnyLayout, access: Access, found: Footprint) -> ClassT
         return None
     classes = tuple(WarpClass(relative, tuple(f), marks) for (relative, marks), f in gathered.items())
     return ClassTable(found, coded.unit, residues, classes)
+
+
+def _existing(
+    coded: _Coded, found: Footprint, residues: Residues, counts: Sequence[int] | None
+) -> Iterator[tuple[tuple[int, ...], Family, tuple[bool, ...]]]:
+    """(relative offsets of the lanes, the warps that have them, which of the lanes there are)."""
+    rests = [coded.rest]
+    for position, count in enumerate(counts or ()):
+        if position:
+            rests = [
+                part
+                for rest in rests
+                for part in between(rest, [digit.moves[position] for digit in rest], 0, count)
+            ]
+    limits = [] if counts is None else [(_THREAD, counts[0])]
+    for rest in rests:
+        start = found.offset // coded.unit
+        warps = warp_families(coded.threads, found.extent.threads, found.rule.lanes, start, rest, residues)
+        for relative, family in warps:
+            for exists, part in _cut(relative, family, (True,) * len(relative), limits):
+                if exists[0]:
+                    yield relative, part, exists
 
 
 def _cut(
@@ -137,8 +156,8 @@ def _cut(
             yield from _cut(relative, family._replace(digits=digits), active, rest)
 
 
-def _coded(layout: AnyLayout, access: Access, found: Footprint) -> _Coded | None:
-    """The footprint's digits again, with what they add to each coordinate; None where that is no layout."""
+def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collection[int]) -> _Coded | None:
+    """The footprint's digits with what they add to bounded coordinates; None where that is no layout."""
     plain = normal_form(layout)
     inner = plain if isinstance(plain, Layout) else plain.inner
     if not isinstance(inner, Layout) or mode_sizes(inner.shape) != mode_sizes(layout.shape):
@@ -147,7 +166,7 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint) -> _Coded | None
     for k, mode in enumerate(modes(inner)):
         weight = 1
         for extent, stride in leaves(mode):
-            strides.append(stride + (weight << _SHIFT * (_FIRST_MODE + k)))
+            strides.append(stride + (weight << _SHIFT * (_FIRST_MODE + k) if k in bounded else 0))
             weight *= extent
     try:
         whole = compose_layouts(make_layout(flatten(inner.shape), tuple(strides)), access.tv)
