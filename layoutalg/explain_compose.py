@@ -14,6 +14,7 @@ A o 12:2 = (3,4):(8,1)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from layoutalg.composed import Chain, Tiler, composition, fitting_modes, is_chain, normal_form
@@ -97,26 +98,47 @@ def _outside(paper: Paper, a: ComposedLayout, b: Any, inner: AnyLayout, result: 
 
 
 def _by_mode(paper: Paper, a: Layout, tiler: tuple[Tiler, ...]) -> Layout | None:
-    result, refusal = attempt(composition, a, tiler)
-    name = paper.name(a, "A")
-    parts, _ = attempt(fitting_modes, "composition", a, tiler)
-    if parts is None:
-        paper.step(
-            f"a tuple composes mode by mode, and {name} has too few modes", f"rank({name}) < {len(tiler)}"
-        )
-        return None
-    dropped = f"; the modes of {name} past the tuple are dropped" if len(parts) > len(tiler) else ""
-    paper.step(f"a tuple composes mode by mode{dropped}")
-    out: list[str] = []
-    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
-        paper.mode(a, i, part)
-        found = explain_composition(paper, part, t)
-        if found is None and refusal is not None:
-            return None
-        out.append(paper.name(found, "R"))
-    if result is not None:
-        paper.step("the modes together", f"concat({', '.join(out)}) = {result}")
+    result, _ = attempt(composition, a, tiler)
+    parts = explain_by_mode(paper, "composition", a, tiler, explain_composition, "are dropped")
+    if parts is not None and result is not None:
+        names = ", ".join(paper.name(part, "R") for part in parts)
+        paper.step("the modes together", f"concat({names}) = {result}")
     return result
+
+
+def explain_by_mode(
+    paper: Paper,
+    operation: str,
+    layout: Layout,
+    tiler: tuple[Tiler, ...],
+    one: Callable[[Paper, Layout, Tiler], Any],
+    rest: str,
+) -> list[Layout] | None:
+    """What `one` says of each mode of a layout with its part of a tuple, or None where it refuses.
+
+    `rest` is what happens to the modes past the tuple.
+
+    >>> layout, tiler = Layout((8, 8), (8, 1)), (4, Layout(2, 4))
+    >>> parts = explain_by_mode(Paper(), "composition", layout, tiler, explain_composition, "are dropped")
+    >>> print(*parts or ())
+    4:8 2:4
+    """
+    name = paper.name(layout, "A")
+    parts, _ = attempt(fitting_modes, operation, layout, tiler)
+    if parts is None:
+        law = f"a tuple works mode by mode, and {name} has too few modes"
+        paper.step(law, f"rank({name}) < {len(tiler)}")
+        return None
+    past = f"; the modes of {name} past the tuple {rest}" if len(parts) > len(tiler) else ""
+    paper.step(f"a tuple works mode by mode{past}")
+    found: list[Layout] = []
+    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
+        paper.mode(layout, i, part)
+        result = one(paper, part, t)
+        if result is None:
+            return None
+        found.append(result)
+    return found
 
 
 def _digits(paper: Paper, a: Layout, b: Layout) -> Layout | None:

@@ -145,8 +145,8 @@ def explain_coalesce(paper: Paper, layout: AnyLayout, profile: IntTuple | None =
             f"each leaf of the profile {to_text(profile)} keeps one mode, which is coalesced for itself; "
             f"modes past it stay"
         )
-        if rank(inner) < len(profile):
-            paper.write(f"rank({paper.name(inner, 'A')}) < {len(profile)}")
+        if result is None:
+            paper.write(f"weakly_congruent({to_text(profile)}, {to_text(inner.shape)}) = False")
         for i, (part, leaf) in enumerate(zip(modes(inner), profile, strict=False) if result else ()):
             paper.mode(inner, i, part)
             explain_coalesce(paper, part, leaf)

@@ -10,12 +10,13 @@ logical_divide(A, T) = A o (T, complement(T, size(A))): mode 0 walks one tile, m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from layoutalg.composed import Tiler, fitting_modes
+from layoutalg.composed import Tiler
 from layoutalg.derivation import Paper, attempt
 from layoutalg.divide import as_tile, logical_divide, zipped_divide
-from layoutalg.explain_compose import explain_composition
+from layoutalg.explain_compose import explain_by_mode, explain_composition
 from layoutalg.explain_inverse import explain_complement, sorted_modes
 from layoutalg.explain_measure import explain_inside, explain_outside
 from layoutalg.int_tuple import IntTuple, product, to_text
@@ -28,6 +29,14 @@ from layoutalg.swizzle import AnyLayout
 Operation = Callable[..., Any]
 
 
+class _Kind(NamedTuple):
+    """Divides or products: the logical operation, the zipped one, and what explains it for one tile."""
+
+    logical: Operation
+    zipped: Operation
+    one: Callable[[Paper, Layout, Layout], Layout | None]
+
+
 def explain_divide(
     paper: Paper, layout: AnyLayout, tiler: Tiler, *, operation: Operation = logical_divide
 ) -> AnyLayout | None:
@@ -36,13 +45,7 @@ def explain_divide(
     >>> print(explain_divide(Paper(), Layout((8, 32)), (4, 8), operation=zipped_divide))
     ((4,8),(2,4)):((1,8),(4,64))
     """
-    result, _ = attempt(operation, layout, tiler)
-    inner = explain_inside(paper, operation.__name__, layout)
-    divided = _by_mode(paper, inner, tiler, logical_divide, _divide)
-    if divided is not None and result is not None and operation is not logical_divide:
-        _regroup(paper, inner, tiler, divided, operation, zipped_divide)
-    explain_outside(paper, layout, result)
-    return result
+    return _explain(paper, layout, tiler, operation, _DIVIDE)
 
 
 def explain_product(
@@ -53,50 +56,40 @@ def explain_product(
     >>> print(explain_product(Paper(), Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
     """
-    result, _ = attempt(operation, layout, tiler)
+    return _explain(paper, layout, tiler, operation, _PRODUCT)
+
+
+def _explain(
+    paper: Paper, layout: AnyLayout, tiler: Tiler, operation: Operation, kind: _Kind
+) -> AnyLayout | None:
+    """The logical operation, and how the other three regroup it."""
+    result: AnyLayout | None = attempt(operation, layout, tiler)[0]
     inner = explain_inside(paper, operation.__name__, layout)
-    multiplied = _by_mode(paper, inner, tiler, logical_product, _multiply)
-    if multiplied is not None and result is not None and operation is not logical_product:
-        _regroup(paper, inner, tiler, multiplied, operation, zipped_product)
+    logical = _by_mode(paper, inner, tiler, kind)
+    if logical is not None and result is not None and operation is not kind.logical:
+        _regroup(paper, inner, tiler, logical, operation, kind)
     explain_outside(paper, layout, result)
     return result
 
 
-def _by_mode(
-    paper: Paper,
-    layout: Layout,
-    tiler: Tiler,
-    operation: Operation,
-    one: Callable[[Paper, Layout, Layout], Layout | None],
-) -> Layout | None:
+def _by_mode(paper: Paper, layout: Layout, tiler: Tiler, kind: _Kind) -> Layout | None:
     """A logical divide or product: of the whole layout, or mode by mode for a tuple."""
-    name = paper.name(layout, "A")
+    operation, name = kind.logical.__name__, paper.name(layout, "A")
     if tiler is None:
-        paper.step(f"_ keeps {name} as it is", f"{operation.__name__}({name}, _) = {name}")
+        paper.step(f"_ keeps {name} as it is", f"{operation}({name}, _) = {name}")
         return layout
     if not isinstance(tiler, tuple):
         if isinstance(tiler, int):
             paper.step(f"the extent {tiler} means {tiler}:1")
-        return one(paper, layout, as_tile(operation.__name__, layout, tiler))
-    parts, _ = attempt(fitting_modes, operation.__name__, layout, tiler)
-    if parts is None:
-        paper.step(
-            f"a tuple works mode by mode, and {name} has too few modes", f"rank({name}) < {len(tiler)}"
-        )
+        return kind.one(paper, layout, as_tile(operation, layout, tiler))
+    found = explain_by_mode(paper, operation, layout, tiler, partial(_by_mode, kind=kind), "stay")
+    if found is None:
         return None
-    kept = f"; the modes of {name} past the tuple stay" if len(parts) > len(tiler) else ""
-    paper.step(f"a tuple works mode by mode{kept}")
-    out: list[Layout] = []
-    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
-        paper.mode(layout, i, part)
-        found = _by_mode(paper, part, t, operation, one)
-        if found is None:
-            return None
-        out.append(found)
-    result, _ = attempt(concat, *out, *parts[len(tiler) :])
+    parts = [*found, *modes(layout)[len(tiler) :]]
+    result, _ = attempt(concat, *parts)
     if result is not None:
-        d, names = paper.name(result, "D"), [paper.name(mode, "R") for mode in (*out, *parts[len(tiler) :])]
-        paper.step("the modes together", f"concat({', '.join(names)}) = {d}")
+        d, names = paper.name(result, "D"), ", ".join(paper.name(part, "R") for part in parts)
+        paper.step("the modes together", f"concat({names}) = {d}")
     return result
 
 
@@ -137,6 +130,10 @@ def _multiply(paper: Paper, layout: Layout, copies: Layout) -> Layout | None:
     return result
 
 
+_DIVIDE = _Kind(logical_divide, zipped_divide, _divide)
+_PRODUCT = _Kind(logical_product, zipped_product, _multiply)
+
+
 def _halves(term: str, layout: Layout, tiler: Tiler, *, rest_first: bool) -> tuple[str, str]:
     """(tiles, rests) of a logical divide or product as terms; modes past a tuple join the second half of a
     divide and, `rest_first`, the first of a product."""
@@ -155,17 +152,17 @@ def _halves(term: str, layout: Layout, tiler: Tiler, *, rest_first: bool) -> tup
 
 
 def _regroup(
-    paper: Paper, layout: Layout, tiler: Tiler, logical: Layout, operation: Operation, zipped: Operation
+    paper: Paper, layout: Layout, tiler: Tiler, logical: Layout, operation: Operation, kind: _Kind
 ) -> None:
     """The result of zipped, tiled or flat from the logical one."""
-    product_like = zipped is zipped_product
+    product_like = kind is _PRODUCT
     d = paper.name(logical, "D")
     tiles, rests = _halves(d, layout, tiler, rest_first=product_like)
-    whole = zipped(layout, tiler)
+    whole = kind.zipped(layout, tiler)
     z = paper.name(whole, "Z")
     second = "copies" if product_like else "rests"
     paper.step(f"all tiles become mode 0 and all {second} mode 1", f"{z}[0] = {tiles}", f"{z}[1] = {rests}")
-    if operation is zipped:
+    if operation is kind.zipped:
         return
     result = operation(layout, tiler)
     flat = operation.__name__.startswith("flat")

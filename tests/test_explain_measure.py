@@ -47,7 +47,8 @@ def test_coalesce_says_why_it_stops() -> None:
 def test_coalesce_by_a_profile() -> None:
     said = proved("coalesce", Layout(((2, 4), (3, 5)), ((1, 2), (40, 8))), (1, 1))
     assert said[-1] == "coalesce(A, (1,1)) = R" and "coalesce((2,4):(1,2)) = coalesce(8:1)" in said
-    assert "rank(A) < 3" in proved("coalesce", Layout((4, 8)), (1, 1, 1))
+    assert "weakly_congruent((1,1,1), (4,8)) = False" in proved("coalesce", Layout((4, 8)), (1, 1, 1))
+    assert "weakly_congruent((1), 5) = False" in proved("coalesce", Layout(5), (1,))
 
 
 def test_the_last_mode_has_no_end() -> None:
