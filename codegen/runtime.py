@@ -8,6 +8,7 @@ multiple of integers, alignment of pointers) and launches on CuPy's current stre
 from __future__ import annotations
 
 import ctypes
+import math
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -190,6 +191,28 @@ def to_device(array: Any) -> Any:
     import cupy
 
     return cupy.asarray(array)
+
+
+def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of zeros on the GPU.  Raises ResourceError where it does not fit into free memory."""
+    require_gpu()
+    import cupy
+    import numpy
+
+    kind = numpy.dtype(dtype)
+    asked = math.prod(shape) * kind.itemsize
+    free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+    if asked > free:
+        raise ResourceError("bytes of GPU memory", asked, free)
+    return cupy.zeros(shape, kind)
+
+
+def device_view(x: Any) -> Any:
+    """What another library's GPU array holds, as a CuPy array that shares its memory (DLPack)."""
+    require_gpu()
+    import cupy
+
+    return cupy.from_dlpack(x)
 
 
 def random_bytes(nbytes: int, seed: int) -> Any:

@@ -32,7 +32,6 @@ from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.swizzle import Swizzle
 
-MAX_RANK = 8
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Element widths that can be moved."""
 
@@ -143,8 +142,9 @@ def move_problem(
 ) -> PermuteProblem:
     """A checked problem; `elems` are the lengths of both buffers, as far as elements reach by default.
 
-    Swizzles need them: an offset may move up.  Raises ShapeError for extents, strides and offsets that make no tensor, UnsupportedError for elements that
-    are not 1, 2, 4, 8 or 16 bytes wide, NotInjectiveError for a destination that aliases.
+    Swizzles need them, since an offset may move up.  Raises ShapeError for extents, strides and offsets that
+    make no tensor, UnsupportedError for elements that are not 1, 2, 4, 8 or 16 bytes wide, NotInjectiveError
+    for a destination that aliases.
 
     >>> move_problem((4, 6), "u8", (0, 1), (6, 1)).moved_bytes
     30

@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanations import explain
     from layoutalg.f2 import to_f2
+    from layoutalg.kernels import permute, relayout, transpose
     from layoutalg.linear import LinearLayout
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
     from layoutalg.tensor import Tensor, copy_tensor
@@ -169,7 +170,10 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "parse": "notation",
         "parse_int_tuple": "notation",
         "parse_tiler": "notation",
+        "permute": "kernels",
+        "relayout": "kernels",
         "to_f2": "f2",
+        "transpose": "kernels",
     }
 )
 """Names that are imported from these modules when they are first used."""
@@ -267,11 +271,13 @@ __all__ = [
     "parse",
     "parse_int_tuple",
     "parse_tiler",
+    "permute",
     "prepend",
     "product",
     "raked_product",
     "rank",
     "recast_layout",
+    "relayout",
     "replace",
     "right_inverse",
     "same_function",
@@ -286,6 +292,7 @@ __all__ = [
     "tiled_divide",
     "tiled_product",
     "to_f2",
+    "transpose",
     "unflatten",
     "upcast",
     "weakly_congruent",

@@ -53,7 +53,7 @@ def random_problem(rng: random.Random, most: int) -> PermuteProblem:
     dst, dst_low = _strides(rng, shape, wild, reads=False)
     places = 16 // WIDTHS[dtype]
     offsets = [low + (rng.randrange(places) if wild else 0) for low in (src_low, dst_low)]
-    return move_problem(tuple(shape), dtype, src, dst, *offsets)
+    return move_problem(tuple(shape), dtype, src, dst, offsets[0], offsets[1])
 
 
 def _strides(rng: random.Random, shape: list[int], wild: bool, *, reads: bool) -> tuple[tuple[int, ...], int]:

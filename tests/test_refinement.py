@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.algebra import size
 from layoutalg.codegen.simulate import simulate
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import product
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import normalise, reference
 from layoutalg.kernels.permute_plan import configs
@@ -19,12 +19,13 @@ from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.refinement import common_modes, relayout_problem
 from layoutalg.layout import Layout
 from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout
 from tests.permutations import random_buffers
 
 FORMATS = (
     ("NHWC to NCHW", "(2,6,7,24):(1008,168,24,1)", "(2,6,7,24):(1008,7,1,42)", "f16"),
-    ("NHWC to NC/32HW32", "(2,6,7,(32,2)):(2688,448,64,(1,32))", "(2,6,7,(32,2)):(2688,224,32,(1,1344))", "s8"),
+    ("NHWC to NC/32HW32", "(2,6,7,(32,2)):(2688,448,64,(1,32))", "(2,6,7,(32,2)):(2688,224,32,(1,1344))",
+     "s8"),
     ("NC/32HW32 to NCHW", "(2,6,7,(32,2)):(2688,224,32,(1,1344))", "(2,6,7,64):(2688,7,1,42)", "s8"),
     ("tokens to pages of 16", "((16,5),4,32):((128,2048),32,1)", "((16,5),4,32):((32,2048),512,1)", "f16"),
     ("scales 128x4 to 32x4x4 tiles", "((32,4,2),(4,3)):((12,384,1536),(1,4))",
@@ -37,21 +38,26 @@ FORMATS = (
 )  # fmt: skip
 
 
+def layout(text: str) -> AnyLayout:
+    found = parse(text)
+    assert isinstance(found, (Layout, ComposedLayout))
+    return found
+
+
 def by_definition(src: AnyLayout, dst: AnyLayout, buffer: Any, old: Any) -> Any:
     result = old.copy()
-    for i in range(product(src.shape) if isinstance(src, Layout) else product(src.inner.shape)):  # type: ignore[union-attr]
+    for i in range(int(size(src))):
         result[dst(i)] = buffer[src(i)]
     return result
 
 
 @pytest.mark.parametrize(("src", "dst", "dtype"), [f[1:] for f in FORMATS], ids=[f[0] for f in FORMATS])
 def test_formats_move_as_defined_and_as_predicted(src: str, dst: str, dtype: str) -> None:
-    a, b = parse(src), parse(dst)
-    assert not isinstance(a, tuple) and not isinstance(b, tuple)
-    p = relayout_problem(a, b, dtype)  # type: ignore[arg-type]
+    a, b = layout(src), layout(dst)
+    p = relayout_problem(a, b, dtype)
     of, old = random_buffers(p, 1)
     expected = reference(p, of, old)
-    assert expected.tobytes() == by_definition(a, b, of, old).tobytes()  # type: ignore[arg-type]
+    assert expected.tobytes() == by_definition(a, b, of, old).tobytes()
     x = normalise(p)
     for c in configs(x):
         to = old.view("u1").copy()
@@ -86,7 +92,7 @@ def test_what_has_no_common_modes_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="negative stride"):
         relayout_problem(Layout(4, -1), Layout(4), "u8")
     with pytest.raises(UnsupportedError, match="composed of layouts"):
-        relayout_problem(parse("(4,4):(4,1) o 0 o (2,8):(1,2)"), Layout((2, 8)), "u8")  # type: ignore[arg-type]
+        relayout_problem(layout("(4,4):(4,1) o 0 o (2,8):(1,2)"), Layout((2, 8)), "u8")
 
 
 def test_domains_and_buffers_that_do_not_fit_are_refused() -> None:

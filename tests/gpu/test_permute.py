@@ -20,6 +20,37 @@ def test_2000_random_permutes_equal_numpy() -> None:
     assert list(wrong_cases(2000)) == []
 
 
+def test_arrays_of_two_libraries_wherever_they_start() -> None:
+    import cupy
+
+    import layoutalg
+
+    for start in range(5):
+        for dtype in ("u1", "f2", "f4", "f8", "c16"):
+            x = cupy.random.randint(0, 100, 60_000 + start).astype(dtype)[start:].reshape(30, 40, 50)
+            for axes in ((2, 1, 0), (0, 2, 1), (1, 0, 2)):
+                assert bool((layoutalg.permute(x, axes) == x.transpose(axes)).all())
+                assert bool((layoutalg.permute(x[:, ::2, 1:], axes) == x[:, ::2, 1:].transpose(axes)).all())
+    torch = pytest.importorskip("torch")
+    y = torch.arange(24, device="cuda", dtype=torch.float32).reshape(2, 3, 4)
+    result = layoutalg.permute(y, (2, 0, 1))
+    assert isinstance(result, torch.Tensor) and bool((result == y.permute(2, 0, 1)).all())
+
+
+def test_formats_of_relayout() -> None:
+    import cupy
+
+    import layoutalg
+    from layoutalg import Layout
+
+    nhwc = Layout((16, 56, 56, (32, 4)), (401408, 7168, 128, (1, 32)))
+    blocked = Layout((16, 56, 56, (32, 4)), (401408, 1792, 32, (1, 100352)))
+    x = cupy.random.randint(0, 127, 16 * 56 * 56 * 128).astype("i1")
+    expected = x.reshape(16, 56, 56, 4, 32).transpose(0, 3, 1, 2, 4).ravel()
+    y = layoutalg.relayout(x, nhwc, blocked)
+    assert bool((y == expected).all()) and bool((layoutalg.relayout(y, blocked, nhwc) == x).all())
+
+
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_the_sanitizer_is_silent(tool: str) -> None:
     sanitizer = shutil.which("compute-sanitizer")

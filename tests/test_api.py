@@ -1,0 +1,141 @@
+"""permute, transpose and relayout of arrays on the CPU; on a GPU see tests/gpu/test_permute.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layoutalg
+from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.simulate import Simulation, simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.kernels.api import SIMULATED_ELEMS, permute, relayout, transpose
+from layoutalg.layout import Layout
+
+
+class Wrapped:
+    """An array of another library: DLPack and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class Elsewhere:
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (10, 0)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]"])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (3, 20, 9, 2), (2, 300, 40)])
+def test_permute_is_numpys(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 100, shape).astype(dtype)
+    axes = tuple(rng.permutation(len(shape)).tolist())
+    y = permute(x, axes)
+    assert y.dtype == x.dtype and y.flags.c_contiguous
+    assert np.array_equal(y, x.transpose(axes))
+
+
+def test_small_arrays_go_through_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def counted(kernel: Kernel, *args: Any, **options: Any) -> Simulation:
+        ran.append(kernel.name)
+        return simulate(kernel, *args, **options)
+
+    monkeypatch.setattr("layoutalg.kernels.api.simulate", counted)
+    permute(np.zeros((8, 16)), (1, 0))
+    permute(np.zeros((SIMULATED_ELEMS, 2)), (1, 0))
+    assert ran == ["permute_b64"]
+
+
+def test_negative_axes_count_from_the_end() -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    assert np.array_equal(permute(x, (-1, 0, 1)), x.transpose(2, 0, 1))
+
+
+def test_transpose_reverses() -> None:
+    x = np.arange(24, dtype="u1").reshape(2, 3, 4)
+    assert np.array_equal(transpose(x), x.T)
+    assert np.array_equal(transpose(x, (1, 0, 2)), x.transpose(1, 0, 2))
+
+
+def test_views_are_read_where_they_are() -> None:
+    x = np.arange(600, dtype="f4").reshape(20, 30)[::-2, 3:17:3]
+    assert np.array_equal(permute(x, (1, 0)), x.T)
+
+
+def test_out_is_written_and_returned() -> None:
+    x, out = np.arange(12, dtype="f4").reshape(3, 4), np.zeros((4, 6), "f4")[:, ::2]
+    assert permute(x, (1, 0), out) is out
+    assert np.array_equal(out, x.T)
+
+
+def test_an_empty_array_is_a_no_op() -> None:
+    assert permute(np.zeros((3, 0, 2)), (2, 1, 0)).shape == (2, 0, 3)
+    assert transpose(np.zeros((0,))).shape == (0,)
+
+
+def test_other_libraries_arrays_are_understood() -> None:
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    assert np.array_equal(permute(Wrapped(x), (1, 0)), x.T)
+
+
+def test_relayout_moves_between_formats() -> None:
+    nhwc = Layout((2, 6, 7, 64), (2688, 448, 64, 1))
+    blocked = Layout((2, 6, 7, (32, 2)), (2688, 224, 32, (1, 1344)))
+    x = np.arange(5376, dtype="u2")
+    expected = x.reshape(2, 6, 7, 2, 32).transpose(0, 3, 1, 2, 4).ravel()
+    y = layoutalg.relayout(x.reshape(2, 6, 7, 64), nhwc, blocked)
+    assert np.array_equal(y, expected)
+    assert np.array_equal(relayout(y, blocked, nhwc), x)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x = np.zeros((3, 4), "f4")
+    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are no permutation"):
+        permute(x, (0, 0))
+    with pytest.raises(ShapeError, match=r"out has shape \(3, 4\); the result has \(4, 3\)"):
+        permute(x, (1, 0), np.zeros((3, 4), "f4"))
+    with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
+        permute(x, (1, 0), np.zeros((4, 3), "f8"))
+    with pytest.raises(ArgumentTypeError, match="list is no array"):
+        permute([1, 2], (0,))
+    with pytest.raises(UnsupportedError, match="device of DLPack kind 10"):
+        permute(Elsewhere(), (0,))
+    with pytest.raises(UnsupportedError, match="elements of type"):
+        permute(np.zeros((2, 2), "S3"), (1, 0))
+    with pytest.raises(UnsupportedError, match="elements of type object"):
+        permute(np.zeros((2, 2), object), (1, 0))
+    with pytest.raises(ShapeError, match="takes a contiguous buffer"):
+        relayout(x.T, Layout(12), Layout(12))
+    with pytest.raises(ShapeError, match="needs 24 elements; its buffer has 12"):
+        relayout(x, Layout(24), Layout(24))
+
+
+def test_overlap_is_refused_and_neighbours_are_not() -> None:
+    x = np.arange(64, dtype="f4").reshape(8, 8)
+    with pytest.raises(ArgumentTypeError, match="overlap"):
+        permute(x, (1, 0), x)
+    with pytest.raises(ArgumentTypeError, match="overlap"):
+        permute(x[:4, :4], (1, 0), x[2:6, 3:7])
+    left = x[:, :4].copy()
+    permute(x[:4, :4], (1, 0), x[:4, 4:])
+    assert np.array_equal(x[:4, 4:], left[:4].T)
+
+
+@pytest.mark.skipif(not gpu_status().available, reason="needs a GPU")
+def test_arrays_on_a_gpu_stay_there() -> None:
+    import cupy
+
+    x = cupy.arange(60, dtype="f4").reshape(3, 4, 5)
+    assert bool((permute(x, (2, 0, 1)) == x.transpose(2, 0, 1)).all())
