@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import layoutalg
 from layoutalg import algebra
-from layoutalg.derivation import Derivation, Step
+from layoutalg.derivation import PAGE, Derivation, Step
 from layoutalg.errors import (
     ArgumentTypeError,
     DivisibilityError,
@@ -206,6 +206,22 @@ def test_the_judge_refuses(wrong: str, why: str) -> None:
 def test_a_derivation_without_statements_is_refused() -> None:
     with pytest.raises(AssertionError, match="states nothing"):
         statements(Derivation("size(4:1)", (Step("it is clear"),), 4))
+
+
+LARGE = Layout((1 << 20, 1 << 20), (1 << 20, 1))
+ONE_LAYOUT = ("cosize", "cycles", "gaps", "is_bijective", "is_injective", "left_inverse", "order", "to_f2")
+
+
+@pytest.mark.parametrize("op", ONE_LAYOUT)
+def test_large_layouts_are_explained_without_enumeration(op: str) -> None:
+    """At 2^40 coordinates, where going through them would not end."""
+    for layout in (
+        LARGE,
+        ComposedLayout(Swizzle(3, 3, 3), 0, LARGE),
+        Layout(LARGE.shape, ((1 << 20) + 1, 1)),
+    ):
+        derivation = explain(op, layout)
+        assert derivation.steps and max(map(len, derivation.lines())) <= PAGE
 
 
 # --- the call ------------------------------------------------------------------------------------------
