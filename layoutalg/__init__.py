@@ -125,6 +125,8 @@ from layoutalg.symbols import with_assumptions
 if TYPE_CHECKING:
     from layoutalg import analysis as analysis
     from layoutalg import arch as arch
+    from layoutalg import atom as atom
+    from layoutalg import atom_effect as atom_effect
     from layoutalg import cli as cli
     from layoutalg import codegen as codegen
     from layoutalg import draw as draw
@@ -141,6 +143,11 @@ if TYPE_CHECKING:
     from layoutalg import synthesis as synthesis
     from layoutalg import tensor as tensor
     from layoutalg import testing as testing
+    from layoutalg import tiled_copy as tiled_copy
+    from layoutalg import tiled_mma as tiled_mma
+    from layoutalg import tiling as tiling
+    from layoutalg.arch import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
+    from layoutalg.atom import CopyAtom, MMAAtom
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanations import explain
     from layoutalg.f2 import to_f2
@@ -148,30 +155,62 @@ if TYPE_CHECKING:
     from layoutalg.linear import LinearLayout
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
     from layoutalg.tensor import Tensor, copy_tensor
+    from layoutalg.tiled_copy import (
+        TiledCopy,
+        make_tiled_copy,
+        make_tiled_copy_A,
+        make_tiled_copy_B,
+        make_tiled_copy_C,
+        make_tiled_copy_C_atom,
+        make_tiled_copy_D,
+        make_tiled_copy_S,
+        tile_copy,
+    )
+    from layoutalg.tiled_mma import TiledMMA, make_tiled_mma
+    from layoutalg.tiling import make_fragment_like
 
 __version__ = "0.1.0"
 
 _MODULES = frozenset(
     (
-        "analysis", "arch", "cli", "codegen", "draw", "dtype", "explanations", "f2", "hostcc", "index_text",
-        "kernels", "linear", "linear_parts", "notation", "strategies", "synthesis", "tensor", "testing",
+        "analysis", "arch", "atom", "atom_effect", "cli", "codegen", "draw", "dtype", "explanations",
+        "f2", "hostcc", "index_text", "kernels", "linear", "linear_parts", "notation", "strategies",
+        "synthesis", "tensor", "testing", "tiled_copy", "tiled_mma", "tiling",
     )
 )  # fmt: skip
 """Submodules that are imported when they are first used."""
 
 _NAMES: Mapping[str, str] = MappingProxyType(
     {
+        "COPY_ATOMS": "arch",
+        "CopyAtom": "atom",
         "DTYPES": "dtype",
         "DType": "dtype",
         "LinearLayout": "linear",
+        "MMAAtom": "atom",
+        "MMA_ATOMS": "arch",
         "Tensor": "tensor",
+        "TiledCopy": "tiled_copy",
+        "TiledMMA": "tiled_mma",
         "copy_tensor": "tensor",
         "explain": "explanations",
+        "find_copy_atom": "arch",
+        "find_mma_atom": "arch",
+        "make_fragment_like": "tiling",
+        "make_tiled_copy": "tiled_copy",
+        "make_tiled_copy_A": "tiled_copy",
+        "make_tiled_copy_B": "tiled_copy",
+        "make_tiled_copy_C": "tiled_copy",
+        "make_tiled_copy_C_atom": "tiled_copy",
+        "make_tiled_copy_D": "tiled_copy",
+        "make_tiled_copy_S": "tiled_copy",
+        "make_tiled_mma": "tiled_mma",
         "parse": "notation",
         "parse_int_tuple": "notation",
         "parse_tiler": "notation",
         "permute": "kernels",
         "relayout": "kernels",
+        "tile_copy": "tiled_copy",
         "to_f2": "f2",
         "transpose": "kernels",
     }
@@ -179,7 +218,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
 """Names that are imported from these modules when they are first used."""
 
 __all__ = [
+    "COPY_ATOMS",
     "DTYPES",
+    "MMA_ATOMS",
     "Aliasing",
     "AlignmentError",
     "AnyLayout",
@@ -187,6 +228,7 @@ __all__ = [
     "ArithTuple",
     "CompileError",
     "ComposedLayout",
+    "CopyAtom",
     "DType",
     "DivisibilityError",
     "Footprint",
@@ -195,6 +237,7 @@ __all__ = [
     "Layout",
     "LayoutAlgError",
     "LinearLayout",
+    "MMAAtom",
     "MismatchError",
     "NotInjectiveError",
     "NotLinearError",
@@ -205,6 +248,8 @@ __all__ = [
     "SimulationError",
     "Swizzle",
     "Tensor",
+    "TiledCopy",
+    "TiledMMA",
     "Tiler",
     "UndecidedError",
     "UnknownNameError",
@@ -235,7 +280,9 @@ __all__ = [
     "filter_zeros",
     "find_collision",
     "find_coordinate",
+    "find_copy_atom",
     "find_difference",
+    "find_mma_atom",
     "find_offset_bit",
     "find_overlap",
     "flat_divide",
@@ -256,10 +303,19 @@ __all__ = [
     "logical_divide",
     "logical_product",
     "make_basis_like",
+    "make_fragment_like",
     "make_identity_layout",
     "make_layout",
     "make_layout_like",
     "make_ordered_layout",
+    "make_tiled_copy",
+    "make_tiled_copy_A",
+    "make_tiled_copy_B",
+    "make_tiled_copy_C",
+    "make_tiled_copy_C_atom",
+    "make_tiled_copy_D",
+    "make_tiled_copy_S",
+    "make_tiled_mma",
     "max_alignment",
     "max_common_layout",
     "max_common_vector",
@@ -288,6 +344,7 @@ __all__ = [
     "slice_and_offset",
     "sort",
     "swizzle_inverse",
+    "tile_copy",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
