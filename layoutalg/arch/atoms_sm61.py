@@ -26,9 +26,11 @@ MMA_ATOMS: tuple[MMAAtom, ...] = (
     _thread("UniversalFMA<float,float,float,float>", 1, "f32 f32 f32 f32", "fma.rn.f32", "9.7.3.6"),
     _thread("UniversalFMA<double,double,double,double>", 1, "f64 f64 f64 f64", "fma.rn.f64", "9.7.3.6"),
     _thread("SM61_DP4A", 4, "s32 s8 s8 s32", "dp4a.s32.s32", "9.7.1.23"),
-    _thread("SM61_DP2A", 2, "s32 s16 s16 s32", "dp2a.s32.s32", "9.7.1.24"),
+    _thread("SM61_DP2A", 2, "s32 s16 s8 s32", "dp2a.lo.s32.s32", "9.7.1.24"),
 )
-"""Multiply-adds, and dot products of four bytes and of two halves."""
+"""Multiply-adds; dot products of four bytes with four, and of two halves with the two low bytes of a word.
+
+CuTe gives dp2a halves on both sides and a mnemonic without .lo, which does not assemble."""
 
 _VECTOR = {8: "b8", 16: "b16", 32: "b32", 64: "b64", 128: "v4.b32"}
 
