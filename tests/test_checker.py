@@ -52,6 +52,11 @@ def tma() -> Synthesis:
     return synthesize((32, 32), ["ld.shared.b32@col", TmaAccess((32, 32), 128)], element="f32")
 
 
+def gaps() -> Synthesis:
+    copy = TmaAccess((64, 16), 128)
+    return synthesize((64, 16), ["ld.shared.b128@col", copy], element="f32", max_extra_bytes=4096)
+
+
 def with_certificate(**changes: Any) -> Callable[[Synthesis], Synthesis]:
     return lambda s: dataclasses.replace(s, certificate=dataclasses.replace(s.certificate, **changes))
 
@@ -117,13 +122,20 @@ CORRUPTIONS: list[tuple[str, Callable[[], Synthesis], Callable[[Synthesis], Synt
     ("any placement after a search", single, with_certificate(classes=("any-placement",))),
     ("a form that has a layout", single, lambda s: dataclasses.replace(
         with_certificate(footprints=s.certificate.footprints[:2])(s), accesses=s.accesses[:2])),
+    ("a clash on a layout without conflicts", swizzled, with_certificate(clash=(0,))),
+    ("a clash in a list of forms", tma, with_certificate(clash=(0,))),
+    ("gaps that are not there", gaps, with_synthesis(extra_bytes=0)),
+    ("gaps beyond what is allowed", gaps, with_synthesis(max_extra_bytes=4095)),
+    ("a box without its gaps", gaps, with_synthesis(
+        layout=under(Swizzle(3, 2, 3), Layout((64, 16), (16, 1))))),
+    ("boxes of another tile", gaps, with_synthesis(shape=(64, 24))),
     ("a mode that serves", tma, lambda s: dataclasses.replace(s, accesses=(
         Access("ld.shared.b32", Layout((32, 1), (32, 0)), F32), s.accesses[1]),
         certificate=dataclasses.replace(s.certificate, footprints=((1, 2, 4, 8, 16),)))),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [swizzled, padded, refuted, narrow, single, tma])
+@pytest.mark.parametrize("make", [swizzled, padded, refuted, narrow, single, tma, gaps])
 def test_what_was_found_is_accepted(make: Callable[[], Synthesis]) -> None:
     assert check_certificate(make())
 

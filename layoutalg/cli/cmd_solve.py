@@ -184,10 +184,24 @@ def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
         raise ParseError(f"cannot read {text!r}: a layout shape:stride is needed", text=text)
     offset, o, shape = head.rpartition(" o ")
     numbers = _NAMES.sub(numbered, offset) + o + shape + colon + _NAMES.sub(numbered, strides)
-    plain = as_symbolic(read_layout(numbers))
+    unread = ParseError(
+        f"cannot read {text!r}: a layout of integers is needed, in which strides and offset may also be "
+        f"NAME, 2*NAME or 2*NAME+8",
+        text=text,
+    )
+    try:
+        plain = as_symbolic(read_layout(numbers))
+    except ParseError:
+        if terms:
+            raise unread from None
+        raise
 
     def restored(leaf: Any) -> Any:
-        return tuple(map(restored, leaf)) if isinstance(leaf, tuple) else terms.get(leaf, leaf)
+        if isinstance(leaf, tuple):
+            return tuple(map(restored, leaf))
+        if -leaf in terms:
+            raise unread
+        return terms.get(leaf, leaf)
 
     given = SymbolicLayout(plain.shape, restored(plain.stride), plain.swizzles, restored(plain.offset))
     return given, _names(strides), _names(offset)

@@ -28,7 +28,14 @@ from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import find_instruction
-from layoutalg.errors import MismatchError, NotLinearError
+from layoutalg.errors import (
+    AlignmentError,
+    MismatchError,
+    NotLinearError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+)
 from layoutalg.f2 import affine_f2, apply, basis, rank
 from layoutalg.int_tuple import product
 from layoutalg.layout import Layout
@@ -59,9 +66,19 @@ def check_certificate(synthesis: Synthesis) -> str:
     >>> check_certificate(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
     'Sw<3,3,3> o 0 o (64,64):(64,1) is conflict-free for 1 access: K & F = 0 in F2^11, dim K = 6, dim F = 5'
     """
+    try:
+        return _proved(synthesis)
+    except (NotLinearError, ShapeError, AlignmentError, ResourceError, UnsupportedError) as error:
+        raise MismatchError(f"layout, accesses and tile do not fit each other: {error.message}") from error
+
+
+def _proved(synthesis: Synthesis) -> str:
+    """The sentence, after proving it."""
     certificate, layout = synthesis.certificate, synthesis.layout
     if certificate.conflict_free != (layout is not None):
         raise MismatchError("the claim is conflict-free and there is no layout, or the other way round")
+    if certificate.conflict_free and certificate.clash:
+        raise MismatchError(f"accesses {certificate.clash} are said to clash on a conflict-free layout")
     if layout is None:
         sentence = check_refutation(synthesis)
     elif certificate.reason == "ranks":

@@ -173,6 +173,8 @@ def _check_forms(synthesis: Synthesis) -> str:
     classes = [c for c in certificate.classes if c != _padding_class(synthesis)]
     copies = [a for a in synthesis.accesses if isinstance(a, TmaAccess)]
     layouts: Iterator[AnyLayout]
+    if certificate.clash:
+        raise MismatchError(f"a list of layouts says nothing of a clash of the accesses {certificate.clash}")
     if classes == ["single-swizzle"] and not copies:
         layouts = _single_swizzles(synthesis)
     elif classes == ["tma"] and (copies or synthesis.form == "tma"):
