@@ -6,11 +6,11 @@ one kernel has one helper of each kind:
     fma_outer(8, 8, "f32")     d[i][j] += a[i] * b[j]
     scale(4, "f32")            v[i] *= alpha
     add_scaled(8, "f16")       v[i] += beta * c[i]            c packed, v float
-    pack(8, "f16")             floats to packed elements, rounded to the nearest
+    pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
     activate(4, "relu")        v[i] = max(v[i], 0)
 
-Notes.  A fused multiply-add is computed in float64 and rounded once, which can differ from the hardware in
-the last bit where the sum of product and addend needs more than 53 bits.
+Notes.  A fused multiply-add of floats is rounded once, as by the hardware; of doubles the simulator rounds
+product and sum, which can differ in the last bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr import Instr, Operand, into, out, updated, value
+from layoutalg.codegen.instr import Instr, Operand, Requires, into, out, updated, value
 from layoutalg.codegen.packing import Array, decode, encode
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
@@ -29,13 +29,13 @@ ONE_F32 = 0x3F800000
 
 _UNPACK = {
     "f16": (
-        "    float {x}{i}, {x}{j};\n"
+        "    float c{i}, c{j};\n"
         '    asm("{{.reg .b16 a, b; mov.b32 {{a, b}}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}}"\n'
-        '        : "=f"({x}{i}), "=f"({x}{j}) : "r"({w}));\n'
+        '        : "=f"(c{i}), "=f"(c{j}) : "r"({w}));\n'
     ),
     "bf16": (
-        "    const float {x}{i} = __uint_as_float({w} << 16);\n"
-        "    const float {x}{j} = __uint_as_float({w} & 0xFFFF0000u);\n"
+        "    const float c{i} = __uint_as_float({w} << 16);\n"
+        "    const float c{j} = __uint_as_float({w} & 0xFFFF0000u);\n"
     ),
 }
 
@@ -43,6 +43,21 @@ _PACK = {"f16": "cvt.rn.f16x2.f32", "bf16": "cvt.rn.bf16x2.f32"}
 
 ACTIVATIONS = ("none", "relu")
 """What an epilogue can apply to its result."""
+
+
+def _sum_to_odd(x: Array, y: Array) -> Array:
+    """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
+
+    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
+    rounding to odd", 2008.
+    """
+    near = numpy.ascontiguousarray(x + y)
+    part = near - x
+    error = (x - (near - part)) + (y - part)
+    bits = near.view(numpy.int64)
+    even = numpy.isfinite(error) & (error != 0) & (bits & 1 == 0)
+    outwards = numpy.where((error > 0) == (near > 0), 1, -1)
+    return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
 def _ref(name: str, words: int, *, const: bool) -> str:
@@ -103,69 +118,102 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     def effect(machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
         left, right = decode(a, element), decode(b, element)
         with numpy.errstate(all="ignore"):
-            total = decode(d, element) + (left[:, :, None] * right[:, None, :]).reshape(len(d), -1)
-            return encode(total, element)
+            products = (left[:, :, None] * right[:, None, :]).reshape(len(d), -1)
+            addends = decode(d, element)
+            return encode((_sum_to_odd if element == "f32" else numpy.add)(products, addends), element)
 
     return Instr(name, (updated("d", dw), into("a", words * m), into("b", words * n)), text, effect)
 
 
-def _elementwise(name: str, operands: tuple[Operand, ...], lines: str, signature: str, effect: Any) -> Instr:
-    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
+def _elementwise(
+    name: str, operands: tuple[Operand, ...], lines: str, signature: str, effect: Any, sm: int = 70
+) -> Instr:
+    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect, Requires(sm=sm))
 
 
 @functools.cache
 def scale(n: int, element: str = "f32") -> Instr:
-    """v[i] *= alpha for n floats; alpha is the word of a float.
+    """v[i] *= alpha for n floats, or n integers modulo 2^32; alpha is a word of the same kind.
 
     >>> scale(4).name
     'scale_4_f32'
     """
-    if element != "f32":
-        raise UnsupportedError(f"scale of {element}: f32 is accepted")
+    _known("scale", element, ("f32", "s32"))
 
     def effect(machine: Any, group: Any, v: Array, alpha: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return encode(decode(v, "f32") * decode(alpha, "f32"), "f32")
+            return encode(decode(v, element) * decode(alpha, element), element)
 
-    lines = "".join(
-        f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn(__uint_as_float({_at('v', i, n)}), "
-        "__uint_as_float(alpha)));\n" for i in range(n)
-    )  # fmt: skip
+    def line(v: str) -> str:
+        if element == "s32":
+            return f"{v} *= alpha;"
+        return f"{v} = __float_as_uint(__fmul_rn(__uint_as_float({v}), __uint_as_float(alpha)));"
+
+    lines = "".join(f"    {line(_at('v', i, n))}\n" for i in range(n))
     signature = f"{_ref('v', n, const=False)}, u32 alpha"
     return _elementwise(f"scale_{n}_{element}", (updated("v", n), value("alpha")), lines, signature, effect)
 
 
 @functools.cache
 def add_scaled(n: int, element: str) -> Instr:
-    """v[i] += beta * c[i]: n floats, and n packed elements of f32, f16 or bf16.
+    """v[i] += beta * c[i]: n floats and n packed elements of f32, f16 or bf16; or integers modulo 2^32.
+
+    One f16 or bf16 element lies zero-extended in its word.
 
     >>> add_scaled(8, "f16").operands[1].words
     4
     """
-    per = {"f32": 1, "f16": 2, "bf16": 2}.get(element)
-    if per is None or n % per:
-        raise UnsupportedError(f"add_scaled of {n} {element}: f32, f16 and bf16 in whole words are accepted")
-    words = n // per
+    _known("add_scaled", element, ("f32", "s32", "f16", "bf16"))
+    per = _per_word(n, element)
+    words = -(-n // per)
     lines = ""
     for i in range(0, n, per):
         w = _at("c", i // per, words)
-        if per == 1:
+        if element == "f32":
             lines += f"    const float c{i} = __uint_as_float({w});\n"
-        else:
-            lines += _UNPACK[element].format(x="c", i=i, j=i + 1, w=w)
-        for j in range(i, i + per):
+        elif element != "s32":
+            lines += _UNPACK[element].format(i=i, j=i + 1, w=w)
+        for j in range(i, min(n, i + per)):
             v = _at("v", j, n)
-            lines += (
-                f"    {v} = __float_as_uint(__fmaf_rn(__uint_as_float(beta), c{j}, __uint_as_float({v})));\n"
-            )
+            if element == "s32":
+                lines += f"    {v} += beta * {w};\n"
+                continue
+            sum_ = f"__fmaf_rn(__uint_as_float(beta), c{j}, __uint_as_float({v}))"
+            lines += f"    {v} = __float_as_uint({sum_});\n"
+    kind = "s32" if element == "s32" else "f32"
 
     def effect(machine: Any, group: Any, v: Array, c: Array, beta: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return encode(decode(v, "f32") + decode(beta, "f32") * decode(c, element), "f32")
+            left = decode(beta, kind) * decode(c, element)[:, :n]
+            total = left + decode(v, kind) if kind == "s32" else _sum_to_odd(left, decode(v, kind))
+            return encode(total, kind)
 
     signature = f"{_ref('v', n, const=False)}, {_ref('c', words, const=True)}, u32 beta"
     operands = (updated("v", n), into("c", words), value("beta"))
     return _elementwise(f"add_scaled_{n}_{element}", operands, lines, signature, effect)
+
+
+@functools.cache
+def unpack(n: int, element: str) -> Instr:
+    """n packed f16 or bf16 elements, in whole words, to floats.
+
+    >>> unpack(4, "f16").operands[1].words
+    2
+    """
+    _known("unpack", element, ("f16", "bf16"))
+    if n % 2:
+        raise UnsupportedError(f"unpack of {n} {element}: whole words are accepted")
+    lines = ""
+    for i in range(0, n, 2):
+        lines += _UNPACK[element].format(i=i, j=i + 1, w=_at("c", i // 2, n // 2))
+        lines += "".join(f"    v[{x}] = __float_as_uint(c{x});\n" for x in (i, i + 1))
+
+    def effect(machine: Any, group: Any, c: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return encode(decode(c, element), "f32")
+
+    signature = f"u32* v, {_ref('c', n // 2, const=True)}"
+    return _elementwise(f"unpack_{n}_{element}", (out("v", n), into("c", n // 2)), lines, signature, effect)
 
 
 @functools.cache
@@ -175,39 +223,58 @@ def pack(n: int, element: str) -> Instr:
     >>> pack(8, "f16").operands[0].words
     4
     """
-    if element not in _PACK or n % 2:
-        raise UnsupportedError(f"pack of {n} {element}: f16 and bf16 in whole words are accepted")
-    words = n // 2
+    _known("pack", element, ("f16", "bf16"))
+    _per_word(n, element)
+    words = -(-n // 2)
+    high = [f"__uint_as_float(v[{2 * i + 1}])" if n > 1 else "0.0f" for i in range(words)]
+    low = [f"__uint_as_float({_at('v', 2 * i, n)})" for i in range(words)]
     lines = "".join(
         f'    asm("{_PACK[element]} %0, %1, %2;" : "=r"({_at("d", i, words)})\n'
-        f'        : "f"(__uint_as_float(v[{2 * i + 1}])), "f"(__uint_as_float(v[{2 * i}])));\n'
+        f'        : "f"({high[i]}), "f"({low[i]}));\n'
         for i in range(words)
     )
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
+        values = decode(v, "f32")
         with numpy.errstate(all="ignore"):
-            return encode(decode(v, "f32"), element)
+            return encode(values if n > 1 else numpy.pad(values, ((0, 0), (0, 1))), element)
 
-    signature = f"{_ref('d', words, const=False)}, const u32* v"
-    return _elementwise(f"pack_{n}_{element}", (out("d", words), into("v", n)), lines, signature, effect)
+    signature = f"{_ref('d', words, const=False)}, {_ref('v', n, const=True)}"
+    operands = (out("d", words), into("v", n))
+    return _elementwise(f"pack_{n}_{element}", operands, lines, signature, effect, sm=80)
 
 
 @functools.cache
-def activate(n: int, activation: str) -> Instr:
-    """v[i] = max(v[i], 0), NaN kept, for n floats.
+def activate(n: int, activation: str, element: str = "f32") -> Instr:
+    """v[i] = max(v[i], 0), NaN kept, for n floats or n integers.
 
     >>> activate(4, "relu").name
-    'relu_4'
+    'relu_4_f32'
     """
     if activation != "relu":
         raise UnknownNameError("activation", activation, ACTIVATIONS)
-    lines = "".join(
-        f"    {_at('v', i, n)} = __uint_as_float({_at('v', i, n)}) < 0.0f ? 0u : {_at('v', i, n)};\n"
-        for i in range(n)
-    )
+    _known("activate", element, ("f32", "s32"))
+    test = "__uint_as_float({v}) < 0.0f" if element == "f32" else "static_cast<int>({v}) < 0"
+    lines = ""
+    for i in range(n):
+        v = _at("v", i, n)
+        lines += f"    {v} = {test.format(v=v)} ? 0u : {v};\n"
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
-        x = decode(v, "f32")
+        x = decode(v, element)
         return numpy.where(x < 0, numpy.uint32(0), v)
 
-    return _elementwise(f"relu_{n}", (updated("v", n),), lines, _ref("v", n, const=False), effect)
+    return _elementwise(f"relu_{n}_{element}", (updated("v", n),), lines, _ref("v", n, const=False), effect)
+
+
+def _known(what: str, element: str, accepted: tuple[str, ...]) -> None:
+    if element not in accepted:
+        raise UnsupportedError(f"{what} of {element}: {', '.join(accepted)} are accepted")
+
+
+def _per_word(n: int, element: str) -> int:
+    """Elements of a word; n of them must fill words, or be one."""
+    per = 2 if element in ("f16", "bf16") else 1
+    if n % per and n != 1:
+        raise UnsupportedError(f"{n} elements of {element}: whole words, or one element, are accepted")
+    return per

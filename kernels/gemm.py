@@ -124,8 +124,8 @@ def gemm_problem(
     given = {"lda": lda, "ldb": ldb, "ldc": ldc, "ldd": ldd}
     leading = {}
     for name, least in rows.items():
-        value = given[name]
-        leading[name] = least if value is None else value
+        wanted = given[name]
+        leading[name] = least if wanted is None else wanted
         _positive(name, leading[name])
         if leading[name] < least:
             raise ShapeError(f"{name} = {leading[name]} is less than the row length {least}")
