@@ -20,6 +20,7 @@ a value.  `normal_form` undoes a layout outside a swizzle wherever that is possi
 from __future__ import annotations
 
 from collections.abc import Callable
+from reprlib import repr as shown
 from typing import TypeAlias, TypeGuard, cast, overload
 
 from layoutalg.digits import compose_layouts
@@ -97,8 +98,8 @@ def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> A
         if isinstance(b, (Layout, ComposedLayout, int)):
             return _outside(a, 0, Layout(b) if isinstance(b, int) else b)
     raise ArgumentTypeError(
-        f"composition({a}, {b}): accepted are a layout or a swizzle on the left, and a layout, an extent, "
-        f"None or a tuple of these on the right (a layout only, after a swizzle)"
+        f"composition({shown(a)}, {shown(b)}): accepted are a layout or a swizzle on the left, and "
+        f"on the right a layout, an extent, None or a tuple of these (a layout only, after a swizzle)"
     )
 
 

@@ -19,6 +19,7 @@ Notes.  A swizzle is a bijection, so a swizzled layout collides where its inner 
 from __future__ import annotations
 
 import math
+from reprlib import repr as shown
 
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.lattice import find_kernel_point
@@ -38,7 +39,9 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
     ((0, 2), None)
     """
     if not isinstance(layout, Layout):
-        raise ArgumentTypeError(f"find_collision of {layout}: a plain layout is needed")
+        raise ArgumentTypeError(
+            f"find_collision of {shown(layout)}: this is a {type(layout).__name__}; a plain layout is needed"
+        )
     modes: list[tuple[int, int, int]] = []
     base = 1
     for s, d in zip(*integer_leaves("is_injective, find_collision", layout), strict=True):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from reprlib import repr as shown
 from typing import Any, TypeAlias, TypeGuard
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
@@ -131,7 +132,10 @@ def product(value: IntTuple) -> int:
     >>> product(((2, 4), 8)), product(())
     (64, 1)
     """
-    total = math.prod(flatten(value)) if isinstance(value, tuple) else value
+    try:
+        total = math.prod(flatten(value)) if isinstance(value, tuple) else value
+    except TypeError:
+        total = None
     if type(total) is int:
         return total
     return canonical(total) if is_symbolic(total) else product(normalize(value))
@@ -240,7 +244,7 @@ def check_index(index: Any) -> None:
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
     elif not hasattr(index, "__floordiv__"):
-        raise ArgumentTypeError(f"coordinate {index!r:.60} is a {type(index).__name__}; an integer is needed")
+        raise ArgumentTypeError(f"coordinate {shown(index)} is a {type(index).__name__}, no integer")
 
 
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:

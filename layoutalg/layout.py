@@ -24,6 +24,7 @@ one contract more: every operation is exact or raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from reprlib import repr as shown
 from typing import Any
 
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
@@ -259,7 +260,7 @@ def modes(layout: Layout) -> tuple[Layout, ...]:
 
 def _not_plain(operation: str, value: object) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"{operation} of {value!r:.60}: this is a {type(value).__name__}; a plain layout is needed"
+        f"{operation} of {shown(value)}: this is a {type(value).__name__}; a plain layout is needed"
     )
 
 

@@ -34,6 +34,7 @@ Source: Linear Layouts (arXiv 2505.23819).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from reprlib import repr as shown
 from typing import TypeAlias, TypeVar
 
 from layoutalg.composed import normal_form
@@ -177,7 +178,7 @@ def _items(pairs: Pairs[T]) -> Iterable[tuple[str, T]]:
         return [(name, value) for name, value in pairs]
     except (TypeError, ValueError):
         raise ArgumentTypeError(
-            f"the dimensions {pairs!r:.60}: a mapping from names, or pairs with a name, are needed"
+            f"the dimensions {shown(pairs)}: a mapping from names, or pairs with a name, are needed"
         ) from None
 
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from reprlib import repr as shown
 from typing import Any, NoReturn, TypeAlias, cast
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError
@@ -62,9 +63,9 @@ class _Reader:
 
     def __init__(self, text: str, symbols: Mapping[str, Any] | None = None) -> None:
         if not isinstance(text, str):
-            raise ArgumentTypeError(f"parse of {text!r:.60}: this is a {type(text).__name__}; text is needed")
+            raise ArgumentTypeError(f"parse of {shown(text)}: a {type(text).__name__} is no text")
         if symbols is not None and not isinstance(symbols, Mapping):
-            raise ArgumentTypeError(f"parse: symbols are {symbols!r:.60}; a mapping from names is needed")
+            raise ArgumentTypeError(f"parse: symbols are {shown(symbols)}; a mapping from names is needed")
         self.text = text
         self.symbols = symbols
         self.start = self.stop = 0

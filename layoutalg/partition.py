@@ -17,6 +17,7 @@ local_partition.
 
 from __future__ import annotations
 
+from reprlib import repr as shown
 from typing import Any
 
 from layoutalg.composed import Tiler
@@ -134,7 +135,7 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     """
     check_layouts("local_partition", layout)
     if not isinstance(threads, Layout):
-        raise ArgumentTypeError(f"local_partition: the threads are {threads}; a plain layout is needed")
+        raise ArgumentTypeError(f"local_partition: threads are {shown(threads)}; a plain layout is needed")
     shape = threads.shape
     tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
     tiles = zipped_divide(layout, tiler)

@@ -22,6 +22,7 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Product.
 
 from __future__ import annotations
 
+from reprlib import repr as shown
 from typing import overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
@@ -156,7 +157,7 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
 def _rank_by_rank(tile: Layout, copies: Layout) -> tuple[Layout, Layout]:
     """The tile and its copies with as many modes as each other; the shorter side is filled up with 1:0."""
     if not isinstance(copies, Layout):
-        raise ArgumentTypeError(f"the copies of {tile} are {copies}; a plain layout is needed")
+        raise ArgumentTypeError(f"the copies of {tile} are {shown(copies)}; a plain layout is needed")
     missing = rank(tile) - rank(copies)
     placed = _placed(tile, _filled(copies, missing))
     return _filled(tile, -missing), placed

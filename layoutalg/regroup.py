@@ -20,6 +20,7 @@ Source: CUTLASS, include/cute/layout.hpp.
 from __future__ import annotations
 
 from collections.abc import Callable
+from reprlib import repr as shown
 from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
@@ -233,7 +234,7 @@ def unflatten(value: AnyLayout | tuple[int, ...], profile: IntTuple) -> AnyLayou
         return _inside(value, lambda inner: unflatten(inner, profile))
     if not isinstance(value, Layout):
         if not isinstance(value, tuple):
-            raise ArgumentTypeError(f"unflatten of {value!r:.60}: a layout or a tuple is needed")
+            raise ArgumentTypeError(f"unflatten of {shown(value)}: a layout or a tuple is needed")
         return unflatten_tree(value, profile)
     parts = modes(value)
     if len(flatten_tree(profile)) != len(parts):

@@ -31,6 +31,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable
+from reprlib import repr as shown
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
@@ -57,8 +58,11 @@ class ArithTuple(tuple[Any, ...]):
 
     def __new__(cls, parts: Iterable[Any] = ()) -> ArithTuple:
         if not isinstance(parts, Iterable):
-            raise ArgumentTypeError(f"ArithTuple of {parts!r:.60}: a tuple is needed")
-        return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in parts])
+            raise ArgumentTypeError(f"ArithTuple of {shown(parts)}: a tuple is needed")
+        try:
+            return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in parts])
+        except RecursionError:
+            raise ShapeError(f"ArithTuple of {shown(parts)}: it is nested too deep") from None
 
     def __add__(self, other: Any) -> ArithTuple:
         other = _coordinate(other)
@@ -101,7 +105,7 @@ class ScaledBasis:
         symbolic = is_symbolic(value)
         for part in modes if symbolic else (value, *modes):
             if isinstance(part, bool) or not hasattr(part, "__index__"):
-                raise ArgumentTypeError(f"ScaledBasis has {part!r}; integers are accepted")
+                raise ArgumentTypeError(f"ScaledBasis has {shown(part)}; integers are accepted")
         path = tuple(map(operator.index, modes))
         if not path or len(path) > MAX_MODES or not all(0 <= mode < MAX_MODES for mode in path):
             raise ShapeError(
@@ -190,6 +194,8 @@ def make_basis_like(shape: IntTuple) -> StrideTuple:
     def build(part: IntTuple, path: tuple[int, ...]) -> StrideTuple:
         if not isinstance(part, tuple):
             return ScaledBasis(1, *path) if path else 1
+        if len(path) == MAX_MODES:
+            raise ShapeError(f"make_basis_like of a shape of more than {MAX_MODES} levels; flatten it first")
         return tuple(build(p, (*path, i)) for i, p in enumerate(part))
 
     return build(shape, ())

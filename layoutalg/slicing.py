@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout, make_layout
+from layoutalg.shapes import check_nesting
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
@@ -47,6 +48,7 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
         return ComposedLayout(layout.outer, layout.offset + moved, inner), 0
     if crd is None:
         return layout, 0
+    check_nesting(crd, "coordinate")
     offset: int = layout(_zeros(crd))
     kept = _kept(crd, layout)
     return make_layout(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset

@@ -22,6 +22,7 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 from __future__ import annotations
 
 from collections.abc import Iterable
+from reprlib import repr as shown
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
@@ -227,7 +228,7 @@ def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]
     out: list[Swizzle] = []
     for swizzle in chain if isinstance(chain, tuple) else (chain,):
         if not isinstance(swizzle, Swizzle):
-            raise ArgumentTypeError(f"swizzle_inverse of {swizzle!r:.60}: a swizzle is needed")
+            raise ArgumentTypeError(f"swizzle_inverse of {shown(swizzle)}: a swizzle is needed")
         factors = []
         bits, shift = swizzle.bits, swizzle.shift
         while bits > 0:
@@ -287,9 +288,9 @@ class ComposedLayout(_Value):
     def __init__(self, outer: Outer, offset: int, inner: AnyLayout) -> None:
         chain = outer if isinstance(outer, tuple) else (outer,)
         if not isinstance(outer, Layout) and not (chain and all(isinstance(f, Swizzle) for f in chain)):
-            raise ArgumentTypeError(f"outer {outer!r} is not a Swizzle, a tuple of Swizzles or a Layout")
+            raise ArgumentTypeError(f"outer {shown(outer)} is not a Swizzle, a tuple of Swizzles or a Layout")
         if not isinstance(inner, (Layout, ComposedLayout)):
-            raise ArgumentTypeError(f"inner {inner!r} is not a Layout or a ComposedLayout")
+            raise ArgumentTypeError(f"inner {shown(inner)} is not a Layout or a ComposedLayout")
         _check_image(outer, inner)
         value = normalize(offset, "offset")
         if isinstance(value, tuple) or value < 0:
@@ -337,5 +338,5 @@ def check_layouts(operation: str, *layouts: object) -> None:
     for layout in layouts:
         if not isinstance(layout, (Layout, ComposedLayout)):
             raise ArgumentTypeError(
-                f"{operation} of {layout!r:.60}: this is a {type(layout).__name__}; a layout is needed"
+                f"{operation} of {shown(layout)}: this is a {type(layout).__name__}; a layout is needed"
             )

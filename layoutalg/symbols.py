@@ -31,6 +31,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from reprlib import repr as shown
 from typing import Any, TypeVar
 
 from layoutalg.errors import ArgumentTypeError, UndecidedError
@@ -93,7 +94,7 @@ def with_assumptions(
     ld/n:n (Eq(Mod(ld, n), 0),)
     """
     if not callable(operation):
-        raise ArgumentTypeError(f"with_assumptions of {operation!r:.60}: an operation is needed")
+        raise ArgumentTypeError(f"with_assumptions of {shown(operation)}: an operation is needed")
     known = _Assumed()
     token = _assumed.set(known)
     try:

@@ -27,6 +27,7 @@ Source: CUTLASS, include/cute/tensor_impl.hpp; media/docs/cpp/cute/03_tensor.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.composed import Tiler, composition, tiler_text
@@ -286,7 +287,7 @@ def copy_tensor(src: Tensor, dst: Tensor, *, allow_alias: bool = False) -> None:
 
     for side in (src, dst):
         if not isinstance(side, Tensor):
-            raise ArgumentTypeError(f"copy_tensor of {side!r:.60}: a Tensor is needed")
+            raise ArgumentTypeError(f"copy_tensor of {shown(side)}: a Tensor is needed")
     if not _agree(src.shape, dst.shape):
         raise ShapeError(
             f"copy from {src} to {dst}: the shapes {to_text(src.shape)} and {to_text(dst.shape)} do not have "
