@@ -81,11 +81,14 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     >>> print(complement(Layout((4, 2), (1, 8)), 32))
     (2,2):(4,16)
     """
-    check_layouts("complement", layout)
-    plain_layout = layout if isinstance(layout, Layout) else normal_form(layout)
-    if not isinstance(plain_layout, Layout):
-        raise UnsupportedError(f"complement of {layout}: take the complement of the layout inside instead")
-    layout = plain_layout
+    if not isinstance(layout, Layout):
+        check_layouts("complement", layout)
+        normal = normal_form(layout)
+        if not isinstance(normal, Layout):
+            raise UnsupportedError(
+                f"complement of {layout}: take the complement of the layout inside instead"
+            )
+        layout = normal
     modes = _sorted_modes(layout)
     target = cotarget if cotarget is None or type(cotarget) is int else product(Layout(cotarget).shape)
     if modes is None or type(target or 0) is not int:
@@ -142,9 +145,9 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(right_inverse(Layout((3, 5), (2, 7))))
     1:0
     """
-    check_layouts("right_inverse", layout)
     if isinstance(layout, Layout):
         return _right_inverse(layout)
+    check_layouts("right_inverse", layout)
     swizzles, offset, inner = _parts("right_inverse", layout)
     if offset:
         raise DivisibilityError(
@@ -248,9 +251,9 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(left_inverse(Layout((2, 2), (2, 3))))
     (2,3):(1,1)
     """
-    check_layouts("left_inverse", layout)
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0)
+    check_layouts("left_inverse", layout)
     swizzles, offset, inner = _parts("left_inverse", layout)
     result = _left_inverse(layout, inner, offset)
     undo = swizzle_inverse(swizzles)

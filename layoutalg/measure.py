@@ -158,8 +158,8 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     >>> print(coalesce(Layout(((2, 4), (2, 2)), ((1, 2), (16, 32))), (1, 1)))
     (8,4):(1,16)
     """
-    check_layouts("coalesce", layout)
-    if isinstance(layout, ComposedLayout):
+    if not isinstance(layout, Layout):
+        check_layouts("coalesce", layout)
         return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
     if profile is not None:
         return _coalesce_by(layout, normalize(profile, "profile"))
