@@ -1,0 +1,310 @@
+"""gemm_simt: D = activation(alpha A B + beta C + bias) with fused multiply-adds, as gemm_simt_plan says.
+
+One program for every configuration; what differs is data:
+
+    via "global"     for each k: read this thread's elements of A and B, multiply
+    stages 1         for each tile of k: load to registers, store to shared memory, barrier, multiply, barrier
+    stages 2, ...    a ring: while tile t is multiplied, tile t + stages - 1 is on its way; one barrier a tile
+
+In a ring the k past the matrix's edge lies in the first tile, so that the loop itself has no guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from layoutalg.codegen import instr_double, instr_float
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.expr import Const, Expr, Var
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_float import fma_outer
+from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, STG
+from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
+from layoutalg.codegen.tile import Global, Kernel, Reg
+from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
+from layoutalg.kernels.gemm_simt_side import Side
+
+MOST_32 = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """What an epilogue does to vectors of one element type; `one` are the words of 1."""
+
+    scale: Callable[[int], Instr]
+    add_scaled: Callable[[int], Instr]
+    activate: Callable[[int, str], Instr]
+    one: tuple[int, ...]
+
+
+_ARITHMETIC: Mapping[str, _Arithmetic] = MappingProxyType(
+    {
+        "f32": _Arithmetic(
+            instr_float.scale, lambda n: instr_float.add_scaled(n, "f32"), instr_float.activate,
+            (instr_float.ONE_F32,),
+        ),
+        "f64": _Arithmetic(
+            instr_double.scale, instr_double.add_scaled, instr_double.activate, instr_double.ONE_F64
+        ),
+    }
+)  # fmt: skip
+
+
+def build(p: GemmProblem, c: SimtConfig) -> Kernel:
+    """The tile program of a configuration, for the problem's sizes and below.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> build(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4)).name
+    'gemm_simt_f32'
+    """
+    k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, min_blocks=c.min_blocks)
+    m, n, depth = (
+        k.param(name, most, of, multiple=of)
+        for name, most, of in zip("mnk", (p.m, p.n, p.k), multiples(p, c), strict=True)
+    )
+    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
+    block = k.block(0, (tiles_n + (c.panel - 1)) // c.panel * c.panel * tiles_m)
+    in_panel = block % (tiles_m * c.panel)
+    n_tile = k.let("n_tile", block // (tiles_m * c.panel) * c.panel + in_panel % c.panel)
+    m0, n0 = k.let("m0", in_panel // c.panel * c.tile_m), k.let("n0", n_tile * c.tile_n)
+    lane, warp = k.tid % 32, k.tid // 32
+    own_m = k.let("own_m", warp % c.warps_m * (c.lanes_m * c.thread_m) + lane // c.lanes_n * c.run_m)
+    own_n = k.let("own_n", warp // c.warps_m * (c.lanes_n * c.thread_n) + lane % c.lanes_n * c.run_n)
+    left = _side(k, p, c, "a", m0, m, own_m)
+    right = _side(k, p, c, "b", n0, n, own_n)
+    end = _Epilogue.declare(k, p, c, m0 + own_m, n0 + own_n, m, n)
+    words = p.operand.nbytes // 4
+    ra, rb = k.reg("ra", c.fragments, c.thread_m * words), k.reg("rb", c.fragments, c.thread_n * words)
+    acc = k.reg("acc", c.thread_m, c.thread_n * words)
+    cleared = min(4, c.thread_n * words)
+    with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n * words // cleared) as j:
+        k.do(CLEAR[4 * cleared], acc.slice(i, j * cleared, count=cleared))
+    program = _Program(k, c, p.operand.name, (left, right), (ra, rb), acc, depth)
+    with k.If(n_tile * c.tile_n < n):
+        if c.via == "global":
+            program.direct()
+        elif c.stages == 1:
+            program.single()
+        else:
+            program.ring()
+        end.write(left, right, acc)
+    return k.build()
+
+
+def _side(
+    k: KernelBuilder, p: GemmProblem, c: SimtConfig, name: str, first: Expr, extent: Var, own: Expr
+) -> Side:
+    """Declare an operand: its pointer, its tiles and what a tile passes through."""
+    size = p.operand.nbytes
+    major, leading = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
+    h = half(p, c, "a" if name == "a" else "b")
+    ld: Expr = Const(leading) if c.static_ld else k.param(f"ld{name}", leading, h.vector, multiple=h.vector)
+    source = k.pointer(name, size, (ld, 1), align_bytes=h.vector * size)
+    side = Side(k, c, h, major, source, first, extent, own)
+    if h.via == "global":
+        return side
+    tile = k.shared(f"tile_{name}", size, h.layout, h.stage_elems * c.stages, 128)
+    if h.via == "cp.async":
+        return replace(side, tile=tile)
+    return replace(side, tile=tile, staged=k.reg(f"staged_{name}", h.passes, h.vector * size // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    k: KernelBuilder
+    c: SimtConfig
+    element: str
+    sides: tuple[Side, Side]
+    fragments: tuple[Reg, Reg]
+    acc: Reg
+    depth: Var
+
+    def direct(self) -> None:
+        with self.k.For("kk", self.depth, unroll=4) as kk:
+            for side, into in zip(self.sides, self.fragments, strict=True):
+                side.read(into, kk)
+            self.multiply(0)
+
+    def single(self) -> None:
+        """One tile in shared memory, loaded when it is needed or while the one before is multiplied."""
+        k, c = self.k, self.c
+        trips, rest = self.trips()
+        bound = rest if c.edges else None
+        if c.ahead:
+            self.load(Const(0), bound)
+            self.store(Const(0))
+            k.do(BAR)
+        with k.For("kt", trips) as kt:
+            if c.ahead:
+                with k.If(kt + 1 < trips):
+                    self.load(rest + kt * c.tile_k, None)
+            else:
+                self.load(kt * c.tile_k, self.depth if c.edges else None)
+                self.store(Const(0))
+                k.do(BAR)
+            if c.fragments == 2:
+                self.fetch(0, Const(0), 0)
+            for step in range(c.tile_k):
+                now = step % c.fragments
+                if c.fragments == 1:
+                    self.fetch(0, Const(0), step)
+                elif step + 1 < c.tile_k:
+                    self.fetch(1 - now, Const(0), step + 1)
+                self.multiply(now)
+            k.do(BAR)
+            if c.ahead:
+                with k.If(kt + 1 < trips):
+                    self.store(Const(0))
+                k.do(BAR)
+
+    def ring(self) -> None:
+        """Several tiles in shared memory; the last step of a tile waits for the next one."""
+        k, c = self.k, self.c
+        trips, rest = self.trips()
+        bound = rest if c.edges else None
+        self.load(Const(0), bound)
+        if self.copies:
+            self.start(Const(0), Const(0), bound)
+            k.do(CP_COMMIT)
+            for s in range(1, c.stages - 1):
+                with k.If(Const(s) < trips):
+                    self.start(rest + (s - 1) * c.tile_k, Const(s), None)
+                k.do(CP_COMMIT)
+        self.store(Const(0))
+        self.wait()
+        if c.fragments == 2:
+            self.fetch(0, Const(0), 0)
+        with k.For("kt", trips) as kt:
+            here, after, last = ((kt + x) % c.stages for x in (0, 1, c.stages - 1))
+            for step in range(c.tile_k):
+                now, at_end = step % c.fragments, step == c.tile_k - 1
+                if c.fragments == 1:
+                    self.fetch(0, here, step)
+                if at_end:
+                    if self.loads:
+                        with k.If(kt + 1 < trips):
+                            self.store(after)
+                    self.wait()
+                if c.fragments == 2:
+                    self.fetch(1 - now, after if at_end else here, (step + 1) % c.tile_k)
+                if step == 0 and self.loads:
+                    with k.If(kt + 1 < trips):
+                        self.load(rest + kt * c.tile_k, None)
+                if step == 0 and self.copies:
+                    with k.If(kt + (c.stages - 1) < trips):
+                        self.start(rest + (kt + (c.stages - 2)) * c.tile_k, last, None)
+                    k.do(CP_COMMIT)
+                self.multiply(now)
+        if self.copies:
+            k.do(CP_WAIT, 0)
+
+    def trips(self) -> tuple[Var, Var]:
+        """The number of tiles along k, and the k in the first of them."""
+        k, behind = self.k, self.depth + (self.c.tile_k - 1)
+        return k.let("trips", behind // self.c.tile_k), k.let("rest", behind % self.c.tile_k + 1)
+
+    @property
+    def copies(self) -> bool:
+        return any(side.h.via == "cp.async" for side in self.sides)
+
+    @property
+    def loads(self) -> bool:
+        return any(side.h.via == "registers" for side in self.sides)
+
+    def load(self, base: Expr, bound: Expr | None) -> None:
+        for side in self.sides:
+            if side.h.via == "registers":
+                side.load(base, bound)
+
+    def store(self, stage: Expr) -> None:
+        for side in self.sides:
+            if side.h.via == "registers":
+                side.store(stage)
+
+    def start(self, base: Expr, stage: Expr, bound: Expr | None) -> None:
+        for side in self.sides:
+            if side.h.via == "cp.async":
+                side.start_copy(base, stage, bound)
+
+    def wait(self) -> None:
+        """Wait for this thread's copies of the oldest tile in flight, then for everybody's."""
+        if self.copies:
+            self.k.do(CP_WAIT, self.c.stages - 2)
+        self.k.do(BAR)
+
+    def fetch(self, which: int, stage: Expr, step: int) -> None:
+        for side, into in zip(self.sides, self.fragments, strict=True):
+            side.fetch(into, which, stage, step)
+
+    def multiply(self, which: int) -> None:
+        a, b = self.fragments
+        product = fma_outer(self.c.thread_m, self.c.thread_n, self.element)
+        self.k.do(product, self.acc, a[which], b[which])
+
+
+@dataclass(frozen=True, slots=True)
+class _Epilogue:
+    """Where a thread's sums go, and what is done to them on the way."""
+
+    k: KernelBuilder
+    p: GemmProblem
+    c: SimtConfig
+    row0: Expr
+    col0: Expr
+    m: Var
+    n: Var
+    d: Global
+    old: Global | None
+    bias: Global | None
+    alpha: tuple[Expr, ...]
+    beta: tuple[Expr, ...]
+
+    @classmethod
+    def declare(
+        cls, k: KernelBuilder, p: GemmProblem, c: SimtConfig, row0: Expr, col0: Expr, m: Var, n: Var
+    ) -> _Epilogue:
+        size, v = p.operand.nbytes, c.result_vec
+        ldd = k.param("ldd", p.ldd, v, multiple=v)
+        d = k.pointer("d", size, (ldd, 1), writable=True, align_bytes=v * size)
+        alpha = _factor(k, "alpha", size)
+        old = bias = None
+        beta: tuple[Expr, ...] = ()
+        if p.reads_c:
+            ldc = k.param("ldc", p.ldc, v, multiple=v)
+            old = k.pointer("c", size, (ldc, 1), align_bytes=v * size)
+            beta = _factor(k, "beta", size)
+        if p.bias:
+            bias = k.pointer("bias", size, (1,), align_bytes=v * size)
+        return cls(k, p, c, row0, col0, m, n, d, old, bias, alpha, beta)
+
+    def write(self, left: Side, right: Side, acc: Reg) -> None:
+        """Store the sums, a vector of a row at a time."""
+        k, v, do = self.k, self.c.result_vec, _ARITHMETIC[self.p.operand.name]
+        nbytes = v * self.p.operand.nbytes
+        words = nbytes // 4
+        other = k.reg("other", words)
+        row0, col0 = k.let("row0", self.row0), k.let("col0", self.col0)
+        with k.Unroll("i", self.c.thread_m) as i, k.Unroll("j", self.c.thread_n // v) as j:
+            row, col = row0 + thread_row(left.h, i), col0 + thread_row(right.h, j * v)
+            out = acc.slice(i, j * words, count=words)
+            with k.If((row < self.m) & (col < self.n)):
+                k.do(do.scale(v), out, *self.alpha)
+                if self.old is not None:
+                    k.do(LDG[nbytes], other, k.at(self.old, row, col))
+                    k.do(do.add_scaled(v), out, other, *self.beta)
+                if self.bias is not None:
+                    k.do(LDG[nbytes], other, k.at(self.bias, col))
+                    k.do(do.add_scaled(v), out, other, *map(Const, do.one))
+                if self.p.activation != "none":
+                    k.do(do.activate(v, self.p.activation), out)
+                k.do(STG[nbytes], k.at(self.d, row, col), out)
+
+
+def _factor(k: KernelBuilder, name: str, size: int) -> tuple[Expr, ...]:
+    """A scalar parameter: the word of a float, or the two words of a double."""
+    if size == 4:
+        return (k.param(name, MOST_32, 0),)
+    return k.param(f"{name}_low", MOST_32, 0), k.param(f"{name}_high", MOST_32, 0)

@@ -1,0 +1,133 @@
+"""gemm_simt: the reference and the simulator agree for every configuration; what is broken is caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.instr_sm75 import BAR
+from layoutalg.codegen.instr_sm80 import CP_WAIT
+from layoutalg.codegen.tile import Do, For, If, Kernel, Stmt
+from layoutalg.errors import SimulationError
+from layoutalg.kernels.gemm import Major, gemm_problem
+from layoutalg.kernels.gemm_simt import build
+from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
+from tests.simt import inputs, run
+
+SMALL = SimtConfig(32, 64, 8, 4, 8, 4, edges=True, panel=2)
+WAYS: dict[str, dict[str, Any]] = {
+    "cp.async": {},
+    "cp.async, registers where turned": {"turn": "registers", "stages": 2},
+    "registers": {"via": "registers", "turn": "registers", "stages": 2},
+    "one stage": {"via": "registers", "turn": "registers", "stages": 1},
+    "one stage ahead": {"via": "registers", "turn": "registers", "stages": 1, "ahead": True},
+    "fragments of one step": {"fragments": 1, "stages": 4},
+    "straight": {"via": "global"},
+}
+SCALAR = replace(SMALL, vector=1, result_vec=1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("a", "b"), [*product(("k", "mn"), repeat=2)])
+def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) -> None:
+    p = gemm_problem(40, 72, 28, "f32", a_major=a, b_major=b, ldd=76)
+    done = run(p, replace(SMALL, **WAYS[way]))
+    np.testing.assert_array_equal(done.got, done.expected)
+    assert np.isnan(done.around).all()
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_every_step_of_the_ladder_multiplies(name: str) -> None:
+    c = LADDER[name][1]
+    p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, "f32", b_major="mn")
+    done = run(p, c)
+    np.testing.assert_array_equal(done.got, done.expected)
+
+
+@pytest.mark.parametrize("way", ["cp.async", "registers", "one stage ahead"])
+@pytest.mark.parametrize("size", [(1, 1, 1), (37, 53, 29), (31, 67, 8), (33, 1, 17), (1, 65, 3)])
+def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    p = gemm_problem(
+        m, n, k, "f32", b_major="mn", reads_c=True, bias=True, activation="relu", lda=k + 2, ldb=n + 1,
+        ldc=n + 3, ldd=n + 5,
+    )  # fmt: skip
+    done = run(p, replace(SCALAR, **WAYS[way]), group="warp", seed=m)
+    np.testing.assert_array_equal(done.got, done.expected)
+    assert np.isnan(done.around).all()
+
+
+@pytest.mark.parametrize("way", ["cp.async", "registers", "one stage"])
+@pytest.mark.parametrize(("a", "b"), [("k", "mn"), ("mn", "k")])
+def test_doubles(way: str, a: Major, b: Major) -> None:
+    c = SimtConfig(16, 32, 8, 2, 8, 8, 2, 2, vector=2, fragment=2, pad=2, result_vec=2, edges=True)
+    p = gemm_problem(18, 34, 12, "f64", a_major=a, b_major=b, reads_c=True, bias=True, activation="relu")
+    done = run(p, replace(c, **WAYS[way]))
+    np.testing.assert_array_equal(done.got, done.expected)
+
+
+def test_beta_zero_never_reads_c() -> None:
+    p = gemm_problem(32, 64, 8, "f32")
+    assert "c" not in {q.name for q in build(p, SMALL).params}
+
+
+@pytest.mark.parametrize("way", ["cp.async", "registers", "one stage"])
+def test_nan_and_infinity_go_where_the_definition_sends_them(way: str) -> None:
+    p = gemm_problem(34, 68, 13, "f32", b_major="mn", reads_c=True, activation="relu")
+    x = inputs(p)
+    x["a"][3 * p.lda + 5], x["a"][33 * p.lda + 12] = np.nan, np.inf
+    x["b"][2 * p.ldb + 7], x["c"][-1] = -np.inf, np.nan
+    done = run(p, replace(SMALL, **WAYS[way], vector=1) if way != "cp.async" else SMALL, data=x)
+    np.testing.assert_array_equal(done.got, done.expected)
+    assert np.isnan(done.got).any()
+    assert np.isinf(done.got).any()
+
+
+def _edit(body: tuple[Stmt, ...], change: Any) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For(body=inner):
+                out.append(replace(s, body=_edit(inner, change)))
+            case If(body=inner, orelse=orelse):
+                out.append(replace(s, body=_edit(inner, change), orelse=_edit(orelse, change)))
+            case _:
+                out += change(s)
+    return tuple(out)
+
+
+def _without(which: Any) -> Any:
+    def drop(s: Stmt) -> list[Stmt]:
+        return [] if isinstance(s, Do) and s.instr is which else [s]
+
+    return lambda kernel: replace(kernel, body=_edit(kernel.body, drop))
+
+
+def _weaker_wait(kernel: Kernel) -> Kernel:
+    def later(s: Stmt) -> list[Stmt]:
+        weak = isinstance(s, Do) and s.instr is CP_WAIT
+        return [Do(CP_WAIT, (s.args[0] + 1,))] if weak else [s]  # type: ignore[union-attr, operator]
+
+    return replace(kernel, body=_edit(kernel.body, later))
+
+
+MUTATIONS = {
+    "no barrier": ("cp.async", _without(BAR)),
+    "no wait": ("cp.async", _without(CP_WAIT)),
+    "a wait for one tile fewer": ("cp.async", _weaker_wait),
+    "no barrier, registers": ("registers", _without(BAR)),
+    "no barrier, one stage": ("one stage", _without(BAR)),
+}
+
+
+@pytest.mark.parametrize("group", ["block", "warp"])
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_missing_barrier_or_wait_is_caught(name: str, group: Any) -> None:
+    way, change = MUTATIONS[name]
+    p = gemm_problem(32, 64, 40, "f32", b_major="mn")
+    with pytest.raises(SimulationError):
+        run(p, replace(SMALL, **WAYS[way]), group=group, change=change)
