@@ -87,10 +87,11 @@ def _body(
                 scope |= {var}
                 if _is_uniform(value, uniform_lets):
                     uniform_lets |= {var}
-            case For(var, count, inner):
+            case For(var, count, inner, _, carry):
                 _fresh(var, scope, s)
                 together = converged and _is_uniform(count, uniform_lets)
-                _body(inner, kernel, chip, scope | {var}, uniform_lets, together)
+                inside = scope | {var} | {c.var for c in carry}
+                _body(inner, kernel, chip, inside, uniform_lets, together)
             case Unroll(var, _, inner):
                 _fresh(var, scope, s)
                 _body(inner, kernel, chip, scope | {var}, uniform_lets, converged)
@@ -124,8 +125,12 @@ def _expressions(s: Stmt) -> Iterator[Expr]:
                             yield from buffer.strides
                     case _ if isinstance(arg, Expr):
                         yield arg
-        case Let(_, e) | For(_, e) | If(e):
+        case Let(_, e) | If(e):
             yield e
+        case For(_, count, _, _, carry):
+            yield count
+            for c in carry:
+                yield from (c.first, c.step)
 
 
 def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:

@@ -144,7 +144,7 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 for c in carry:
                     yield f"{pad}{_pointer(c.buffer)}{c.var.name} = {_place(c.buffer, c.first)};"
                 yield f"{pad}#pragma unroll {hint}"
-                kind = ctype(var)
+                kind = ctype(count)  # the variable reaches it at the end
                 steps = "".join(f", {c.var.name} += {to_c(c.step)}" for c in carry)
                 yield f"{pad}for ({kind} {var.name} = 0; {var.name} < {to_c(count)}; ++{var.name}{steps}) {{"
                 yield from _body(inner, level + 1)

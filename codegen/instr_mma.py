@@ -1,14 +1,13 @@
 """Tensor-core instructions of a warp: ldmatrix and mma.sync.
 
-The idea.  An mma is one row of a table; its fragments are thread-value layouts onto column-major tiles, as
-CuTe writes them, and everything else follows: the words of each operand, the PTX text, and the effect, which
-gathers A, B and C by those layouts, multiplies, and scatters the sum.
+The idea.  An mma is one row of a table that names its atom; the atom's thread-value layouts onto
+column-major tiles, as CuTe writes them, say everything else: the words of each operand, the PTX text, and
+the effect, which gathers A, B and C by those layouts, multiplies, and scatters the sum.
 
-    A ((4,8),(e,2,2)):((16e,1),(16,8,64e))
-    B ((4,8),(e,2)):((8e,1),(8,32e))
+    SM80_16x8x16_F32F16F16F32_TN
+    A ((4,8),(2,2,2)):((32,1),(16,8,128))
+    B ((4,8),(2,2)):((16,1),(8,64))
     C ((4,8),(2,2)):((32,1),(16,8))
-
-with e elements in a 32-bit word; a K of one core matrix drops the last mode of A and of B.
 
 Notes.  The simulator multiplies in float64 and rounds once; the hardware adds in an order of its own.  On
 small integers both are exact.  tf32 operands are float32 words whose low 13 bits are ignored.
@@ -26,10 +25,12 @@ from typing import Any
 
 import numpy
 
+from layoutalg.arch import find_mma_atom
+from layoutalg.atom import MMAAtom
+from layoutalg.atom_effect import places
 from layoutalg.codegen.instr import Instr, Requires, into, out, read, updated
 from layoutalg.codegen.packing import decode, encode
 from layoutalg.errors import UnknownNameError
-from layoutalg.int_tuple import product
 from layoutalg.layout import Layout
 
 Array = numpy.ndarray[Any, Any]
@@ -37,69 +38,65 @@ Array = numpy.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """mma.sync m16n8`k` of `operand` elements into `accumulator` elements; `sm` has it first.
+    """An mma.sync of 16 x 8 x `k`, by its atom.
 
-    >>> Mma("f16", "f32", 16, 80).ptx
-    'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32'
+    >>> Mma(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN")).name
+    'mma_m16n8k16_f16_f32'
     """
 
-    operand: str
-    accumulator: str
-    k: int
-    sm: int
+    atom: MMAAtom
 
     @property
-    def word_elems(self) -> int:
-        """Operand elements in a 32-bit word."""
-        return {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}[self.operand]
+    def operand(self) -> str:
+        """Element type of A and B."""
+        return self.atom.dtypes.a.name
+
+    @property
+    def accumulator(self) -> str:
+        """Element type of C and D."""
+        return self.atom.dtypes.d.name
+
+    @property
+    def k(self) -> int:
+        """Columns of A."""
+        return self.atom.shape_mnk[2]
+
+    @property
+    def sm(self) -> int:
+        """The first architecture that has it."""
+        return int(self.atom.arch.removeprefix("sm_"))
+
+    @property
+    def ptx(self) -> str:
+        """Mnemonic."""
+        return self.atom.ptx
 
     @property
     def cores(self) -> int:
-        """Core matrices along K: 1 or 2."""
-        return self.k // (4 * self.word_elems)
-
-    @property
-    def a(self) -> Layout:
-        """(lane, value) -> m + 16 k."""
-        e = self.word_elems
-        value = ((e, 2, 2), (16, 8, 64 * e)) if self.cores == 2 else ((e, 2), (16, 8))
-        return Layout(((4, 8), value[0]), ((16 * e, 1), value[1]))
-
-    @property
-    def b(self) -> Layout:
-        """(lane, value) -> n + 8 k."""
-        e = self.word_elems
-        value = ((e, 2), (8, 32 * e)) if self.cores == 2 else ((e,), (8,))
-        return Layout(((4, 8), value[0]), ((8 * e, 1), value[1]))
-
-    @property
-    def c(self) -> Layout:
-        """(lane, value) -> m + 16 n."""
-        return Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+        """Core matrices along K, each 16 bytes wide: 1 or 2."""
+        return self.k * self.atom.dtype("A").bits // 128
 
     @property
     def words(self) -> tuple[int, int, int]:
         """32-bit words a lane of A, B and C."""
-        return 2 * self.cores, self.cores, 2 if self.accumulator == "f16" else 4
+        return self.atom.registers("A"), self.atom.registers("B"), self.atom.registers("C")
 
     @property
     def name(self) -> str:
         """Name of the helper."""
         return f"mma_m16n8k{self.k}_{self.operand}_{self.accumulator}"
 
-    @property
-    def ptx(self) -> str:
-        """Mnemonic."""
-        types = f"{self.accumulator}.{self.operand}.{self.operand}.{self.accumulator}"
-        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{types}"
 
-
-MMAS: tuple[Mma, ...] = (
-    Mma("f16", "f32", 8, 75), Mma("f16", "f16", 8, 75),
-    Mma("f16", "f32", 16, 80), Mma("f16", "f16", 16, 80),
-    Mma("bf16", "f32", 8, 80), Mma("bf16", "f32", 16, 80),
-    Mma("tf32", "f32", 4, 80), Mma("tf32", "f32", 8, 80),
-    Mma("s8", "s32", 16, 80), Mma("s8", "s32", 32, 80), Mma("u8", "s32", 16, 80), Mma("u8", "s32", 32, 80),
+MMAS: tuple[Mma, ...] = tuple(
+    Mma(find_mma_atom(name))
+    for name in (
+        "SM75_16x8x8_F32F16F16F32_TN", "SM75_16x8x8_F16F16F16F16_TN",
+        "SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x16_F16F16F16F16_TN",
+        "SM80_16x8x8_F32BF16BF16F32_TN", "SM80_16x8x16_F32BF16BF16F32_TN",
+        "SM80_16x8x4_F32TF32TF32F32_TN", "SM80_16x8x8_F32TF32TF32F32_TN",
+        "SM80_16x8x16_S32S8S8S32_TN", "SM80_16x8x32_S32S8S8S32_TN",
+        "SM80_16x8x16_S32U8U8S32_TN", "SM80_16x8x32_S32U8U8S32_TN",
+    )
 )  # fmt: skip
 """The shapes a generated kernel may use."""
 
@@ -117,12 +114,7 @@ def find_mma(operand: str, accumulator: str, k: int) -> Mma:
     raise UnknownNameError("mma", f"{operand}.{accumulator}.k{k}", known)
 
 
-@functools.cache
-def _places(tv: Layout) -> Array:
-    """Index of the tile by (lane, value)."""
-    lanes, values = numpy.indices((32, product(tv[1].shape)))
-    found: Array = tv(lanes, values)
-    return found
+_places = functools.cache(places)
 
 
 def _gather(words: Array, tv: Layout, element: str, rows: int) -> Array:
@@ -134,12 +126,13 @@ def _gather(words: Array, tv: Layout, element: str, rows: int) -> Array:
 
 
 def _multiply(mma: Mma, machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
-    left = _gather(a, mma.a, mma.operand, 16)
-    right = _gather(b, mma.b, mma.operand, 8).transpose(0, 2, 1)
+    atom = mma.atom
+    left = _gather(a, atom.a_tv, mma.operand, 16)
+    right = _gather(b, atom.b_tv, mma.operand, 8).transpose(0, 2, 1)
     with numpy.errstate(all="ignore"):
-        tiles = left @ right + _gather(d, mma.c, mma.accumulator, 16)
+        tiles = left @ right + _gather(d, atom.c_tv, mma.accumulator, 16)
         flat = tiles.transpose(0, 2, 1).reshape(len(tiles), -1)
-        return encode(flat[:, _places(mma.c)].reshape(len(d), -1), mma.accumulator)
+        return encode(flat[:, _places(atom.c_tv)].reshape(len(d), -1), mma.accumulator)
 
 
 def _mma(mma: Mma) -> Instr:
@@ -152,7 +145,8 @@ def _mma(mma: Mma) -> Instr:
         return "{" + ", ".join(holes[f"{x}{i}"] for i in range(n)) + "}"
 
     ptx = f"{mma.ptx} {group('d', c)}, {group('a', a)}, {group('b', b)}, {group('d', c)};"
-    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("a", a), ("b", b)) for i in range(n))
+    held = [*(f"a[{i}]" for i in range(a)), *((f"b[{i}]" for i in range(b)) if b > 1 else ["b"])]
+    inputs = ", ".join(f'"r"({x})' for x in held)
     if given == "f":
         enter = "".join(f"    float d{i} = __uint_as_float(d[{i}]);\n" for i in range(c))
         leave = "".join(f"    d[{i}] = __float_as_uint(d{i});\n" for i in range(c))
@@ -160,15 +154,19 @@ def _mma(mma: Mma) -> Instr:
     else:
         enter = leave = ""
         updates = ", ".join(f'"+r"(d[{i}])' for i in range(c))
-    pointer = "const u32* b" if b > 1 else "const u32& b0"
-    if b == 1:
-        inputs = inputs.replace("b[0]", "b0")
+    last = "const u32* b" if b > 1 else "const u32& b"
     text = (
-        f"void {mma.name}(u32* d, const u32* a, {pointer}) {{\n{enter}"
+        f"void {mma.name}(u32* d, const u32* a, {last}) {{\n{enter}"
         f'    asm volatile("{ptx}"\n        : {updates}\n        : {inputs});\n{leave}}}'
     )
     operands = (updated("d", c), into("a", a), into("b", b))
-    return Instr(mma.name, operands, text, functools.partial(_multiply, mma), Requires(sm=mma.sm))
+    return Instr(
+        mma.name,
+        operands,
+        text,
+        functools.partial(_multiply, mma),
+        Requires(sm=mma.sm),
+    )
 
 
 MMA_SYNC: Mapping[Mma, Instr] = MappingProxyType({m: _mma(m) for m in MMAS})

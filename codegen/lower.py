@@ -19,8 +19,10 @@ Source: S(a + b) = S(a) ^ S(b) for a & b = 0 (linearity of a swizzle over F2).
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,7 +40,7 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.sums import scaled, terms, total
+from layoutalg.codegen.sums import terms, total
 from layoutalg.codegen.tile import (
     Arg,
     Carry,
@@ -70,17 +72,28 @@ def lower(kernel: Kernel) -> Kernel:
     >>> lower(KernelBuilder("empty", threads=32).build()).body
     ()
     """
-    body = _flatten(kernel.body, {})
+    names = Counter(s.var.name for s in walk(kernel.body) if isinstance(s, Let))
+    repeated = frozenset(name for name, times in names.items() if times > 1)
+    body = _flatten(kernel.body, {}, repeated)
     bases = _Bases(kernel)
     body = _split_body(body, bases, {})
     return replace(kernel, body=(*bases.lets(), *body))
 
 
-def _flatten(body: tuple[Stmt, ...], values: dict[Var, Expr]) -> tuple[Stmt, ...]:
-    """Write out one-step unrolls and decided branches, substituting `values`."""
+def _flatten(
+    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str]
+) -> tuple[Stmt, ...]:
+    """Write out one-step unrolls and decided branches, substituting `values`.
+
+    A body that names what another scope names too (`repeated`) keeps its scope.
+    """
 
     def expr(e: Expr) -> Expr:
         return simplify(substitute(e, values)) if values else e
+
+    def opened(inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        named = {s.var.name for s in inner if isinstance(s, Let)}
+        return (If(Const(1), inner),) if named & repeated else inner
 
     out: list[Stmt] = []
     for s in body:
@@ -89,17 +102,19 @@ def _flatten(body: tuple[Stmt, ...], values: dict[Var, Expr]) -> tuple[Stmt, ...
                 out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
             case Let(var, value):
                 out.append(Let(var, expr(value)))
-            case For(var, count, inner, hint):
-                out.append(For(var, expr(count), _flatten(inner, values), hint))
+            case For(_, count, inner, _, carry):
+                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
+                inner = _flatten(inner, values, repeated)
+                out.append(replace(s, count=expr(count), body=inner, carry=places))
             case Unroll(var, 1, inner):
-                out += _flatten(inner, {**values, var: Const(0)})
-            case Unroll(var, count, inner):
-                out.append(Unroll(var, count, _flatten(inner, values)))
+                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated))
+            case Unroll(_, _, inner):
+                out.append(replace(s, body=_flatten(inner, values, repeated)))
             case If(condition, inner, orelse):
                 condition = expr(condition)
-                taken, other = _flatten(inner, values), _flatten(orelse, values)
+                taken, other = _flatten(inner, values, repeated), _flatten(orelse, values, repeated)
                 if condition.facts.is_constant:
-                    out += taken if condition.facts.lo else other
+                    out += opened(taken if condition.facts.lo else other)
                 else:
                     out.append(If(condition, taken, other))
     return tuple(out)
@@ -128,8 +143,9 @@ class _Bases:
     def __init__(self, kernel: Kernel) -> None:
         self.tid = kernel.tid
         declared = (*kernel.params, *kernel.shared, *kernel.regs)
-        inner = (s.var for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll)))
-        self.taken = {d.name for d in declared} | {v.name for v in inner}
+        inner = [s.var for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll))]
+        places = [c.var for s in walk(kernel.body) if isinstance(s, For) for c in s.carry]
+        self.taken = {d.name for d in (*declared, *inner, *places)}
         self.found: dict[bytes, tuple[Var, Expr]] = {}
 
     def base(self, table: numpy.ndarray[Any, Any], value: Expr) -> Expr:
@@ -156,7 +172,10 @@ class _Bases:
 
 
 class _Carried:
-    """The places in global memory that a loop carries along: one for each start and step of an address."""
+    """The places in global memory that a loop carries along: one for each start and step of an address.
+
+    A step is what multiplies the loop's variable, if it stays the same all the while.
+    """
 
     def __init__(self, bases: _Bases, scope: frozenset[Var], loop: For) -> None:
         self.bases, self.scope, self.loop = bases, scope, loop
@@ -164,14 +183,29 @@ class _Carried:
 
     def index(self, index: Expr, buffer: Global) -> Expr:
         """The same index, counted from a carried place where it moves in equal steps."""
-        still, moving = parted(index, lambda v: v.kind in _STILL or v in self.scope)
-        steps = [scaled(t) for t in moving]
-        rate = sum(c for x, c in steps if x == self.loop.var)
-        if not rate:
+        still, moving = parted(index, self._stays)
+        steps = [self._step(term) for term in moving]
+        step = simplify(total(s for s in steps if s is not None))
+        if step == Const(0):
             return index
-        rest = [t for t, (x, _) in zip(moving, steps, strict=True) if x != self.loop.var]
+        first = total(t for t in terms(still) if not isinstance(t, Const))
+        rest = [t for t, s in zip(moving, steps, strict=True) if s is None]
         rest.sort(key=lambda term: any(v.kind == "unroll" for v in variables(term)))
-        return total([self._place(still, Const(rate), buffer), *rest])
+        constants = [t for t in terms(still) if isinstance(t, Const) and t.value]
+        return total([self._place(first, step, buffer), *rest, *constants])
+
+    def _stays(self, var: Var) -> bool:
+        return var.kind in _STILL or var in self.scope
+
+    def _step(self, term: Expr) -> Expr | None:
+        """What the loop's variable is multiplied by in a product; None for any other term."""
+        factors = _factors(term)
+        if factors.count(self.loop.var) != 1:
+            return None
+        others = [f for f in factors if f != self.loop.var]
+        if not all(self._stays(v) for f in others for v in variables(f)):
+            return None
+        return simplify(functools.reduce(Mul, others)) if others else Const(1)
 
     def _place(self, first: Expr, step: Expr, buffer: Global) -> Var:
         key = (buffer, first, step)
@@ -180,6 +214,14 @@ class _Carried:
             var = self.bases.variable(f"{buffer.name}_at", reach, "place")
             self.found[key] = Carry(var, buffer, first, step)
         return self.found[key].var
+
+
+def _factors(node: Expr) -> list[Expr]:
+    match node:
+        case Mul(a, b):
+            return _factors(a) + _factors(b)
+        case _:
+            return [node]
 
 
 def _split_body(
@@ -204,7 +246,7 @@ def _split_body(
             case For() if carried is None:
                 places = _Carried(bases, scope, s)
                 inner = _split_body(s.body, bases, lets, places, scope)
-                out.append(replace(s, body=inner, carry=tuple(places.found.values())))
+                out.append(replace(s, body=inner, carry=(*s.carry, *places.found.values())))
             case For() | Unroll():
                 out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
             case If(condition, inner, orelse):
@@ -253,7 +295,7 @@ def _expanded(node: Expr, still: Callable[[Var], bool]) -> list[Expr]:
     out: list[Expr] = []
     for term in terms(node):
         match term:
-            case Mul(Add() as a, b) if not all(still(v) for v in variables(a)):
+            case Mul(Add() as a, b) | Mul(b, Add() as a) if not all(still(v) for v in variables(a)):
                 out += [simplify(Mul(part, b)) for part in _expanded(a, still)]
             case _:
                 out.append(term)

@@ -3,7 +3,8 @@
     decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
     encode(values, "f16")   the inverse, rounding to the nearest, ties to even
 
-Integers decode to int64 and encode modulo their width.  A double is two words, low half first.
+Integers decode to int64 and encode modulo their width.  A double is two words, low half first.  What NaN a
+NaN becomes is left open.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ def decode(words: Array, element: str) -> Array:
     match element:
         case "bf16":
             halves = words.view(numpy.uint16).astype(numpy.uint32) << 16
-            return halves.view(numpy.float32).astype(numpy.float64)
+            return decode(halves, "f32")
         case "tf32":
-            return (words & numpy.uint32(0xFFFFE000)).view(numpy.float32).astype(numpy.float64)
+            return decode(words & numpy.uint32(0xFFFFE000), "f32")
         case _ if element in _NUMPY:
             wide = numpy.int64 if element in ("s32", "s8", "u8") else numpy.float64
-            return words.view(_NUMPY[element]).astype(wide)
+            with numpy.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+                return words.view(_NUMPY[element]).astype(wide)
         case _:
             raise UnknownNameError("element", element, WORD_ELEMS)
 
@@ -55,15 +57,26 @@ def encode(values: Array, element: str) -> Array:
     """
     match element:
         case "bf16" | "tf32":
-            keep = 16 if element == "bf16" else 13
-            bits = numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
-            odd = bits >> keep & 1
-            rounded = bits + (odd + (1 << (keep - 1)) - 1).astype(numpy.uint32)
-            rounded = numpy.where(numpy.isnan(values), bits | 1 << (keep + 5), rounded)
+            drop = 16 if element == "bf16" else 13
+            bits = _to_odd(values).view(numpy.uint32)
+            odd = bits >> drop & 1
+            up = bits + (odd + (1 << (drop - 1)) - 1).astype(numpy.uint32)
+            rounded: Array = numpy.where(numpy.isnan(values), bits | 1 << 22, up) >> drop
             if element == "tf32":
-                return (rounded >> keep << keep).astype(numpy.uint32)
-            return numpy.ascontiguousarray((rounded >> 16).astype(numpy.uint16)).view(numpy.uint32)
+                return (rounded << drop).astype(numpy.uint32)
+            return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
         case _ if element in _NUMPY:
             return numpy.ascontiguousarray(values.astype(_NUMPY[element])).view(numpy.uint32)
         case _:
             raise UnknownNameError("element", element, WORD_ELEMS)
+
+
+def _to_odd(values: Array) -> Array:
+    """The float32 next to each value whose last bit is 1, unless it is exact: may be rounded once more."""
+    wide = numpy.asarray(values, dtype=numpy.float64)
+    with numpy.errstate(over="ignore"):
+        near = wide.astype(numpy.float32)
+    bits, back = near.view(numpy.uint32), near.astype(numpy.float64)
+    even = (back != wide) & (bits & 1 == 0) & ~numpy.isnan(wide)
+    away = numpy.where(numpy.abs(back) < numpy.abs(wide), 1, -1).astype(numpy.uint32)
+    return numpy.where(even, bits + away, bits).view(numpy.float32)

@@ -13,14 +13,22 @@ import pytest
 from numpy.typing import NDArray
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen import instr_sm75, instr_sm80
+from layoutalg.codegen import instr_mma, instr_sm75, instr_sm80
 from layoutalg.codegen.instr import Instr, Operand, imm, into, moves, out, read, write
+from layoutalg.codegen.instr_float import activate, add_scaled, fma_outer, pack, scale
+from layoutalg.codegen.instr_mma import MMA_SYNC
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
 
-REGISTRIES = (instr_sm75.INSTRUCTIONS, instr_sm80.INSTRUCTIONS)
-ALL = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
+MODULES = (instr_sm75, instr_sm80, instr_mma)
+REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
+LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
+MADE = (
+    fma_outer(8, 8), fma_outer(1, 4), fma_outer(2, 2, "f64"), scale(1), scale(8), add_scaled(1, "f32"),
+    add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), activate(4, "relu"),
+)  # fmt: skip
+ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
 EVERY = pytest.mark.parametrize("instr", ALL.values(), ids=str)
 Words = NDArray[np.uint32]
 GROUP = SimpleNamespace(lanes=32)
@@ -35,8 +43,8 @@ def random_words(words: int) -> Words:
 
 
 def test_the_registries_hold_every_instruction_of_their_module_by_name() -> None:
-    assert sum(map(len, REGISTRIES)) == len(ALL)
-    for module, registry in zip((instr_sm75, instr_sm80), REGISTRIES, strict=True):
+    assert sum(map(len, REGISTRIES)) == len(LISTED)
+    for module, registry in zip(MODULES, REGISTRIES, strict=True):
         assert all(name == instr.name == str(instr) for name, instr in registry.items())
         single = [v for v in vars(module).values() if isinstance(v, Instr)]
         tables = [
@@ -48,7 +56,7 @@ def test_the_registries_hold_every_instruction_of_their_module_by_name() -> None
 
 def signature(instr: Instr) -> list[tuple[str, str]]:
     """Type and name of each parameter of the helper."""
-    found = re.match(r"void (\w+)\(([^)]*)\)", instr.text)
+    found = re.match(r"void (\w+)\(([^)]*)\) \{", instr.text)
     assert found and found[1] == instr.name, instr.text
     return [(p.rsplit(" ", 1)[0], p.rsplit(" ", 1)[1]) for p in filter(None, found[2].split(", "))]
 
@@ -99,7 +107,10 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 
 @EVERY
 def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
-    assert instr.requires.sm == (80 if instr.name in instr_sm80.INSTRUCTIONS else 70)
+    needs = {"cp_async": 80, "pack": 80, "ldmatrix": 75}
+    needs |= {m: 75 if m.endswith(("k8_f16_f32", "k8_f16_f16")) else 80 for m in map(str, MMA_SYNC.values())}
+    wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
+    assert instr.requires.sm == (max(wanted) if wanted else 70)
     assert (instr.engine is not None) == (instr in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values()))
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.instr_sm75 import LDS, STS
-from layoutalg.codegen.lower import lower, split_address, total_address
+from layoutalg.codegen.lower import chained, lower, split_address
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import Do, If, Let, MemRef, Unroll, walk
 from layoutalg.layout import Layout
@@ -31,7 +31,7 @@ def assert_split(index: Expr) -> tuple[Expr, Expr, Expr]:
     assert np.array_equal(table(base)[:, 0, 0], values)
     assert variables(base) <= {TID}
     assert variables(xor) | variables(immediate) <= {U, W}
-    np.testing.assert_array_equal(table(total_address(base, xor, immediate)), table(index))
+    np.testing.assert_array_equal(table(chained(base, xor, immediate, [])), table(index))
     return base, xor, immediate
 
 

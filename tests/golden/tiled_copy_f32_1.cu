@@ -67,11 +67,13 @@ copy_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __re
             stg128(dst + (row + i * 8) * ldd + column, v[i]);
         }
     } else {
+        const u32* src_at0 = src + m0 * lds + tid / 32 * lds + n0 + tid % 32 * 4;
+        u32* dst_at0 = dst + m0 * ldd + tid / 32 * ldd + n0 + tid % 32 * 4;
         #pragma unroll 4
-        for (u32 j = 0; j < 4; ++j) {
+        for (u32 j = 0; j < 4; ++j, src_at0 += lds * 8, dst_at0 += ldd * 8) {
             if (m0 + j * 8 + tid / 32 < m && n0 + tid % 32 * 4 < n) {
-                ldg128(one, src + (m0 + j * 8 + tid / 32) * lds + n0 + tid % 32 * 4);
-                stg128(dst + (m0 + j * 8 + tid / 32) * ldd + n0 + tid % 32 * 4, one);
+                ldg128(one, src_at0);
+                stg128(dst_at0, one);
             }
         }
     }

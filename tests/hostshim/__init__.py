@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from layoutalg.hostcc import compile_shared
+from tests.hostshim.ptx import in_cpp
 
 HERE = Path(__file__).parent
 HELPERS = re.compile(r"^// -- device helpers\n(.*?)^// -- end of device helpers\n", re.M | re.S)
@@ -75,8 +76,11 @@ def _place_shared(source: str) -> tuple[str, str]:
 
 
 def _own_helpers(block: re.Match[str]) -> str:
-    """The helpers in plain C++, which are part of what is tested; those of inline PTX are the shim's."""
-    return "".join(h for h in NEXT_HELPER.split(block[1]) if not re.search(r"\basm\b", h))
+    """The helpers in plain C++ or of PTX that can be spelled in it, which are part of what is tested.
+
+    Those of other inline PTX are the shim's.
+    """
+    return "".join(h for h in map(in_cpp, NEXT_HELPER.split(block[1])) if not re.search(r"\basm\b", h))
 
 
 @functools.lru_cache(maxsize=64)

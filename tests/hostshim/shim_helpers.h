@@ -4,6 +4,7 @@
 // latest moment PTX allows: an asynchronous copy lands when its group is waited for, not when it is started.
 #pragma once
 #include "shim.h"
+#include "shim_numbers.h"
 
 inline void __syncthreads() { shim::wait(shim::State::at_block_barrier); }
 
@@ -39,8 +40,9 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
 
 namespace shim {
 
+// A copy without a source writes zeros.
 template <unsigned bytes>
-void start_copy(void* to, const void* from) {
+void start_copy(void* to, const void* from, bool inside = true) {
     if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % bytes)
         fail("a cp.async that is not aligned to its width");
     Fibre& f = *current;
@@ -48,7 +50,7 @@ void start_copy(void* to, const void* from) {
         f.room = 2 * f.room + 16;
         f.copies = static_cast<PendingCopy*>(realloc(f.copies, f.room * sizeof(PendingCopy)));
     }
-    f.copies[f.pending++] = {to, from, bytes, f.group};
+    f.copies[f.pending++] = {to, inside ? from : nullptr, bytes, f.group};
 }
 
 }  // namespace shim
@@ -57,14 +59,49 @@ inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
 inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
 
+inline void cp_async_4_zfill(void* s, const void* p, bool inside) { shim::start_copy<4>(s, p, inside); }
+inline void cp_async_8_zfill(void* s, const void* p, bool inside) { shim::start_copy<8>(s, p, inside); }
+inline void cp_async_16_zfill(void* s, const void* p, bool inside) { shim::start_copy<16>(s, p, inside); }
+
 inline void cp_async_commit() { ++shim::current->group; }
 
 template <int newest>
 void cp_async_wait() {
     shim::Fibre& f = *shim::current;
     unsigned landed = 0;  // all groups but the open one and the `newest` before it
-    for (; landed < f.pending && f.copies[landed].group + newest < f.group; ++landed)
-        memcpy(f.copies[landed].to, f.copies[landed].from, f.copies[landed].bytes);
+    for (; landed < f.pending && f.copies[landed].group + newest < f.group; ++landed) {
+        const shim::PendingCopy& copy = f.copies[landed];
+        if (copy.from)
+            memcpy(copy.to, copy.from, copy.bytes);
+        else
+            memset(copy.to, 0, copy.bytes);
+    }
     f.pending -= landed;
     if (f.pending) memmove(f.copies, f.copies + landed, f.pending * sizeof(shim::PendingCopy));
 }
+
+namespace shim {
+
+struct Row { const void* at; };
+
+// Four 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l / 8.
+inline void load_matrices(unsigned* d, const void* s, bool transposed) {
+    if (reinterpret_cast<uintptr_t>(s) % 16) fail("an ldmatrix whose row is not aligned to 16 bytes");
+    Row rows[32];
+    exchange(0xFFFFFFFF, Row{s}, rows);
+    const unsigned near = current->lane % 4 * 2, far = current->lane / 4;
+    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+        auto element = [&](unsigned row, unsigned column) -> unsigned {
+            return static_cast<const unsigned short*>(rows[8 * matrix + row].at)[column];
+        };
+        d[matrix] = transposed ? element(near, far) | element(near + 1, far) << 16
+                               : element(far, near) | element(far, near + 1) << 16;
+    }
+    Row done[32];  // nobody goes on to overwrite what another lane still reads
+    exchange(0xFFFFFFFF, Row{s}, done);
+}
+
+}  // namespace shim
+
+inline void ldmatrix_x4(unsigned* d, const void* s) { shim::load_matrices(d, s, false); }
+inline void ldmatrix_x4_trans(unsigned* d, const void* s) { shim::load_matrices(d, s, true); }

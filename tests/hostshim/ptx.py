@@ -1,0 +1,45 @@
+"""Inline PTX that computes on registers, spelled as calls of the shim: conversions and mma.sync.
+
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d[0]) : "f"(y), "f"(x));
+    shim::ptx_pack<shim::f16>((d[0]), (y), (x));
+
+The text around a statement, and the order of its registers, so stay what a GPU would run.
+"""
+
+from __future__ import annotations
+
+import re
+
+_STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*)"(?P<operands>\s*:[^;]*)\);')
+_CONSTRAINT = re.compile(r'"[=+]?[rf]"')
+_MMA = re.compile(
+    r"mma\.sync\.aligned\.m16n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)\.(?P=sum)"
+    r" \{(?P<d>[^}]*)\}, \{(?P<a>[^}]*)\}, \{(?P<b>[^}]*)\}, \{(?P=d)\};"
+)
+_UNPACK = "{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}"
+
+
+def in_cpp(text: str) -> str:
+    """The text with every PTX statement that the shim can spell replaced; others stay."""
+    return _STATEMENT.sub(_call, text)
+
+
+def _call(statement: re.Match[str]) -> str:
+    name = _name(statement["ptx"])
+    if name is None:
+        return statement[0]
+    operands = _CONSTRAINT.sub("", statement["operands"]).strip().removeprefix(":")
+    return f"{name}({operands.replace(':', ',')});"
+
+
+def _name(ptx: str) -> str | None:
+    """The shim's function for a PTX text that takes its operands in order: outputs, then inputs."""
+    if ptx == _UNPACK:
+        return "shim::ptx_unpack"
+    if found := re.fullmatch(r"cvt\.rn\.(f16|bf16)x2\.f32 %0, %1, %2;", ptx):
+        return f"shim::ptx_pack<shim::{found[1]}>"
+    if found := _MMA.fullmatch(ptx):
+        holes = [h.strip() for part in "dab" for h in found[part].split(",")]
+        if holes == [f"%{i}" for i in range(len(holes))]:
+            return f"shim::ptx_mma<shim::{found['element']}, shim::{found['sum']}, {found['k']}>"
+    return None

@@ -1,0 +1,140 @@
+// Numbers in 32-bit words: CUDA's casts and rounded operations, 16-bit floats, and mma.sync.
+//
+// A PTX statement of a helper arrives here as a call with its operands in order (see ptx.py).
+#pragma once
+#include "shim.h"
+
+template <class To, class From>
+To shim_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From), "bits are moved, not converted");
+    To y;
+    memcpy(&y, &x, sizeof(To));
+    return y;
+}
+
+inline float __uint_as_float(unsigned x) { return shim_bits<float>(x); }
+inline unsigned __float_as_uint(float x) { return shim_bits<unsigned>(x); }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }
+inline int __double2hiint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x) >> 32); }
+inline double __hiloint2double(int hi, int lo) {
+    const unsigned long long high = static_cast<unsigned>(hi), low = static_cast<unsigned>(lo);
+    return shim_bits<double>(high << 32 | low);
+}
+
+namespace shim {
+
+// A float of 16 bits, `mantissa` of them below the exponent, to and from its pattern.
+template <int mantissa>
+struct Float16 {
+    static constexpr int bits = 16, exponent = 15 - mantissa, bias = (1 << (exponent - 1)) - 1;
+    static double get(unsigned pattern) {
+        const int e = pattern >> mantissa & ((1 << exponent) - 1);
+        const double fraction = pattern & ((1 << mantissa) - 1), sign = pattern >> 15 ? -1 : 1;
+        if (e == (1 << exponent) - 1) return fraction ? __builtin_nan("") : sign * __builtin_inf();
+        if (e == 0) return sign * __builtin_ldexp(fraction, 1 - bias - mantissa);
+        return sign * __builtin_ldexp(fraction + (1 << mantissa), e - bias - mantissa);
+    }
+    static unsigned put(double x) {  // to the nearest, ties to even
+        const unsigned sign = __builtin_signbit(x) ? 0x8000 : 0;
+        if (x != x) return 0x7FFF;
+        int e = 0;
+        const double size = __builtin_fabs(x);
+        if (size == __builtin_inf()) return sign | ((1 << exponent) - 1) << mantissa;
+        __builtin_frexp(size, &e);
+        const int last = (e - 1 < 1 - bias ? 1 - bias : e - 1) - mantissa;  // exponent of the last place
+        const unsigned steps = static_cast<unsigned>(__builtin_nearbyint(__builtin_ldexp(size, -last)));
+        const unsigned pattern = steps + ((last + bias + mantissa - 1) << mantissa);  // carries into the exponent
+        const unsigned infinity = ((1 << exponent) - 1) << mantissa;
+        return sign | (size == 0 ? 0 : pattern > infinity ? infinity : pattern);
+    }
+};
+
+using f16 = Float16<10>;
+using bf16 = Float16<7>;
+struct tf32 {
+    static constexpr int bits = 32;
+    static double get(unsigned word) { return __uint_as_float(word & 0xFFFFE000u); }
+};
+struct s8 {
+    static constexpr int bits = 8;
+    static double get(unsigned byte) { return static_cast<signed char>(byte); }
+};
+struct u8 {
+    static constexpr int bits = 8;
+    static double get(unsigned byte) { return byte; }
+};
+
+// Accumulators: how many a register holds, and a register with them replaced by what is added.
+struct f32 {
+    static constexpr int in_register = 1;
+    static void add(float& d, int, double x) { d = static_cast<float>(d + x); }
+};
+struct s32 {
+    static constexpr int in_register = 1;
+    static void add(unsigned& d, int, double x) { d += static_cast<unsigned>(static_cast<long long>(x)); }
+};
+template <class T>
+struct Sum : T {};
+template <>
+struct Sum<f16> {
+    static constexpr int in_register = 2;
+    static void add(unsigned& d, int half, double x) {
+        const unsigned old = d >> 16 * half & 0xFFFF;
+        d = (d & 0xFFFF0000u >> 16 * half) | f16::put(f16::get(old) + x) << 16 * half;
+    }
+};
+
+struct Fragments { unsigned word[6]; };
+
+template <class Element>
+double element(const Fragments& held, int word, int part) {
+    const unsigned mask = Element::bits == 32 ? 0xFFFFFFFFu : (1u << Element::bits % 32) - 1;
+    return Element::get(held.word[word] >> (Element::bits * part) & mask);
+}
+
+// d += a b for 16 x 8 x k: A is cores of 8 rows by 4 words (rows first), B of 8 columns by 4 words.
+template <class Element, class Accumulator, int k, class Register>
+void multiply(Register** d, const Fragments& mine) {
+    constexpr int in_word = 32 / Element::bits, core = 4 * in_word, cores = k / core;
+    Fragments all[32];
+    exchange(0xFFFFFFFF, mine, all);
+    const int group = current->lane / 4, member = current->lane % 4;
+    for (int i = 0; i < 4; ++i) {
+        const int row = group + 8 * (i / 2), column = 2 * member + i % 2;
+        double sum = 0;
+        for (int step = 0; step < k; ++step) {
+            const int from = step % core / in_word, part = step % in_word;
+            sum += element<Element>(all[row % 8 * 4 + from], row / 8 + 2 * (step / core), part) *
+                   element<Element>(all[column * 4 + from], 2 * cores + step / core, part);
+        }
+        constexpr int n = Sum<Accumulator>::in_register;
+        Sum<Accumulator>::add(*d[i / n], i % n, sum);
+    }
+}
+
+template <class Element, class Accumulator, int k, class Register, class... Words>
+void ptx_mma(Register& d0, Register& d1, Words&&... rest) {
+    if constexpr (Sum<Accumulator>::in_register == 2) {
+        Register* d[2] = {&d0, &d1};
+        multiply<Element, Accumulator, k>(d, Fragments{{rest...}});
+    } else {
+        auto four = [&](Register& d2, Register& d3, auto... words) {
+            Register* d[4] = {&d0, &d1, &d2, &d3};
+            multiply<Element, Accumulator, k>(d, Fragments{{words...}});
+        };
+        four(rest...);
+    }
+}
+
+inline void ptx_unpack(float& low, float& high, unsigned word) {
+    low = static_cast<float>(f16::get(word & 0xFFFF)), high = static_cast<float>(f16::get(word >> 16));
+}
+
+template <class Element>
+void ptx_pack(unsigned& word, float high, float low) { word = Element::put(high) << 16 | Element::put(low); }
+
+}  // namespace shim

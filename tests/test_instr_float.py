@@ -1,0 +1,202 @@
+"""Arithmetic on registers: each effect is its definition, and each text computes the same."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.check import check
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_float import ONE_F32, activate, add_scaled, fma_outer, pack, scale
+from layoutalg.codegen.instr_sm75 import LDG, STG
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from tests.hostshim import run_cuda_text
+
+LANES = 32
+RANDOM = np.random.default_rng(11)
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65504.0, 65520.0, 1e-8, 2.0**-24, 3.0e38, 1.0, -1.0])
+
+
+def drawn(n: int, element: str = "f32") -> np.ndarray:
+    """Words of random numbers of `element`, some of them special, none beyond float32."""
+    values = RANDOM.standard_normal((LANES, n)) * 10.0 ** RANDOM.integers(-6, 6, (LANES, n))
+    at = RANDOM.random((LANES, n)) < 0.2
+    values[at] = RANDOM.choice(SPECIAL, int(at.sum()))
+    with np.errstate(over="ignore"):
+        return encode(values, element)
+
+
+def whole(n: int) -> np.ndarray:
+    """Words of doubles whose products and sums are exact."""
+    return encode(RANDOM.integers(-1000, 1000, (LANES, n)).astype(float), "f64")
+
+
+def word(value: float) -> np.ndarray:
+    return np.broadcast_to(encode(np.array([[value]]), "f32"), (LANES, 1))
+
+
+def rounded(value: Fraction) -> float:
+    """The definition of rounding to float32: the nearest of the neighbours, the even one of two."""
+    near = np.float32(value.numerator / value.denominator)
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    best = min(abs(Fraction(float(x)) - value) for x in around)
+    tied = [x for x in around if abs(Fraction(float(x)) - value) == best]
+    return float(min(tied, key=lambda x: int(x.view(np.uint32)) & 1))
+
+
+def test_one_is_one() -> None:
+    assert decode(np.array([[ONE_F32]], dtype=np.uint32), "f32").tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (8, 8)])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_an_outer_product_is_added_exactly_where_it_can_be(m: int, n: int, element: str) -> None:
+    a, b = (RANDOM.integers(-1000, 1000, (LANES, x)).astype(float) for x in (m, n))
+    d = RANDOM.integers(-1000, 1000, (LANES, m * n)).astype(float)
+    got = fma_outer(m, n, element).effect(None, None, *(encode(x, element) for x in (d, a, b)))
+    wanted = d.reshape(LANES, m, n) + a[:, :, None] * b[:, None, :]
+    np.testing.assert_array_equal(decode(got, element).reshape(wanted.shape), wanted)
+
+
+def test_a_multiply_add_of_floats_is_rounded_once() -> None:
+    a = RANDOM.standard_normal((LANES, 8)).astype(np.float32).astype(float)
+    b = RANDOM.standard_normal((LANES, 8)).astype(np.float32).astype(float)
+    d = (RANDOM.standard_normal((LANES, 64)) * 2.0 ** RANDOM.integers(-30, 30, (LANES, 64))).astype(
+        np.float32
+    )
+    got = decode(fma_outer(8, 8).effect(None, None, *(encode(x, "f32") for x in (d, a, b))), "f32")
+    for lane, i, j in itertools.product(range(LANES), range(8), range(8)):
+        exact = Fraction(a[lane, i]) * Fraction(b[lane, j]) + Fraction(float(d[lane, 8 * i + j]))
+        assert got[lane, 8 * i + j] == rounded(exact)
+
+
+def test_a_sum_that_float64_rounds_to_a_tie_is_rounded_once() -> None:
+    """1 + 2^-24 is halfway between two floats; the product's last bit, below float64's, breaks the tie."""
+    x = 1 + 2.0**-23
+    a, b, d = np.array([[2.0**-80]]), np.array([[1.0]]), np.array([[x]])
+    for sign, wanted in ((1.0, np.float32(1 + 2.0**-22)), (-1.0, np.float32(x))):
+        half = np.array([[2.0**-24 * (1 + sign * 2.0**-23)]])
+        got = fma_outer(1, 1).effect(None, None, *(encode(v, "f32") for v in (d, half, b)))
+        assert decode(got, "f32")[0, 0] == wanted
+    tiny = fma_outer(1, 1).effect(None, None, *(encode(v, "f32") for v in (d, a, b)))
+    assert decode(tiny, "f32")[0, 0] == x
+
+
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_scaling_is_a_product_a_float(n: int) -> None:
+    v = drawn(n)
+    got = scale(n).effect(None, None, v, word(-0.37))
+    with np.errstate(all="ignore"):
+        wanted = v.view(np.float32) * np.float32(-0.37)
+    np.testing.assert_array_equal(got.view(np.float32), wanted)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16"])
+def test_adding_a_scaled_vector(element: str) -> None:
+    v, c = drawn(4), drawn(4, element)
+    got = decode(add_scaled(4, element).effect(None, None, v, c, word(0.75)), "f32")
+    values, others = decode(v, "f32"), decode(c, element)
+    for x, y, z in zip(values.flat, others.flat, got.flat, strict=True):
+        with np.errstate(all="ignore"):
+            rough = np.float32(x + 0.75 * y)
+        exact = np.isfinite(rough) and np.isfinite([x, y]).all()
+        wanted = rounded(Fraction(x) + Fraction(3, 4) * Fraction(y)) if exact else rough
+        np.testing.assert_array_equal(z, wanted)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_packing_converts_in_order(element: str) -> None:
+    v = drawn(8)
+    got = pack(8, element).effect(None, None, v)
+    with np.errstate(all="ignore"):
+        wanted = encode(decode(v, "f32"), element)
+    np.testing.assert_array_equal(decode(got, element), decode(wanted, element))
+
+
+def test_relu_keeps_what_is_no_number() -> None:
+    v = encode(np.array([[np.nan, -1.0, -0.0, 2.0, -np.inf, np.inf, 0.0, -1e-40]]), "f32")
+    got = decode(activate(8, "relu").effect(None, None, v), "f32")[0]
+    np.testing.assert_array_equal(got, [np.nan, 0.0, -0.0, 2.0, 0.0, np.inf, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: fma_outer(2, 2, "f16"), UnsupportedError),
+        (lambda: scale(2, "f64"), UnsupportedError),
+        (lambda: add_scaled(3, "f16"), UnsupportedError),
+        (lambda: add_scaled(2, "s8"), UnsupportedError),
+        (lambda: pack(3, "f16"), UnsupportedError),
+        (lambda: pack(2, "f32"), UnsupportedError),
+        (lambda: activate(2, "gelu"), UnknownNameError),
+    ],
+)
+def test_what_is_not_offered_is_refused(make: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make()  # type: ignore[operator]
+
+
+# --- the text ------------------------------------------------------------------------------------------
+
+
+CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
+    (fma_outer(2, 3), [drawn(6), drawn(2), drawn(3)], []),
+    (fma_outer(1, 1), [drawn(1), drawn(1), drawn(1)], []),
+    (fma_outer(2, 1, "f64"), [whole(n) for n in (2, 2, 1)], []),
+    (scale(4), [drawn(4)], [1.7]),
+    (scale(1), [drawn(1)], [-3.0]),
+    *((add_scaled(4, e), [drawn(4), drawn(4, e)], [0.3]) for e in ("f32", "f16", "bf16")),
+    (add_scaled(2, "f16"), [drawn(2), drawn(2, "f16")], [1.0]),
+    *((pack(n, e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
+    (activate(3, "relu"), [drawn(3)], []),
+]  # fmt: skip
+"""Instructions, the words of their register operands, and their value operands."""
+
+
+def probe() -> Kernel:
+    """One warp loads the operands of every case, runs it and stores what it wrote."""
+    k = KernelBuilder("probe", LANES)
+    for n, (instr, registers, values) in enumerate(CASES):
+        regs = [k.reg(f"r{n}_{i}", x.shape[1]) for i, x in enumerate(registers)]
+        places = [k.pointer(f"p{n}_{i}", 4, (x.shape[1], 1), writable=True) for i, x in enumerate(registers)]
+        for reg, place in zip(regs, places, strict=True):
+            for w in range(reg.shape[0]):
+                k.do(LDG[4], reg[w], k.at(place, k.tid, w))
+        k.do(instr, *regs, *(k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))))
+        for w in range(regs[0].shape[0]):
+            k.do(STG[4], k.at(places[0], k.tid, w), regs[0][w])
+    return k.build()
+
+
+def test_the_texts_compute_the_effects() -> None:
+    data = [[x.copy() for x in registers] for _, registers, _ in CASES]
+    args: list[np.ndarray | int] = []
+    for given, (*_, values) in zip(data, CASES, strict=True):
+        args += [*given, *(int(word(v)[0, 0]) for v in values)]
+    run_cuda_text(to_cuda(probe()), "probe", (1,), (LANES,), args)
+    for got, (instr, registers, values) in zip(data, CASES, strict=True):
+        given = registers[1:] if instr.operands[0].role == "out" else registers
+        wanted = instr.effect(None, None, *given, *map(word, values))
+        of = {"pack": instr.name.rpartition("_")[2], "fma": instr.name.rpartition("_")[2]}
+        element = of.get(instr.name.partition("_")[0], "f32")
+        np.testing.assert_array_equal(decode(got[0], element), decode(wanted, element), err_msg=instr.name)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_texts_compile(arch: str) -> None:
+    assert compile_cubin(to_cuda(probe(), arch.removesuffix("a")), "probe", arch).spill_bytes == 0
+
+
+def test_packing_needs_the_conversion_of_sm_80() -> None:
+    k = KernelBuilder("k", LANES)
+    k.do(pack(2, "f16"), k.reg("d", 1), k.reg("v", 2))
+    with pytest.raises(UnsupportedError, match="sm_80"):
+        check(k.build(), "sm_75")

@@ -1,0 +1,117 @@
+"""Elements in 32-bit words: decoding and encoding are NumPy's, and round to the nearest with ties to even."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.packing import WORD_ELEMS, decode, encode
+from layoutalg.errors import UnknownNameError
+
+CARRIER = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "s32": "<i4", "s8": "<i1", "u8": "<u1"}
+MANTISSA_BITS = {"f16": 10, "bf16": 7, "tf32": 10}
+LOWEST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126}
+RANDOM = np.random.default_rng(3)
+
+
+def words(rows: int = 8, columns: int = 2) -> np.ndarray:
+    return RANDOM.integers(0, 1 << 32, (rows, columns), dtype=np.uint32)
+
+
+@pytest.mark.parametrize("element", CARRIER)
+def test_decoding_reads_the_bytes_in_order(element: str) -> None:
+    data = words()
+    wanted = np.frombuffer(data.tobytes(), dtype=CARRIER[element]).reshape(len(data), -1)
+    assert wanted.shape[1] == data.shape[1] * WORD_ELEMS[element]
+    np.testing.assert_array_equal(decode(data, element), wanted)
+
+
+@pytest.mark.parametrize("element", CARRIER)
+def test_encoding_is_the_inverse(element: str) -> None:
+    data = words(256)
+    values = decode(data, element)
+    again = encode(values, element)
+    assert again.dtype == np.uint32 and again.shape == data.shape
+    np.testing.assert_array_equal(decode(again, element), values)
+    if element in ("s32", "s8", "u8"):
+        np.testing.assert_array_equal(again, data)
+
+
+def test_a_word_holds_its_first_element_low() -> None:
+    assert decode(np.array([[0x3F804000]], dtype=np.uint32), "bf16").tolist() == [[2.0, 1.0]]
+    assert decode(np.array([[0x0403FF01]], dtype=np.uint32), "s8").tolist() == [[1, -1, 3, 4]]
+    assert decode(np.array([[0, 0x3FF00000]], dtype=np.uint32), "f64").tolist() == [[1.0]]
+
+
+def test_tf32_ignores_what_it_has_no_room_for() -> None:
+    data = np.array([[0x3F801FFF, 0x3F802000]], dtype=np.uint32)
+    assert decode(data, "tf32").tolist() == [[1.0, 1.0009765625]]
+
+
+def nearest(value: float, element: str) -> float:
+    """The definition: the multiple of the last place that is nearest, the even one of two."""
+    exact, bits = Fraction(value), MANTISSA_BITS[element]
+    if exact == 0:
+        return 0.0
+    exponent = max(int(np.frexp(value)[1]) - 1, LOWEST_EXPONENT[element])
+    unit = Fraction(2) ** (exponent - bits)
+    return float(round(exact / unit) * unit)  # round() takes ties to even
+
+
+def around(element: str) -> st.SearchStrategy[float]:
+    """Values next to representable ones and to the ties between them."""
+    bits = MANTISSA_BITS[element]
+    whole = st.integers(-(1 << bits + 2), 1 << bits + 2).map(lambda i: i / 2)
+    nudge = st.sampled_from([0.0, 2.0**-8, -(2.0**-8), 2.0**-30, -(2.0**-30)])
+    scale = st.integers(-12, 4).map(lambda e: 2.0**e)
+    return st.builds(lambda a, n, s: (a + n) * s, whole, nudge, scale)
+
+
+@pytest.mark.parametrize("element", MANTISSA_BITS)
+@given(st.data())
+def test_encoding_rounds_once_to_the_nearest_ties_to_even(element: str, data: st.DataObject) -> None:
+    n = 1 if element == "tf32" else 2
+    values = data.draw(st.lists(around(element), min_size=n, max_size=n))
+    got = decode(encode(np.array([values]), element), element)[0]
+    assert got.tolist() == [nearest(v, element) for v in values]
+
+
+def test_a_tie_that_only_float64_breaks_is_not_a_tie() -> None:
+    """1 + 2^-8 is halfway between two bf16 numbers; a little more is not, though float32 cannot hold it."""
+    tie = 1 + 2.0**-8
+    assert decode(encode(np.array([[tie, tie + 2.0**-40]]), "bf16"), "bf16").tolist() == [[1.0, 1 + 2.0**-7]]
+    tie = 1 + 2.0**-11
+    assert decode(encode(np.array([[tie + 2.0**-40]]), "tf32"), "tf32").tolist() == [[1 + 2.0**-10]]
+
+
+@pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "tf32"])
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_what_is_no_number_stays_what_it_is(element: str) -> None:
+    special = [np.inf, -np.inf, np.nan, -0.0, 0.0, 1e300 if element != "f64" else np.inf, -np.nan, 1.0]
+    got = decode(encode(np.array([special]), element), element)[0]
+    np.testing.assert_array_equal(got, [np.inf, -np.inf, np.nan, -0.0, 0.0, np.inf, np.nan, 1.0])
+    assert np.signbit(got).tolist()[3:5] == [True, False]
+
+
+@pytest.mark.parametrize("element", ["bf16", "tf32"])
+def test_every_nan_stays_one(element: str) -> None:
+    bits = np.array([[0x7F800001, 0xFFFFFFFF, 0x7FC00000, 0xFF800001]], dtype=np.uint32)
+    values = decode(bits, "f32")
+    assert np.isnan(decode(encode(values, element), element)).all()
+
+
+def test_integers_are_taken_modulo_their_width() -> None:
+    values = np.array([[300, -300, 255, -1]])
+    assert decode(encode(values, "u8"), "u8").tolist() == [[44, 212, 255, 255]]
+    assert decode(encode(values, "s8"), "s8").tolist() == [[44, -44, -1, -1]]
+    assert decode(encode(np.array([[1 << 31]]), "s32"), "s32").tolist() == [[-(1 << 31)]]
+
+
+@pytest.mark.parametrize("call", [lambda: decode(words(), "f8"), lambda: encode(np.zeros((1, 4)), "f8")])
+def test_an_unknown_element_is_refused(call: object) -> None:
+    with pytest.raises(UnknownNameError, match="element"):
+        call()  # type: ignore[operator]
