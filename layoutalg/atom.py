@@ -180,10 +180,10 @@ class CopyAtom:
         if side not in layouts:
             raise UnknownNameError("side of a copy", str(side), layouts)
         found = upcast(layouts[side], width_bits)
-        if layout_size(modes(found)[0]) != self.threads:
+        is_whole = layout_size(found) * width_bits == layout_size(layouts[side])
+        if layout_size(modes(found)[0]) != self.threads or not is_whole:
             raise DivisibilityError(
-                f"{self} in elements of {width_bits} bits: its {side}, {layouts[side]}, splits them between "
-                f"threads",
+                f"{self} in elements of {width_bits} bits: its {side}, {layouts[side]}, splits them",
                 lhs=layouts[side],
                 rhs=width_bits,
             )

@@ -18,6 +18,11 @@ KINDS = [
     (("((4,8),(2,2)):((32,1),(16,8))", "--tile", "(16,8)"), "tv"),
     (("(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"), "access"),
     (("(63,65):(65,1)", "--access", "ld.global.b32@col"), "access"),
+    (("SM80_16x8x16_F32F16F16F32_TN",), "atom"),
+    (("SM89_16x8x32_F32E4M3E5M2F32_TN",), "atom"),
+    (("SM90::GMMA::MMA_64x16x16_F32F16F16_RS<GMMA::Major::K,GMMA::Major::K>",), "atom"),
+    (("SM90_U16x8_STSM_T",), "atom"),
+    (("UniversalCopy<cute::uint128_t>",), "atom"),
 ]
 
 
@@ -107,3 +112,11 @@ BAD = [
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("draw", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"
+
+
+def test_an_instruction_takes_no_other_options() -> None:
+    for words in (("--format", "dot"), ("--tile", "(16,8)"), ("--access", "ldmatrix.x4")):
+        error = refusal("draw", "SM80_16x8x16_F32F16F16F32_TN", *words)
+        assert "is an instruction: it is drawn as text or svg, without other options" in str(error)
+    assert "did you mean 'SM75_U32x4_LDSM_N'" in str(refusal("draw", "SM75_U32x4_LDSM"))
+    assert "did you mean 'SM61_DP4A'" in str(refusal("draw", "SM61_DP4"))

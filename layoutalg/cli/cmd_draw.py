@@ -1,8 +1,9 @@
-"""`layoutalg draw`: a layout, a swizzle, a thread-value layout, an access or a composition as a picture."""
+"""`layoutalg draw`: a layout, a swizzle, a thread-value layout, an access, an atom or a composition."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,12 @@ from typing import Annotated
 import typer
 
 from layoutalg.analysis.access import Access
+from layoutalg.atom import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, header, say_json, write_whole
 from layoutalg.draw.access import layout_access_picture
+from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.picture import Picture, layout_picture, swizzle_picture, tv_picture
 from layoutalg.draw.svg import as_svg
@@ -52,15 +55,21 @@ def draw_command(
 ) -> None:
     """Draw a layout as text or SVG, or its composition as a graph.
 
-    A swizzled layout is drawn before and after its swizzle. The colour of a cell is its bank.
+    A swizzled layout is drawn before and after its swizzle. The colour of a cell is its bank. In place of a
+    layout, the name of an instruction (SM80_16x8x16_F32F16F16F32_TN, SM75_U32x4_LDSM_N) draws which lane
+    holds what.
     """
     form = _format(format_, output)
     if access is not None and tile is not None:
         raise ArgumentTypeError("--access draws an access and --tile a thread-value layout: give one of them")
     if form in ("dot", "png") and (access is not None or tile is not None):
         raise ArgumentTypeError(f"{form} draws the composition; --access and --tile are drawn as text or svg")
-    drawn = read_layout(layout)
-    if form in ("dot", "png"):
+    drawn = _read_atom(layout) or read_layout(layout)
+    if isinstance(drawn, (MMAAtom, CopyAtom)) and (form in ("dot", "png") or access or tile):
+        raise ArgumentTypeError(
+            f"{drawn} is an instruction: it is drawn as text or svg, without other options"
+        )
+    if form in ("dot", "png") and not isinstance(drawn, (MMAAtom, CopyAtom)):
         kind, content = "graph", as_dot(drawn).encode() + b"\n"
         if form == "png":
             if output is None:
@@ -90,10 +99,25 @@ def draw_command(
         sys.stdout.write(content.decode())
 
 
+def _read_atom(text: str) -> MMAAtom | CopyAtom | None:
+    """The instruction that is named, or None for what does not begin as a name does."""
+    from layoutalg.arch import COPY_ATOMS, find_copy_atom, find_mma_atom
+
+    if re.match(r"\s*(cute::)?(SM\d|UniversalFMA|UniversalCopy)", text) is None:
+        return None
+    name = text.replace(" ", "").removeprefix("cute::")
+    is_copy = name in COPY_ATOMS or re.search(r"LDSM|STSM|MOVM|Shuffle|CP_ASYNC|Copy", name) is not None
+    return find_copy_atom(name) if is_copy else find_mma_atom(name)
+
+
 def _picture(
-    layout: AnyLayout, access: str | None, tile: str | None, dtype: str, arch: str
+    layout: AnyLayout | MMAAtom | CopyAtom, access: str | None, tile: str | None, dtype: str, arch: str
 ) -> tuple[str, Picture]:
     element = element_type(dtype)
+    if isinstance(layout, MMAAtom):
+        return "atom", mma_picture(layout)
+    if isinstance(layout, CopyAtom):
+        return "atom", copy_picture(layout)
     if access is not None:
         return "access", layout_access_picture(layout, Access.of(access, layout, element), arch)
     if tile is not None:

@@ -9,6 +9,7 @@ pipeline in graphviz's DOT language.
 """
 
 from layoutalg.draw.access import Service, access_picture, layout_access_picture, schedule, tile_panel
+from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.picture import (
     Cell,
@@ -30,8 +31,10 @@ __all__ = [
     "as_dot",
     "as_svg",
     "as_text",
+    "copy_picture",
     "layout_access_picture",
     "layout_picture",
+    "mma_picture",
     "render",
     "schedule",
     "swizzle_picture",

@@ -102,10 +102,11 @@ def swizzle_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictu
     )
 
 
-def tv_picture(tv: AnyLayout, tile: IntTuple) -> Picture:
+def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
     """Which thread and value hold each cell of a tile: `T3 V1` at the cell tv(3, 1).
 
-    `tv` maps (thread, value) to the flat, column-major index of a tile of shape `tile` (M, N).  Cells held
+    `tv` maps (thread, value) to the flat, column-major index of a tile of shape `tile` (M, N), and
+    `thr_layout` a thread to the number it is shown with.  Cells held
     several times show the first holder and a `+`; cells held by none stay empty.  Raises ShapeError when
     `tv` has no two modes or reaches outside the tile, ResourceError past MAX_CELLS cells.
 
@@ -128,7 +129,7 @@ def tv_picture(tv: AnyLayout, tile: IntTuple) -> Picture:
                     f"{tv} sends thread {thread}, value {value} to {index}, outside the "
                     f"{rows * columns} cells of the tile {to_text(tile)}"
                 )
-            holders[index].append((thread, value))
+            holders[index].append((thread if thr_layout is None else thr_layout(thread), value))
     cells = tuple(
         tuple(_holder(holders[row + rows * column]) for column in range(columns)) for row in range(rows)
     )

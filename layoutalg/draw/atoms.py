@@ -1,0 +1,89 @@
+"""Pictures of atoms: which lane holds which element of A, B and C, or sends and receives what.
+
+The idea.  An atom's layouts are thread-value layouts, so its picture is that of `tv_picture` for each of its
+matrices.  A copy atom moves a run of bits; they are shown as rows of elements, once by who sends them and
+once by who receives them.
+
+>>> from layoutalg.arch import find_mma_atom
+>>> picture = mma_picture(find_mma_atom("SM80_8x8x4_F64F64F64F64_TN"))
+>>> [panel.title for panel in picture.panels], picture.panels[0].cells[1][2].text
+(['A, 8 x 4 of f64', 'B, 8 x 4 of f64', 'C, 8 x 8 of f64'], 'T6V0')
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from layoutalg.atom import CopyAtom, MMAAtom, Operand
+from layoutalg.digits import compose_layouts
+from layoutalg.draw.picture import Panel, Picture, tv_picture
+from layoutalg.errors import DivisibilityError
+from layoutalg.extent import cosize
+from layoutalg.layout import Layout
+
+_OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
+
+_SIDES: tuple[tuple[Literal["src", "dst"], str], ...] = (("src", "sent by"), ("dst", "received by"))
+
+_ROW_BITS = 128
+"""A row of the matrices that ldmatrix and its kin move."""
+
+_NOTE = "rows and columns are those of the matrix; the colour is the lane mod 32"
+
+
+def mma_picture(atom: MMAAtom) -> Picture:
+    """Lane and value of every element of A (M x K), B (N x K) and C (M x N), as far as in registers.
+
+    Raises ResourceError when a matrix has too many cells.
+
+    >>> from layoutalg.arch import find_mma_atom
+    >>> len(mma_picture(find_mma_atom("SM90_64x8x16_F32F16F16_SS")).panels)
+    1
+    """
+    panels: list[Panel] = []
+    for operand in _OPERANDS:
+        if atom.registers(operand):
+            rows, columns = atom.extents(operand)
+            (panel,) = tv_picture(atom.tv(operand), (rows, columns), atom.thr_layout).panels
+            panels.append(replace(panel, title=f"{operand}, {rows} x {columns} of {atom.dtype(operand)}"))
+    notes = [atom.ptx, _NOTE]
+    shared = [operand for operand in _OPERANDS if not atom.registers(operand)]
+    if shared:
+        notes.append(f"{' and '.join(shared)}: read from shared memory")
+    return Picture(atom.name, tuple(panels), tuple(notes))
+
+
+def copy_picture(atom: CopyAtom) -> Picture:
+    """Lane and value of every element that is moved: who sends it, and who receives it.
+
+    Elements have 16 bits in matrix instructions, else up to 32 as far as they stay together.
+
+    >>> from layoutalg.arch import find_copy_atom
+    >>> sent, received = copy_picture(find_copy_atom("SM75_U32x4_LDSM_N")).panels
+    >>> sent.cells[9][3].text, received.cells[9][3].text
+    ('T9V3', 'T5V3')
+    """
+    bits = _width_bits(atom)
+    row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // atom.threads
+    columns, rows = row_bits // bits, cosize(atom.src_tv) // row_bits
+    by_rows = Layout((columns, rows), (rows, 1))  # element counted along rows -> counted down columns
+    panels: list[Panel] = []
+    notes = [atom.ptx, _NOTE]
+    for side, title in _SIDES:
+        drawn = tv_picture(
+            compose_layouts(by_rows, atom.bits_as(side, bits)), (rows, columns), atom.thr_layout
+        )
+        panels.append(replace(drawn.panels[0], title=f"{title}, elements of {bits} bits"))
+        notes += drawn.notes[1:]
+    return Picture(atom.name, tuple(panels), tuple(notes))
+
+
+def _width_bits(atom: CopyAtom) -> int:
+    for bits in (16,) if "matrix" in atom.ptx else (32, 16):
+        try:
+            atom.bits_as("src", bits), atom.bits_as("dst", bits)
+        except DivisibilityError:
+            continue
+        return bits
+    return 8
