@@ -9,30 +9,31 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from layoutalg.arch import MMA_ATOMS
+from layoutalg.arch.core_matrix import core_matrices
 from layoutalg.f2 import apply, rank
 from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout, from_columns
 from layoutalg.synthesis.conversion_map import register_columns
 
-M16N8 = Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+M16N8 = MMA_ATOMS["SM80_16x8x16_F32F16F16F32_TN"].c_tv
 """The accumulator of mma m16n8, whatever its operands."""
 
-M8N8_F64 = Layout(((4, 8), 2), ((16, 1), 8))
+M8N8_F64 = MMA_ATOMS["SM80_8x8x4_F64F64F64F64_TN"].c_tv
 """The accumulator of mma m8n8k4 in f64, and of the integer m8n8 forms."""
 
-VOLTA_F32 = Layout(((2, 2, 2), (2, 2, 2)), ((1, 16, 4), (8, 2, 32)))
+VOLTA_F32 = MMA_ATOMS["SM70_8x8x4_F32F16F16F32_TN"].c_tv
 """The f32 accumulator of mma m8n8k4 on sm_70, of the 8 threads of a quad pair."""
 
 
 def wgmma(n: int) -> Layout:
     """The accumulator of wgmma m64nN: four warps of 16 rows each."""
-    return Layout(((4, 8, 4), (2, 2, n // 8)), ((128, 1, 16), (64, 8, 512)))
+    return MMA_ATOMS[f"SM90_64x{n}x16_F32F16F16_SS"].c_tv
 
 
 def operand_a(element_bits: int) -> Layout:
     """The A operand of the mma m16 form that is 256 bits of k deep."""
-    e = 32 // element_bits
-    return Layout(((4, 8), (e, 2, 2)), ((16 * e, 1), (16, 8, 64 * e)))
+    return core_matrices(16, 256 // element_bits, 32 // element_bits)
 
 
 def accumulators(columns: int) -> Layout:

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from layoutalg.arch import ARCHS, COPY_ATOMS, INSTRUCTIONS, MMA_ATOMS, find_copy_atom, find_mma_atom
+from layoutalg.arch import (
+    ARCHS,
+    COPY_ATOMS,
+    INSTRUCTIONS,
+    MMA_ATOMS,
+    find_copy_atom,
+    find_mma_atom,
+    require_atom,
+)
 from layoutalg.arch.wgmma import WGMMA_TYPES
 from layoutalg.atom import check_copy_atom, check_mma_atom
 from layoutalg.atom_effect import places
@@ -109,6 +117,28 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         COPY_ATOMS["SM75_U32x1_MOVM_T"].value_layout("to", "f16")  # type: ignore[arg-type]
     with pytest.raises(DivisibilityError, match="splits them"):
         COPY_ATOMS["SM75_U16x2_LDSM_T"].value_layout("dst", "f32")
+
+
+def test_what_an_architecture_lacks_is_refused() -> None:
+    def refusal(name: str, arch: str) -> str:
+        atom = find_copy_atom(name) if name in COPY_ATOMS else find_mma_atom(name)
+        with pytest.raises(UnsupportedError) as caught:
+            require_atom(atom, ARCHS[arch])
+        return caught.value.message
+
+    assert refusal("SM80_16x8x8_F32TF32TF32F32_TN", "sm_75").endswith(
+        "which needs sm_80; it has no instruction for D of f32, A of tf32 and B of tf32"
+    )
+    assert refusal("SM90_64x96x16_F32F16F16_SS", "sm_80").endswith("it has SM80_16x8x16_F32F16F16F32_TN")
+    assert refusal("SM90_64x96x16_F32F16F16_SS", "sm_100").endswith("it has SM80_16x8x16_F32F16F16F32_TN")
+    assert refusal("SM90_U32x4_STSM_N", "sm_89") == "sm_89 has no SM90_U32x4_STSM_N, which needs sm_90"
+    for name, atom in COPY_ATOMS.items():
+        for machine in ARCHS.values():
+            for op in {atom.src_op, atom.dst_op} - {""}:
+                if op in machine.instructions:
+                    require_atom(atom, machine)
+                else:
+                    assert refusal(name, machine.name)
 
 
 # --- the data validates itself ---------------------------------------------------------------------------

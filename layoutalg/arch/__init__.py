@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from layoutalg.arch.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
+from layoutalg.arch.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, require_atom
 from layoutalg.arch.descriptor import (
     SmemDescriptor,
     decode_descriptor,
@@ -62,6 +62,7 @@ __all__ = [
     "find_smem_atom",
     "find_swizzle_mode",
     "instruction_table",
+    "require_atom",
     "tensor_map_arguments",
     "tensor_map_text",
 ]

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from layoutalg.arch.model import Arch
 from layoutalg.atom import CopyAtom, MMAAtom
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
@@ -144,6 +145,36 @@ def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
     if spelled not in COPY_ATOMS:
         raise UnknownNameError("copy atom", name, COPY_ATOMS)
     return COPY_ATOMS[spelled]
+
+
+def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
+    """Raise UnsupportedError when `machine` lacks the instruction, naming one of the same types that it has.
+
+    wgmma exists on sm_90 alone.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_90"])
+    >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_75"])
+    Traceback (most recent call last):
+    layoutalg.errors.UnsupportedError: sm_75 has no SM80_16x8x16_F32F16F16F32_TN, which needs sm_80; \
+it has SM75_16x8x8_F32F16F16F32_TN
+    """
+    if _has(machine, atom):
+        return
+    needs = f"{machine.name} has no {atom.name}, which needs {atom.arch}"
+    if isinstance(atom, CopyAtom):
+        raise UnsupportedError(needs)
+    names = (name for name in MMA_ATOMS if not name.startswith(("SM90_64x", "SM90_SPARSE")))
+    same = (a for a in map(MMA_ATOMS.__getitem__, names) if a.dtypes == atom.dtypes and _has(machine, a))
+    best = max(same, key=lambda a: a.shape_mnk, default=None)
+    kind = f"D of {atom.dtypes.d}, A of {atom.dtypes.a} and B of {atom.dtypes.b}"
+    raise UnsupportedError(f"{needs}; it has {best or f'no instruction for {kind}'}")
+
+
+def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
+    if atom.ptx.startswith("wgmma"):
+        return machine.compute_capability == (9, 0)
+    return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
 
 
 def _clean(name: object) -> str:
