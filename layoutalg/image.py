@@ -34,7 +34,7 @@ from layoutalg.extent import (
     reached,
     whole_periods,
 )
-from layoutalg.f2 import affine_f2, basis, contains
+from layoutalg.f2 import Columns, affine_f2, basis, contains
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, has_symbols, leaves
@@ -68,8 +68,7 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
         raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
     left, right = in_parts(a), in_parts(b)
     if left is None or right is None:
-        pairs = zip(offsets_table("same_function", a), offsets_table("same_function", b), strict=True)
-        return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+        return _other_difference(a, b)
     if left[:2] == right[:2]:
         return _plain_difference(left[2], right[2])
     return _swizzled_difference(a, b, left, right)
@@ -101,9 +100,10 @@ def _swizzled_difference(
     relative = (*swizzle_inverse(right[0]), *left[0])
     period = max(s.period for s in relative)
     modes = _refine(leaf_lists(left[2]), leaf_lists(right[2]))
-    if modes is None or period > 1 << WINDOW_BITS:
-        pairs = zip(offsets_table("same_function", a), offsets_table("same_function", b), strict=True)
-        return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+    if modes is None or period > 1 << SMALL_BITS:
+        linear = _linear_pair(a, b)
+        if linear is not None or modes is None or period > 1 << WINDOW_BITS:
+            return _other_difference(a, b)
 
     def moved(x: int) -> int:
         return _swizzled(relative, x) - x
@@ -131,6 +131,26 @@ def _swizzled_difference(
                 break
         base *= s
     return None
+
+
+def _linear_pair(a: AnyLayout, b: AnyLayout) -> tuple[tuple[int, Columns], tuple[int, Columns]] | None:
+    """Both layouts as matrices over F2, or None."""
+    try:
+        return affine_f2(a), affine_f2(b)
+    except NotLinearError:
+        return None
+
+
+def _other_difference(a: AnyLayout, b: AnyLayout) -> int | None:
+    """By matrices where both layouts are linear over F2, else one coordinate after the other."""
+    linear = _linear_pair(a, b)
+    if linear is None:
+        pairs = zip(offsets_table("same_function", a), offsets_table("same_function", b), strict=True)
+        return next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+    (constant, columns), (other, others) = linear
+    if constant != other:
+        return 0
+    return next((1 << j for j, (x, y) in enumerate(zip(columns, others, strict=True)) if x != y), None)
 
 
 def _refine(
@@ -168,6 +188,15 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     period = 2 << bit
     for swizzle in parts[0] if parts else ():
         period = max(period, swizzle.period)
+    if parts is None or period > 1 << SMALL_BITS:
+        try:
+            constant, columns = affine_f2(layout)
+        except NotLinearError:
+            pass
+        else:
+            places = [0, *(1 << j for j in range(len(columns)))]
+            pairs = zip(places, (constant, *(constant ^ c for c in columns)), strict=True)
+            return next((i for i, x in pairs if x >> bit & 1), None)
     if parts is None or period > 1 << WINDOW_BITS:
         table = offsets_table("find_offset_bit", layout)
         return next((i for i, x in enumerate(table) if x >> bit & 1), None)

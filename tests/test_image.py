@@ -13,6 +13,7 @@ from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
 from layoutalg.extent import cosize
 from layoutalg.image import (
     find_difference,
+    find_offset_bit,
     image_size,
     is_bijective,
     is_injective,
@@ -126,3 +127,32 @@ def test_what_is_not_decided_is_said() -> None:
         assert info.value.budget == 1 << 16 and str(odd) in str(info.value)
     with pytest.raises(UnsupportedError, match="negative offset -3 is swizzled"):
         cosize(ComposedLayout(Swizzle(1, 0, 1), 0, Layout(4, -1)))
+
+
+WIDE = st.builds(
+    lambda first, second, offset, inner: ComposedLayout((first, second), offset, inner),
+    *(st.builds(Swizzle, st.integers(0, 3), st.integers(0, 3), st.sampled_from((9, 11, -10))),) * 2,
+    st.sampled_from((0, 0, 1, 4096)),
+    st.sampled_from(
+        (Layout((16, 8), (512, 2)), Layout((8, 16), (1, 1024)), Layout((4, 2, 16), (2048, 1, 64)),
+         Layout((16, 8), (514, 2)))
+    ),
+)  # fmt: skip
+"""Swizzles whose period is beyond that of windows, so that matrices decide."""
+
+
+@given(WIDE, WIDE, st.integers(0, 16))
+def test_wide_swizzles_are_compared_as_matrices(a: ComposedLayout, b: ComposedLayout, bit: int) -> None:
+    left, right = table(a), table(b)
+    found = find_difference(a, b)
+    assert (found is None) == (left == right) and (found is None or left[found] != right[found])
+    at = find_offset_bit(a, bit)
+    assert (at is None) == (not any(x >> bit & 1 for x in left)) and (at is None or left[at] >> bit & 1)
+
+
+def test_wide_swizzles_are_compared_at_any_size() -> None:
+    row = Layout((1 << 20, 1 << 20), (1 << 20, 1))
+    whole = ComposedLayout(Swizzle(3, 4, 25), 0, row)
+    parts = ComposedLayout((Swizzle(1, 4, 25), Swizzle(2, 5, 25)), 0, row)
+    assert same_function(whole, parts) and find_difference(whole, row) == 1 << 9
+    assert find_offset_bit(whole, 33) == 1 << 13 and find_offset_bit(row, 40) is None
