@@ -93,10 +93,15 @@ class TiledCopy:
         zipped = concat(concat(held[0], rest[0]), concat(held[1], rest[1]))
         return coalesce(zipped, (1, (1, 1)))
 
+    @overload
+    def tidfrg(self, side: Side, matrix: Layout) -> Layout: ...
+    @overload
+    def tidfrg(self, side: Side, matrix: AnyLayout) -> AnyLayout: ...
     def tidfrg(self, side: Side, matrix: AnyLayout) -> AnyLayout:
         """The matrix as (thread, ((FrgV,FrgX),(RestM,RestN,...))): CuTe's tidfrg_S and tidfrg_D.
 
-        The thread may be an index expression as well as a number.  Raises ShapeError when a mode is not a
+        The thread may be an index expression as well as a number.  Of `Layout(shape)` it is the `tv` of an
+        analysis.Access by the atom's `src_op` or `dst_op`.  Raises ShapeError when a mode is not a
         multiple of the tile, and what `composition` raises.
         """
         check_multiples(f"{side} of {self}", matrix, self.tile_shape)

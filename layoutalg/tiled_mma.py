@@ -93,6 +93,10 @@ class TiledMMA:
         given = zip(self.permutations, self.atom.shape_mnk, copies, strict=True)
         return tuple(as_layout(extent * n if p is None else p) for p, extent, n in given)
 
+    @overload
+    def thrfrg(self, operand: Operand, matrix: Layout) -> Layout: ...
+    @overload
+    def thrfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout: ...
     def thrfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout:
         """The matrix as ((ThrV,(ThrX,ThrY)),(FrgV,(RestX,RestY,...))): CuTe's thrfrg_A, thrfrg_B, thrfrg_C.
 
@@ -119,6 +123,10 @@ class TiledMMA:
         (thread, value), (others, steps) = modes(held), modes(zipped_divide(rest, across))
         return concat(concat(thread, others), concat(value, steps))
 
+    @overload
+    def tidfrg(self, operand: Operand, matrix: Layout) -> Layout: ...
+    @overload
+    def tidfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout: ...
     def tidfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout:
         """The matrix as (thread, (FrgV,(RestX,RestY,...))): `thrfrg` with threads by their number.
 

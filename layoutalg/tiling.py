@@ -13,6 +13,7 @@ Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp; include/cute/lay
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import Layout, layout_size, make_layout, modes
@@ -48,6 +49,10 @@ def as_layout(value: object) -> Layout:
     )
 
 
+@overload
+def inside(layout: Layout, change: Callable[[Layout], Layout]) -> Layout: ...
+@overload
+def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout: ...
 def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
     """`layout` on other coordinates: `change` applied to the plain layout below any swizzles.
 
