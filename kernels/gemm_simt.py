@@ -70,9 +70,7 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     in_panel = block % (tiles_m * c.panel)
     n_tile = k.let("n_tile", block // (tiles_m * c.panel) * c.panel + in_panel % c.panel)
     m0, n0 = k.let("m0", in_panel // c.panel * c.tile_m), k.let("n0", n_tile * c.tile_n)
-    lane, warp = k.tid % 32, k.tid // 32
-    own_m = k.let("own_m", warp % c.warps_m * (c.lanes_m * c.thread_m) + lane // c.lanes_n * c.run_m)
-    own_n = k.let("own_n", warp // c.warps_m * (c.lanes_n * c.thread_n) + lane % c.lanes_n * c.run_n)
+    own_m, own_n = (k.let(name, at) for name, at in zip(("own_m", "own_n"), c.owner(k.tid), strict=True))
     left = _side(k, p, c, "a", m0, m, own_m)
     right = _side(k, p, c, "b", n0, n, own_n)
     end = _Epilogue.declare(k, p, c, m0 + own_m, n0 + own_n, m, n)
@@ -193,10 +191,11 @@ class _Program:
                 if step == 0 and self.loads:
                     with k.If(kt + 1 < trips):
                         self.load(rest + kt * c.tile_k, None)
-                if step == 0 and self.copies:
+                if self.copies and step < self.copy_steps:
                     with k.If(kt + (c.stages - 1) < trips):
-                        self.start(rest + (kt + (c.stages - 2)) * c.tile_k, last, None)
-                    k.do(CP_COMMIT)
+                        self.start(rest + (kt + (c.stages - 2)) * c.tile_k, last, None, step)
+                    if step == self.copy_steps - 1:
+                        k.do(CP_COMMIT)
                 self.multiply(now)
         if self.copies:
             k.do(CP_WAIT, 0)
@@ -224,10 +223,21 @@ class _Program:
             if side.h.via == "registers":
                 side.store(stage)
 
-    def start(self, base: Expr, stage: Expr, bound: Expr | None) -> None:
-        for side in self.sides:
-            if side.h.via == "cp.async":
-                side.start_copy(base, stage, bound)
+    @property
+    def copy_steps(self) -> int:
+        """Steps of k that start copies: copies that come one by one do not hold up the multiplications."""
+        return min(self.c.spread, self.c.tile_k - 1)
+
+    def start(self, base: Expr, stage: Expr, bound: Expr | None, step: int | None = None) -> None:
+        """Start copying a tile, or a step's share of its passes."""
+        copied = [side for side in self.sides if side.h.via == "cp.async"]
+        total, first = sum(side.h.passes for side in copied), 0
+        low, high = (0, total) if step is None else (total * s // self.copy_steps for s in (step, step + 1))
+        for side in copied:
+            mine = range(max(low, first), min(high, first + side.h.passes))
+            if mine:
+                side.start_copy(base, stage, bound, mine.start - first, len(mine))
+            first += side.h.passes
 
     def wait(self) -> None:
         """Wait for this thread's copies of the oldest tile in flight, then for everybody's."""

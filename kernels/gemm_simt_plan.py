@@ -36,13 +36,14 @@ SECTOR_BYTES = 32
 class SimtConfig:
     """How one block works; extents and vectors in elements.
 
+    `weave` lanes along n come first, then those along m, then the others along n.
     `via` says how tiles reach the multiply-adds: straight from global memory, through registers, or by
     cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
     in shared memory; with one, `ahead` loads the next tile into registers before the current one is
     multiplied.  `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.
     `vector` is what a copy moves where the order is kept, or through registers; `fragment` what a load from
     shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that are not multiples
-    of the tile.  `panel` columns of tiles are walked together.
+    of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles are walked together.
     """
 
     tile_m: int
@@ -51,6 +52,7 @@ class SimtConfig:
     thread_m: int
     thread_n: int
     lanes_m: int
+    weave: int = 2
     run_m: int = 4
     run_n: int = 4
     via: Via = "cp.async"
@@ -67,6 +69,7 @@ class SimtConfig:
     result_vec: int = 4
     min_blocks: int = 1
     static_ld: bool = False
+    spread: int = 1
 
     @property
     def lanes_n(self) -> int:
@@ -87,6 +90,20 @@ class SimtConfig:
     def threads(self) -> int:
         """Threads a block."""
         return 32 * self.warps_m * self.warps_n
+
+    def owner(self, tid: Any) -> tuple[Any, Any]:
+        """(row of A, column of B) in the block's tile where a thread's fragments start.
+
+        >>> SimtConfig(128, 128, 8, 8, 8, 4).owner(9)
+        (0, 12)
+        """
+        lane, warp = tid % 32, tid // 32
+        lane_m = lane // self.weave % self.lanes_m
+        lane_n = lane % self.weave + lane // (self.weave * self.lanes_m) * self.weave
+        return (
+            warp % self.warps_m * (self.lanes_m * self.thread_m) + lane_m * self.run_m,
+            warp // self.warps_m * (self.lanes_n * self.thread_n) + lane_n * self.run_n,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +225,16 @@ def multiples(p: GemmProblem, c: SimtConfig) -> tuple[int, int, int]:
     )
 
 
-_ONE = SimtConfig(32, 32, 32, 1, 1, 1, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
+_ONE = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
                   vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
-_FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, order="matrix")
-_SQUARE = replace(_FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, order="mn",
+_FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, weave=8, order="matrix")
+_SQUARE = replace(_FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn",
                   vector=4, fragment=4, result_vec=4)  # fmt: skip
 _EIGHT = replace(_SQUARE, tile_m=128, tile_n=128, tile_k=8, thread_m=8, thread_n=8, run_m=8, run_n=8)
-_WARP = replace(_EIGHT, lanes_m=4, run_m=4, run_n=4, pad=4)
+_WARP = replace(_EIGHT, lanes_m=4, weave=2, run_m=4, run_n=4, pad=4)
 _BUFFERED = replace(_WARP, stages=2, fragments=2)
 _ASYNC = replace(_BUFFERED, via="cp.async", turn="cp.async", stages=3)
-_WIDE = replace(_ASYNC, tile_n=256, tile_k=16, thread_n=16, lanes_m=8, panel=8, edges=True)
+_WIDE = replace(_ASYNC, tile_n=256, thread_m=16, panel=8, edges=True)
 
 LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
     {
@@ -236,7 +253,7 @@ LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
         ),
         "double buffer": ("two tiles in shared memory, one barrier a tile", _BUFFERED),
         "cp.async": ("a ring of three tiles, copied asynchronously", _ASYNC),
-        "wide": ("128 x 256 x 16 tiles, 8 x 16 elements a thread, blocks in panels", _WIDE),
+        "wide": ("128 x 256 x 8 tiles, 16 x 8 elements a thread, blocks in panels", _WIDE),
     }
 )
 """The published ladder and the steps after it, for sizes that are multiples of the tile: what is new, and the

@@ -62,11 +62,11 @@ class Side:
         near, far = self.h.walk(self.k.tid, step)
         return (far, near) if self.major == "k" else (near, far)
 
-    def start_copy(self, base: Expr, stage: Operand, bound: Expr | None) -> None:
-        """Start copying the tile whose first k is `base`; from `bound` on, k reads as zero."""
+    def start_copy(self, base: Expr, stage: Operand, bound: Expr | None, first: int, count: int) -> None:
+        """Start passes of the copy of the tile whose first k is `base`; from `bound` on, k reads as zero."""
         k, nbytes = self.k, self.h.vector * self.size
-        with k.Unroll("p", self.h.passes) as p:
-            row, deep = self.place(p)
+        with k.Unroll("p", count) as p:
+            row, deep = self.place(p + first)
             to, of = self.slot(row, deep, stage), self.there(row, base + deep)
             if bound is None:
                 k.do(CP_ASYNC[nbytes], to, of)
