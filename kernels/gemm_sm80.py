@@ -235,7 +235,8 @@ def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
     return [
         "",
         f"D = alpha A B{' + beta C' if p.reads_c else ''}{' + bias' if p.bias else ''}: "
-        f"{p.operand} operands, {p.accumulator} sums, {p.result} result, for m <= {p.m}, n <= {p.n}, k <= {p.k}.",
+        f"{p.operand} operands, {p.accumulator} sums, {p.result} result, for m <= {p.m}, n <= {p.n}, "
+        f"k <= {p.k}.",
         f"A block of {c.warps_m} x {c.warps_n} warps makes {c.tile_m} x {c.tile_n} of D, a warp "
         f"{c.warp_m} x {c.warp_n}, by {mma.ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory.",
