@@ -39,7 +39,14 @@ class Result:
 
 
 def write_result(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result) -> None:
-    """Write acc[row fragment][column fragment][words], as the configuration's `epilogue` says."""
+    """Write acc[row fragment][column fragment][words], as the configuration's `epilogue` says.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> from layoutalg.kernels.gemm_sm80 import build
+    >>> kernel = build(gemm_problem(64, 64, 32), Sm80Config(64, 64, 32, 2, 2, 2))
+    >>> [s.name for s in kernel.shared]
+    ['tile_a', 'tile_b', 'stage']
+    """
     if c.epilogue == "shared":
         _through_shared(k, p, c, acc, r)
     else:

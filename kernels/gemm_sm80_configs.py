@@ -98,7 +98,12 @@ def fitted(p: GemmProblem, c: Sm80Config) -> Sm80Config:
 
 
 def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
-    """Cycles that the model of the module's text expects."""
+    """Cycles that the model of the module's text expects.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> round(expected_cycles(gemm_problem(4096, 4096, 4096), TILES[0], find_arch("sm_90")))
+    526498
+    """
     c, sms = tile.config, chip.board.sms if chip.board else 1
     blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
     rounds = -(-blocks // (sms * tile.blocks))

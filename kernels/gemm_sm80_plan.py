@@ -93,7 +93,12 @@ class Sm80Config:
 
 
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
-    """The mma of a configuration: `mma_k`, or the largest k there is."""
+    """The mma of a configuration: `mma_k`, or the largest k there is.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> mma_of(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).k
+    16
+    """
     fitting = [
         m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)
         and c.mma_k in (0, m.k)
@@ -195,7 +200,13 @@ def stage_load_tv(warp_n: int, vec: int) -> Layout:
 
 
 def operand_accesses(p: GemmProblem, c: Sm80Config, side: Literal["a", "b"]) -> tuple[Access, Access]:
-    """What an operand's tile does to shared memory, on its domain (row, k): the copy, then ldmatrix."""
+    """What an operand's tile does to shared memory, on its domain (row, k): the copy, then ldmatrix.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> found = operand_accesses(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4), "a")
+    >>> [access.op for access in found]
+    ['cp.async.16', 'ldmatrix.x4']
+    """
     element, major = p.operand, p.a_major if side == "a" else p.b_major
     rows, warp_rows, nbytes = (
         (c.tile_m, c.warp_m, c.a_bytes) if side == "a" else (c.tile_n, c.warp_n, c.b_bytes)

@@ -30,6 +30,8 @@ def check_config(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> N
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
     chip = find_arch(arch)
+    if not 32 <= c.threads <= chip.max_threads_per_block:
+        raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
     _instructions(p, c, chip)
     _tiles(p, c)
     _alignment(p, c)
@@ -96,7 +98,6 @@ def _tiles(p: GemmProblem, c: Sm80Config) -> None:
         _multiple(
             f"the {rows} x {c.tile_k} tile", rows * c.tile_k * size, nbytes * c.threads, "a pass of copies"
         )
-    step = c.threads // 32
     if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
         raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
     if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:
@@ -105,8 +106,6 @@ def _tiles(p: GemmProblem, c: Sm80Config) -> None:
         raise UnsupportedError(
             f"result_vec = {c.result_vec} with epilogue='direct': accumulators come in pairs"
         )
-    if step < 1:
-        raise ResourceError("warps", step, 1)
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:
@@ -150,8 +149,6 @@ def _alignment(p: GemmProblem, c: Sm80Config) -> None:
 
 
 def _resources(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
-    if c.threads > chip.max_threads_per_block:
-        raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
     shared = max(c.ring_bytes(p.operand.nbytes), c.stage_bytes)
     if shared > chip.max_shared_bytes_per_block:
         one = c.ring_bytes(p.operand.nbytes) // c.stages

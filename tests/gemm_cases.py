@@ -1,0 +1,73 @@
+"""Small problems for the matrix products, their operands, and their results by definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.kernels.gemm import GemmProblem, matrices
+
+CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
+ALPHA, BETA = 2, 3
+
+
+def word(p: GemmProblem, value: int) -> int:
+    """alpha or beta as the kernel takes it."""
+    return value if p.accumulator.name == "s32" else int(np.float32(value).view(np.uint32))
+
+
+def packed(values: Any, name: str) -> Any:
+    """Elements as their bits."""
+    per = 4 // np.dtype(CARRIER[name]).itemsize or 1
+    padded = np.pad(values, (0, -len(values) % per)).astype(float)
+    return encode(padded[None], name).view(CARRIER[name])[0][: len(values)].copy()
+
+
+def unpacked(bits: Any, name: str) -> Any:
+    """The inverse of `packed`, as float64."""
+    nbytes = len(bits) * bits.itemsize
+    words = np.pad(bits.view("u1"), (0, -nbytes % 4)).view(np.uint32)[None]
+    return decode(words, name)[0][: len(bits)].astype(float)
+
+
+def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
+    """Every argument a kernel of the problem may take: small integers, on which all sums are exact."""
+    rng = np.random.default_rng(seed)
+
+    def draw(elems: int, name: str) -> Any:
+        return packed(rng.integers(-most, most + 1, elems), name)
+
+    return {
+        "m": p.m, "n": p.n, "k": p.k, "lda": p.lda, "ldb": p.ldb, "ldc": p.ldc, "ldd": p.ldd,
+        "alpha": word(p, ALPHA), "beta": word(p, BETA),
+        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
+        "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
+        "d": draw((p.m - 1) * p.ldd + p.n, p.result.name),
+    }  # fmt: skip
+
+
+def taken(kernel: Any, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a kernel takes, with a copy of D."""
+    names = {q.name for q in kernel.params}
+    return {name: x.copy() if name == "d" else x for name, x in args.items() if name in names}
+
+
+def expected(p: GemmProblem, args: dict[str, Any]) -> Any:
+    """The bits of D that result, by definition; gaps between rows keep theirs."""
+    a, b = matrices(p, *(unpacked(args[x], p.operand.name) for x in "ab"))
+    total = ALPHA * (a @ b)
+    if p.reads_c:
+        total += BETA * _rows(unpacked(args["c"], p.result.name), p.m, p.n, p.ldc)
+    if p.bias:
+        total += unpacked(args["bias"], p.result.name)
+    if p.activation == "relu":
+        total = np.maximum(total, 0)
+    d = unpacked(args["d"], p.result.name)
+    _rows(d, p.m, p.n, p.ldd)[...] = total
+    return packed(d, p.result.name)
+
+
+def _rows(flat: Any, m: int, n: int, leading: int) -> Any:
+    return np.lib.stride_tricks.as_strided(flat, (m, n), (leading * 8, 8))
