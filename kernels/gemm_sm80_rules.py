@@ -69,8 +69,8 @@ def _tiles(p: GemmProblem, c: Sm80Config) -> None:
         raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
     if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
         raise UnsupportedError(
-            f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, and a tile "
-            f"needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
+            f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
+            f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
         )
     for name, tile, part in (
         ("tile_m", c.tile_m, 16 * c.warps_m),

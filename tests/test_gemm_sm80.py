@@ -1,0 +1,220 @@
+"""The tensor-core GEMM: definition == simulator == host-run text, exactly; and planted mistakes are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.check import check
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.expr import Const, Expr, substitute, variables
+from layoutalg.codegen.lower import lower, map_arg
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.tile import Do, For, Kernel, Stmt
+from layoutalg.errors import SimulationError, UnsupportedError
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm_sm80 import build
+from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
+from tests import mutate
+from tests.hostshim import KernelFault
+from tests.tensor_gemm import host_run, inputs, reference, simulated
+
+SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
+EDGES = replace(SMALL, edges=True)
+REGISTERS = replace(SMALL, via="registers")
+
+
+def edged(**options: Any) -> GemmProblem:
+    return gemm_problem(100, 120, 88, **options)
+
+
+def whole(*args: Any, **options: Any) -> GemmProblem:
+    return gemm_problem(128, 64, 96, *args, **options)
+
+
+CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
+    "TN, edges": (edged(), EDGES),
+    "TT, edges": (edged(b_major="mn"), EDGES),
+    "NN, edges": (edged(a_major="mn"), replace(EDGES, a_bytes=8)),
+    "NT, edges": (edged(a_major="mn", b_major="mn"), replace(EDGES, a_bytes=8)),
+    "one row": (gemm_problem(1, 8, 8), EDGES),
+    "leading dimensions": (gemm_problem(70, 72, 40, lda=48, ldb=64, ldd=88, ldc=80, reads_c=True), EDGES),
+    "narrow copies": (gemm_problem(65, 66, 34), replace(EDGES, a_bytes=4, b_bytes=4, result_vec=2)),
+    "C, relu": (edged(reads_c=True, activation="relu"), EDGES),
+    "bias, relu": (edged(bias=True, activation="relu"), EDGES),
+    "bf16, C": (whole("bf16", reads_c=True), SMALL),
+    "f32 result": (whole(result="f32"), replace(SMALL, result_vec=4)),
+    "f16 sums": (whole(accumulator="f16"), SMALL),
+    "tf32": (whole("tf32"), replace(SMALL, tile_k=16, result_vec=4)),
+    "s8": (gemm_problem(128, 64, 192, "s8"), replace(SMALL, tile_k=64, result_vec=4)),
+    "one step a tile, one fragment, 2 stages": (whole(), replace(SMALL, tile_k=16, fragments=1, stages=2)),
+    "mma of half the depth": (whole(), replace(SMALL, mma_k=8)),
+    "2 stages": (whole(), replace(SMALL, stages=2)),
+    "4 stages": (whole(), replace(SMALL, stages=4)),
+    "5 stages": (whole(), replace(SMALL, stages=5)),
+    "one fragment": (whole(), replace(SMALL, fragments=1)),
+    "fewer tiles than stages": (gemm_problem(64, 64, 32), replace(SMALL, stages=5)),
+    "unswizzled": (whole(a_major="mn"), replace(SMALL, swizzled=False)),
+    "fixed leading dimensions": (whole(b_major="mn"), replace(SMALL, static_ld=True)),
+    "registers, 1 stage": (whole(), replace(REGISTERS, stages=1, fragments=1)),
+    "registers, 1 stage, not ahead": (whole(), replace(REGISTERS, stages=1, ahead=False)),
+    "registers, 2 stages": (whole(), replace(REGISTERS, stages=2)),
+    "registers, edges": (edged(), replace(REGISTERS, stages=2, edges=True, fragments=1)),
+    "direct": (edged(), replace(EDGES, epilogue="direct", result_vec=2)),
+}
+ON_HOST = (
+    "NT, edges", "TT, edges", "C, relu", "bf16, C", "f16 sums", "tf32", "registers, edges", "direct",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_simulator_gives_the_definition(name: str) -> None:
+    p, c = CASES[name]
+    kernel = build(p, c)
+    check(kernel)
+    x = inputs(p)
+    expected, lowered = reference(p, x), lower(kernel)
+    np.testing.assert_array_equal(simulated(lowered, p, x), expected)
+    np.testing.assert_array_equal(simulated(lowered, p, x, group="warp", seed=1), expected)
+
+
+@pytest.mark.parametrize("name", ["TN, edges", "NT, edges", "registers, 2 stages"])
+def test_lowering_changes_nothing(name: str) -> None:
+    p, c = CASES[name]
+    x = inputs(p, seed=1)
+    np.testing.assert_array_equal(simulated(build(p, c), p, x), reference(p, x))
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+def test_the_text_gives_the_definition(name: str) -> None:
+    p, c = CASES[name]
+    x = inputs(p)
+    np.testing.assert_array_equal(host_run(lower(build(p, c)), p, x), reference(p, x))
+
+
+@pytest.mark.parametrize("step", LADDER)
+def test_every_step_of_the_ladder_multiplies(step: str) -> None:
+    c = LADDER[step]
+    p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k)
+    x = inputs(p)
+    np.testing.assert_array_equal(simulated(lower(build(p, c)), p, x), reference(p, x))
+
+
+def test_a_kernel_serves_smaller_problems() -> None:
+    kernel = lower(build(gemm_problem(512, 512, 512), EDGES))
+    for m, n, k in ((1, 8, 8), (63, 64, 40), (65, 72, 8)):
+        p = gemm_problem(m, n, k)
+        x = inputs(p)
+        np.testing.assert_array_equal(simulated(kernel, p, x), reference(p, x))
+
+
+def test_one_step_leaves_nothing_to_load_ahead() -> None:
+    with pytest.raises(UnsupportedError, match="take tile_k = 32 or fragments = 1"):
+        build(whole(), replace(SMALL, tile_k=16))
+
+
+def test_beta_zero_never_reads_c() -> None:
+    assert "c" not in [q.name for q in build(edged(), EDGES).params]
+
+
+def test_a_configuration_compiles_without_spills() -> None:
+    kernel = build(
+        gemm_problem(4096, 4096, 4096, reads_c=True), Sm80Config(128, 128, 32, 2, 2, 4, edges=True)
+    )
+    assert compile_cubin(to_cuda(kernel, "sm_80"), kernel.name, "sm_80").spill_bytes == 0
+
+
+# --- planted mistakes ----------------------------------------------------------------------------------
+
+PLANTED, PLANTED_BY = gemm_problem(40, 56, 152), Sm80Config(32, 32, 32, 2, 1, 3, panel=1, edges=True)
+
+
+def every_tile_in_the_next_place(kernel: Kernel) -> Kernel:
+    """ldmatrix in the loop reads the place of the ring after the one it should."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Do) or not s.instr.name.startswith("ldmatrix"):
+            return (s,)
+
+        def later(e: Expr) -> Expr:
+            return substitute(e, {v: v + 1 for v in variables(e) if v.name == "kt"})
+
+        return (Do(s.instr, tuple(map_arg(a, later) for a in s.args)),)
+
+    return mutate.rewrite(kernel, change)
+
+
+def without_predicates(kernel: Kernel) -> Kernel:
+    """Copies read whatever lies past the edge."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Do):
+            return (s,)
+        pairs = zip(s.instr.operands, s.args, strict=True)
+        return (Do(s.instr, tuple(Const(1) if o.role == "guard" else a for o, a in pairs)),)
+
+    return mutate.rewrite(kernel, change)
+
+
+def without_loop_barrier(kernel: Kernel) -> Kernel:
+    """The barrier of the main loop is gone, those before and after it stay."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, For):
+            return (s,)
+        kept = tuple(x for x in s.body if not (isinstance(x, Do) and x.instr.name == "block_sync"))
+        return (replace(s, body=kept),)
+
+    return mutate.rewrite(kernel, change)
+
+
+MUTANTS: dict[str, Callable[[Kernel], Kernel]] = {
+    "no wait for copies": lambda k: mutate.without(k, "cp_async_wait"),
+    "no barrier": lambda k: mutate.without(k, "block_sync"),
+    "no barrier in the loop": without_loop_barrier,
+    "no warp barrier in the epilogue": lambda k: mutate.without(k, "warp_sync"),
+    "no predicate on copies": without_predicates,
+    "no predicate on D": mutate.unguarded,
+    "the wrong place of the ring": every_tile_in_the_next_place,
+}
+
+
+def wrong_or_refused(run: Callable[[], Any]) -> bool:
+    try:
+        return bool((run() != reference(PLANTED, inputs(PLANTED))).any())
+    except (SimulationError, KernelFault):
+        return True
+
+
+@pytest.fixture(scope="module")
+def planted() -> Kernel:
+    return lower(build(PLANTED, PLANTED_BY))
+
+
+def test_the_program_that_is_spoilt_is_right(planted: Kernel) -> None:
+    x = inputs(PLANTED)
+    assert not wrong_or_refused(lambda: simulated(planted, PLANTED, x))
+    assert not wrong_or_refused(lambda: simulated(planted, PLANTED, x, group="warp"))
+    assert not wrong_or_refused(lambda: host_run(planted, PLANTED, x))
+    assert not wrong_or_refused(lambda: host_run(planted, PLANTED, x, order="reverse"))
+
+
+@pytest.mark.parametrize("group", ["block", "warp"])
+@pytest.mark.parametrize("mistake", MUTANTS)
+def test_the_simulator_finds_it(mistake: str, group: Literal["block", "warp"], planted: Kernel) -> None:
+    spoilt = MUTANTS[mistake](planted)
+    assert spoilt != planted
+    assert wrong_or_refused(lambda: simulated(spoilt, PLANTED, inputs(PLANTED), group=group))
+
+
+@pytest.mark.parametrize("mistake", [m for m in MUTANTS if not m.startswith("no barrier")])
+def test_the_text_on_the_host_shows_it(mistake: str, planted: Kernel) -> None:
+    """Block barriers aside: on the host every ldmatrix and mma lets all threads catch up."""
+    spoilt, x = MUTANTS[mistake](planted), inputs(PLANTED)
+    assert wrong_or_refused(lambda: host_run(spoilt, PLANTED, x)) or wrong_or_refused(
+        lambda: host_run(spoilt, PLANTED, x, order="reverse")
+    )
