@@ -22,7 +22,7 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Division.
 
 from __future__ import annotations
 
-from typing import overload
+from typing import cast, overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes, tiler_text
 from layoutalg.digits import compose_layouts
@@ -72,9 +72,9 @@ def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
         return tiler
     if type(tiler) is int:
         return Layout(tiler)
-    if not isinstance(tiler, (ComposedLayout, tuple, bool)) and tiler is not None:
-        if is_symbolic(tiler) or hasattr(tiler, "__index__"):
-            return Layout(tiler)
+    plain = not isinstance(tiler, (ComposedLayout, tuple, bool)) and tiler is not None
+    if plain and (is_symbolic(tiler) or hasattr(tiler, "__index__")):
+        return Layout(cast("int", tiler))
     raise ArgumentTypeError(
         f"{name}({layout}, {tiler_text(tiler)}): a tiler is a layout, an extent, None or a tuple of tilers"
     )
