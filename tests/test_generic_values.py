@@ -56,3 +56,11 @@ def test_known_periods_and_single_values(
 def test_single_values_start_where_they_are_asked_for() -> None:
     asked = make_question(((32, 32), (LD, 1)), column("ld.global.b32", "f32"))
     assert special_values(asked, linear_terms(asked, LD), 5) == {5, 6, 7}
+
+
+def test_values_with_negative_strides_are_counted_one_by_one() -> None:
+    asked = make_question(((32, 32), (LD - 40, 1)), column("ld.shared.b32", "f32"))
+    assert special_values(asked, linear_terms(asked, LD), 0) == set(range(41))
+    falling = make_question(((32, 32), (100 - LD, 1)), column("ld.shared.b32", "f32"))
+    with pytest.raises(UndecidedError, match="negative without end"):
+        special_values(falling, linear_terms(falling, LD), 0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis.solutions import Periodic, ResidueSet
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError
 
 N = sympy.Symbol("n")
 TABLES = st.builds(
@@ -86,3 +86,8 @@ def test_below_the_least_value_nothing_is_known() -> None:
 
 def test_refused_values_are_nan() -> None:
     assert Periodic(N, (None, 7)).piecewise().subs(N, 2) is sympy.nan
+
+
+def test_values_are_integers() -> None:
+    with pytest.raises(ArgumentTypeError, match="an integer is needed"):
+        Periodic(sympy.Symbol("n"), (5, 7)).at(1.5)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze
 from layoutalg.analysis.solutions import ResidueSet
 from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access, symbolic_cost
 from layoutalg.analysis.symbolic_layout import SymbolicLayout
+from layoutalg.analysis.symbolic_question import Condition
 from layoutalg.dtype import dtype
 from layoutalg.errors import (
     AlignmentError,
@@ -216,6 +217,24 @@ def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> N
         assert isinstance(report, SharedReport) and cost.at(stride) == report.total, stride
 
 
+def test_strides_that_begin_negative() -> None:
+    """Below 40 the column runs downwards, to negative addresses, which the instruction refuses."""
+    column_of = column("ld.shared.b32", "f32")
+    found = solve_conflict_free(((32, 32), (LD - 40, 1)), column_of, LD)
+    assert isinstance(found, ResidueSet)
+    assert found.values(1, 48) == (40, 41, 43, 45, 47)
+    cost = symbolic_cost(((32, 32), (LD - 40, 1)), column_of, LD)
+    assert [cost.at(n) for n in (1, 39, 40, 41, 42, 72)] == [None, None, 1, 1, 2, 32]
+    falling = solve_conflict_free(((32, 32), (100 - LD, 1)), column_of, LD)
+    assert isinstance(falling, Condition) and "negative without end" in falling.why
+    assert [falling.holds({LD: n}) for n in (99, 98, 101)] == [True, False, False]
+
+
+def test_a_late_start() -> None:
+    found = solve_conflict_free(((32, 32), (LD, 1)), column("ld.shared.b32", "f32"), LD, least=1 << 40)
+    assert isinstance(found, ResidueSet) and found.residues == (1,) and not found.also
+
+
 # --- what is refused -----------------------------------------------------------------------------------
 
 
@@ -232,6 +251,18 @@ def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> N
          ShapeError, "counted from 0"),
         (lambda: solve_sectors(((32, 32), (LD, 1)), column("ld.global.b32", "f32"), LD, efficiency=1.5),
          ShapeError, "at most 1"),
+        (lambda: solve_sectors(((32, 32), (LD, 1)), column("ld.global.b32", "f32"), LD,
+                               efficiency=float("nan")), ShapeError, "at most 1"),
+        (lambda: solve_sectors(((32, 32), (LD, 1)), column("ld.global.b32", "f32"), LD,
+                               efficiency="0.5"),  # type: ignore[arg-type]
+         ArgumentTypeError, "a number is needed"),
+        (lambda: solve_conflict_free(((32, 32), (LD, 1)), "ld.shared.b32", LD),  # type: ignore[arg-type]
+         ArgumentTypeError, "an Access is needed"),
+        (lambda: solve_conflict_free(((32, 32), (LD, 1)), column("ld.shared.b32", "f32"), LD, base="4*ld"),
+         ArgumentTypeError, "base '4[*]ld' is a str"),
+        (lambda: solve_conflict_free(((32, 32), (LD, 1)), column("ld.shared.b32", "f32"), LD,
+                                     least=1.5),  # type: ignore[arg-type]
+         ArgumentTypeError, "least 1.5 is a float"),
     ],
 )  # fmt: skip
 def test_bad_questions(ask: Any, error: type[Exception], message: str) -> None:

@@ -57,6 +57,9 @@ def test_every_spelling_of_a_layout() -> None:
         (lambda: as_symbolic(ComposedLayout(Layout(4, 2), 0, Layout(4))), UnsupportedError, "outer layouts"),
         (lambda: as_symbolic(((LD, 4), (1, LD))), UnsupportedError, "the extent ld of shape"),
         (lambda: substituted(LD / 2, {LD: 3}), UnsupportedError, "ld/2 is 3/2"),
+        (lambda: SymbolicLayout(8, "__import__('os')"), ArgumentTypeError, "is a str; an integer or"),
+        (lambda: SymbolicLayout(8, LD).at({"ld": 3}), ArgumentTypeError, "for each sympy Symbol"),
+        (lambda: SymbolicLayout(8, LD).at({LD: "3"}), ArgumentTypeError, "an integer for each"),  # type: ignore[dict-item]
         (lambda: SymbolicLayout(8, LD).at({}), UnsupportedError, "an integer is needed"),
     ],
 )  # fmt: skip

@@ -7,9 +7,9 @@ and on which lanes share a unit.  Lanes whose distance holds s share one only ne
     f32 (8,8):(ld,1), 8 rows of 4 lane pairs    distances such as ld - 6: counted singly up to ld = 7
 
 THEOREM.  Let P be the bytes after which banks repeat (128; sectors: 32), in elements, or the period of the
-layout's swizzles if that is longer; both are powers of two.  Call s GENERIC when no two lanes of one
-instruction whose distance depends on s lie within one unit (a vector or a word, whichever is longer; a
-sector) of each other.  The cost is the same for generic s and s + P.
+layout's swizzles if that is longer; both are powers of two.  Call s GENERIC when no stride, offset or base is
+negative, and no two lanes of one instruction whose distance depends on s lie within one unit (a vector or a
+word, whichever is longer; a sector) of each other.  The cost is the same for generic s and s + P.
 Proof.  Every element offset x before the swizzles changes by a multiple of P, and S(x + P) = S(x) + P, so
 every address changes by a multiple of the bank period: the bank and the place in the word stay.  What
 counts besides is which lanes share a unit.  A pair whose distance is fixed keeps it, and its place modulo
@@ -79,7 +79,7 @@ def _linear(value: Any, symbol: sympy.Symbol) -> Any:
     """slope * symbol + constant, both integers; raises UndecidedError for anything else."""
     import sympy
 
-    expression = sympy.sympify(value)
+    expression = sympy.Integer(value) if type(value) is int else value
     others = sorted(expression.free_symbols - {symbol}, key=str)
     if others:
         raise UndecidedError(f"{', '.join(map(str, others))} {_is(len(others))} not known", budget=MAX_COUNTS)
@@ -138,18 +138,38 @@ def special_values(question: Question, terms: Terms, first: int) -> set[int]:
     for swizzle in question.layout.swizzles:
         if (1 << (swizzle.base)) < unit:
             reach = max(reach, swizzle.period + unit)
-    out: set[int] = set()
+    out = _negative_values(terms, first)
     for slope, constant in _distances(question, terms):
         near = [-(constant + end) * (1 if slope > 0 else -1) for end in (reach - 1, 1 - reach)]
         low, high = min(near), max(near)
         size_of = abs(slope)
         start, stop = max(first, -(-low // size_of)), high // size_of
-        if stop - start > MAX_COUNTS or len(out) > MAX_COUNTS:
-            raise UndecidedError(
-                f"too many single values are to be counted; the budget is {MAX_COUNTS}", budget=MAX_COUNTS
-            )
+        _check_count(max(stop - start, len(out)))
         out.update(range(start, stop + 1))
     return out
+
+
+def _negative_values(terms: Terms, first: int) -> set[int]:
+    """The values at which a stride, the offset or the base is negative; raises UndecidedError without end."""
+    strides = zip(tree_leaves(terms.slope), tree_leaves(terms.constant), strict=True)
+    ends = [first]
+    for slope, constant in (*strides, terms.offset, terms.base):
+        if slope < 0 or (slope == 0 and constant < 0):
+            raise UndecidedError(
+                f"a stride, offset or base of {constant} + {slope} times the symbol is negative without end",
+                budget=MAX_COUNTS,
+            )
+        if constant < 0:
+            ends.append(-(constant // slope))
+    _check_count(max(ends) - first)
+    return set(range(first, max(ends)))
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_COUNTS:
+        raise UndecidedError(
+            f"too many single values are to be counted; the budget is {MAX_COUNTS}", budget=MAX_COUNTS
+        )
 
 
 def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:

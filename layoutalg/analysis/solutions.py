@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError
 
 if TYPE_CHECKING:
     import sympy
@@ -64,10 +64,14 @@ class Periodic(Generic[T]):
     def at(self, value: int) -> T:
         """The value of the function; raises ShapeError below `least`, for which it is not known.
 
+        Raises ArgumentTypeError for what is no integer.
+
         >>> from sympy import Symbol
         >>> Periodic(Symbol("n"), (5, 7), ((3, 0),)).at(3)
         0
         """
+        if type(value) is not int:
+            raise ArgumentTypeError(f"{self.symbol} = {value!r}: an integer is needed")
         if value < self.least:
             raise ShapeError(f"{self.symbol} = {value}: the answer is for {self.symbol} >= {self.least}")
         for n, out in self.exceptions:

@@ -46,6 +46,7 @@ from layoutalg.analysis.symbolic_question import (
     Question,
     concrete,
     count,
+    is_negative,
     make_question,
 )
 from layoutalg.arch import Arch
@@ -118,9 +119,12 @@ def solve_sectors(
     question = make_question(layout, access, base, arch, "global")
     criterion = FEWEST
     if efficiency is not None:
-        share = Fraction(str(efficiency)) if isinstance(efficiency, float) else Fraction(efficiency)
-        if not 0 < share <= 1:
+        if type(efficiency) not in (int, float, Fraction):
+            kind = type(efficiency).__name__
+            raise ArgumentTypeError(f"efficiency {efficiency!r} is a {kind}; a number is needed")
+        if not 0 < efficiency <= 1:
             raise ShapeError(f"efficiency is {efficiency}; a share above 0 and at most 1 is needed")
+        share = Fraction(str(efficiency))
         criterion = Criterion(f"has an efficiency of at least {efficiency}", ("efficiency", ""), share)
     try:
         table = _tabulate(question, symbol, least, count)
@@ -181,6 +185,8 @@ def _tabulate(
     if not isinstance(symbol, sympy.Symbol):
         raise ArgumentTypeError(f"symbol {symbol!r} is a {type(symbol).__name__}; a sympy Symbol is needed")
     first = least if least is not None else int(symbol.is_positive is True)
+    if type(first) is not int:
+        raise ArgumentTypeError(f"least {least!r} is a {type(least).__name__}; an integer is needed")
     if first < 0:
         raise ShapeError(f"least is {least}; values are counted from 0 on")
     terms = linear_terms(question, symbol)
@@ -194,8 +200,8 @@ def _tabulate(
         )
     values: list[T] = []
     for residue in range(period):
-        value = residue
-        while value < first or value in special:
+        value = residue + max(0, -(-(first - residue) // period)) * period
+        while value in special:
             value += period
         values.append(ask(question, {symbol: value}))
     others = tuple((n, ask(question, {symbol: n})) for n in sorted(special))
@@ -210,6 +216,8 @@ def _total(question: Question, values: Mapping[Any, int]) -> int | None:
 def _is_free(question: Question, values: Mapping[Any, int]) -> bool:
     """Whether there are no conflicts; most often the first instruction shows that there are."""
     layout, access = concrete(question, values)
+    if is_negative(layout, access):
+        return NO_CONFLICTS.holds(count(question, values))
     try:
         first = instruction_offsets(layout, access, Place(0, 0, 0), question.machine)
     except AlignmentError:

@@ -28,6 +28,8 @@ Symbolic: TypeAlias = "AnyLayout | SymbolicLayout | tuple[Any, Any]"
 class SymbolicLayout:
     """swizzles(offset + shape:stride), with sympy expressions in `stride` and `offset`.
 
+    Raises ArgumentTypeError for what is neither an integer nor a sympy expression, such as text.
+
     >>> from sympy import Symbol
     >>> print(SymbolicLayout((8, 8), (Symbol("ld"), 1), (Swizzle(3, 3, 3),)).at({Symbol("ld"): 64}))
     Sw<3,3,3> o 0 o (8,8):(64,1)
@@ -37,6 +39,10 @@ class SymbolicLayout:
     stride: Any
     swizzles: tuple[Swizzle, ...] = ()
     offset: Any = 0
+
+    def __post_init__(self) -> None:
+        for leaf in (*tree_leaves(self.stride), self.offset):
+            check_expression(leaf, "stride or offset")
 
     def at(self, values: Mapping[Any, int]) -> AnyLayout:
         """The layout for these values of its symbols; raises UnsupportedError when some are missing."""
@@ -87,8 +93,28 @@ def _check_extents(shape: Any) -> None:
             )
 
 
+def check_expression(value: Any, what: str) -> None:
+    """Refuse what is neither an integer nor a sympy expression; text above all, which sympy would run.
+
+    >>> check_expression("ld", "stride")
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ArgumentTypeError: stride 'ld' is a str; an integer or a sympy expression is needed
+    """
+    if type(value) is int:
+        return
+    import sympy
+
+    if not isinstance(value, sympy.Expr):
+        raise ArgumentTypeError(
+            f"{what} {value!r} is a {type(value).__name__}; an integer or a sympy expression is needed"
+        )
+
+
 def substituted(value: Any, values: Mapping[Any, int]) -> Any:
     """Every leaf as an integer; raises UnsupportedError for what the values do not decide.
+
+    Raises ArgumentTypeError for values that are no integers, of keys that are no symbols.
 
     >>> from sympy import Symbol
     >>> substituted((Symbol("ld") + 8, 1), {Symbol("ld"): 64})
@@ -100,7 +126,10 @@ def substituted(value: Any, values: Mapping[Any, int]) -> Any:
         return tuple(substituted(v, values) for v in value)
     if isinstance(value, int):
         return value
-    found = sympy.sympify(value).subs(values)
+    for symbol, number in values.items():
+        if not isinstance(symbol, sympy.Symbol) or type(number) is not int:
+            raise ArgumentTypeError(f"{symbol!r}: {number!r}; an integer for each sympy Symbol is needed")
+    found = value.subs(values)
     if not found.is_Integer:
         raise UnsupportedError(f"{value} is {found} for {dict(values)}; an integer is needed")
     return int(found)
@@ -113,9 +142,7 @@ def free_symbols(leaf: Any) -> set[Any]:
     >>> free_symbols(2 * Symbol("ld") + 8)
     {ld}
     """
-    import sympy
-
-    return set(sympy.sympify(leaf).free_symbols)
+    return set(leaf.free_symbols) if type(leaf) is not int else set()
 
 
 def tree_leaves(tree: Any) -> list[Any]:

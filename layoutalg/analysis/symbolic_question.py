@@ -19,12 +19,15 @@ from layoutalg.analysis.symbolic_layout import (
     Symbolic,
     SymbolicLayout,
     as_symbolic,
+    check_expression,
     free_symbols,
     substituted,
     tree_leaves,
 )
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
-from layoutalg.errors import AlignmentError, UndecidedError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
+from layoutalg.int_tuple import flatten
+from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 
 if TYPE_CHECKING:
@@ -128,12 +131,17 @@ def make_question(
 ) -> Question:
     """The question; raises UnsupportedError for an instruction that does not address `space`.
 
+    Raises ArgumentTypeError for what is no Access, and for a base that is no integer or sympy expression.
+
     >>> from sympy import Symbol
     >>> from layoutalg.layout import Layout
     >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
     >>> print(make_question(((32, 32), (Symbol("ld"), 1)), column).layout)
     (32,32):(ld,1)
     """
+    if not isinstance(access, Access):
+        raise ArgumentTypeError(f"access {access!r} is a {type(access).__name__}; an Access is needed")
+    check_expression(base, "base")
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
     if space is not None and rule.space != space:
@@ -145,6 +153,8 @@ def make_question(
 def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
     """The cost at these values by a concrete analysis; None where the instruction refuses the layout.
 
+    It refuses addresses that are not aligned, and negative ones.
+
     >>> from sympy import Symbol
     >>> from layoutalg.layout import Layout
     >>> ld, column = Symbol("ld"), Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
@@ -155,6 +165,10 @@ def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
     try:
         report = analyze(layout, access, question.machine)
     except AlignmentError:
+        return None
+    except ShapeError:
+        if not is_negative(layout, access):
+            raise
         return None
     if isinstance(report, SharedReport):
         return Cost(report.total, report.ideal_total)
@@ -172,6 +186,20 @@ def concrete(question: Question, values: Mapping[Any, int]) -> tuple[AnyLayout, 
     """
     base = question.access.base_bytes + substituted(question.base, values)
     return question.layout.at(values), replace(question.access, base_bytes=base)
+
+
+def is_negative(layout: AnyLayout, access: Access) -> bool:
+    """Whether a stride, the offset or the base is negative, so that addresses may be.
+
+    >>> from layoutalg.layout import Layout
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> is_negative(Layout((32, 32), (-1, 32)), column)
+    True
+    """
+    offset, inner = 0, layout
+    while not isinstance(inner, Layout):
+        offset, inner = min(offset, inner.offset), inner.inner
+    return min(offset, access.base_bytes, *flatten(inner.stride)) < 0
 
 
 def _symbols(question: Question) -> set[Any]:
