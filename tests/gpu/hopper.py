@@ -11,10 +11,10 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from layoutalg.arch.core_matrix import warpgroup_matrices
 from layoutalg.arch.descriptor import SmemDescriptor, encode_descriptor
 from layoutalg.arch.tensor_map import Enumerator, TensorMap, tensor_map_arguments
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.layout import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def wgmma(
         ),
     )
     values = out.get()
-    held = Layout(((4, 8, 4), (2, 2, n // 8)), ((128, 1, 16), (64, 8, 512)))
+    held = warpgroup_matrices(n, 2, keep=True)
     d = np.zeros(64 * n, values.dtype)
     d[held(np.arange(64 * n))] = values.reshape(-1)  # value r of thread t is number t + 128 r
     return d.reshape(n, 64).T
