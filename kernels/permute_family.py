@@ -22,8 +22,9 @@ from layoutalg.codegen.expr import Const, Expr, Var, as_expr
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
+from layoutalg.kernels.permute_index import Store, block_base, block_origins, direct_element, load_chunk
 from layoutalg.kernels.permute_modes import Moves
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage, Store
+from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 """Transposes words of as many rows; of single elements, its first word is all of them together."""
@@ -43,14 +44,15 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     src = k.pointer("src", stage.size)
     dst = k.pointer("dst", stage.size, writable=True)
     block = k.block(0, stage.blocks)
-    origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(stage.origins(block))]
+    origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
     if c.way == "direct":
         _direct(k, stage, src, dst, origins)
     else:
+        base = k.let("base", as_expr(block_base(stage, origins)))
         tile = k.shared("tile", 1, stage.layout, stage.tile_bytes, 1024)
-        _load(k, stage, src, tile, origins)
+        _load(k, stage, src, tile, origins, base)
         k.do(BAR)
-        _store(k, stage, tile, dst, origins)
+        _store(k, stage, tile, dst, origins, base)
     return k.build()
 
 
@@ -62,34 +64,36 @@ def _all(predicates: Iterable[Expr | bool]) -> Expr:
     return total
 
 
-def _step(k: KernelBuilder, loop: Var, total: int) -> tuple[Expr, list[Expr]]:
-    """The thread's index in a round of a loop over `total`, and the predicate that it is below."""
-    x = k.tid + loop * k.threads
-    return x, [x < total] if total % k.threads else []
+def _step(k: KernelBuilder, name: str, loop: Var, total: int, threads: int) -> tuple[Var, list[Expr]]:
+    """The index of one of `threads` threads in a round of a loop over `total`, and that it is one of them."""
+    x = k.let(name, k.tid + loop * threads)
+    among = [k.tid < threads] if threads < k.threads else []
+    return x, [*among, x < total] if total % threads else among
 
 
 def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: Sequence[Var]) -> None:
     passes = -(-stage.elements // k.threads)
     v = k.reg("v", passes, max(1, stage.size // 4))
     with k.Unroll("i", passes) as i:
-        x, below = _step(k, i, stage.elements)
-        source, _, exists = stage.direct(x, origins)
+        x, below = _step(k, "x", i, stage.elements, k.threads)
+        source, _, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
             k.do(LDG[stage.size], v[i], k.at(src, source))
     with k.Unroll("i", passes) as i:
-        x, below = _step(k, i, stage.elements)
-        _, target, exists = stage.direct(x, origins)
+        x, below = _step(k, "x", i, stage.elements, k.threads)
+        _, target, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
             k.do(STG[stage.size], k.at(dst, target), v[i])
 
 
-def _load(k: KernelBuilder, stage: Stage, src: Global, tile: Shared, origins: Sequence[Var]) -> None:
+def _load(
+    k: KernelBuilder, stage: Stage, src: Global, tile: Shared, origins: Sequence[Var], base: Var
+) -> None:
     chunk, size = stage.config.chunk, stage.size
     held = k.reg("held", max(1, chunk * size // 4))
     with k.For("i", -(-stage.loads // k.threads), unroll=4) as i:
-        x, below = _step(k, i, stage.loads)
-        x = k.let("x", x)
-        at = stage.load(x, origins)
+        x, below = _step(k, "x", i, stage.loads, k.threads)
+        at = load_chunk(stage, x, origins, base)
         with k.If(_all([*below, *at.exists])):
             source, place = k.let("source", at.source), as_expr(at.place)
             if at.inside is None:
@@ -107,7 +111,7 @@ def _load(k: KernelBuilder, stage: Stage, src: Global, tile: Shared, origins: Se
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
-    nbytes = stage.config.chunk * stage.size
+    nbytes = stage.chunk_bytes
     if stage.config.via == "cp.async":
         k.do(CP_ASYNC[nbytes], place, source)
     else:
@@ -115,41 +119,38 @@ def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemR
         k.do(STS[nbytes], place, held)
 
 
-def _store(k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, origins: Sequence[Var]) -> None:
+def _store(
+    k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, origins: Sequence[Var], base: Var
+) -> None:
     c, size, group = stage.config, stage.size, stage.group
-    words = max(1, c.vec * size // 4)
     v = k.reg("v", c.vec, max(1, size // 4))
-    u = k.reg("u", group, words)
-    with k.For("j", -(-stage.stores // k.threads), unroll=max(1, 4 // c.vec)) as j:
-        x, below = _step(k, j, stage.stores)
-        x = k.let("y", x)
-        vectors = [stage.store(x, origins, member) for member in range(group)]
+    u = k.reg("u", group, max(1, c.vec * size // 4))
+    threads = c.storing or c.threads
+    with k.For("j", -(-stage.stores // threads), unroll=4) as j:
+        x, below = _step(k, "y", j, stage.stores, threads)
+        vectors = [Store(stage, x, origins, base, member) for member in range(group)]
         with k.If(_all([*below, *vectors[0].row])):
             if group > 1:
                 _turn(k, stage, tile, vectors[0], v, u)
-                for member, vector in enumerate(vectors):
-                    with k.If(_all(vector.row)):
-                        with k.If(_all(vector.whole)):
-                            _put_whole(k, stage, dst, vector, v, u, member)
-                        if vector.whole:
-                            with k.Else():
-                                _put_elements(k, stage, tile, dst, vector, v)
-            else:
-                with k.If(_all(vectors[0].whole)):
-                    _gather(k, stage, tile, vectors[0], v, u)
-                    _put_whole(k, stage, dst, vectors[0], v, u, 0)
-                if vectors[0].whole:
-                    with k.Else():
-                        _put_elements(k, stage, tile, dst, vectors[0], v)
+            for member, vector in enumerate(vectors):
+                with k.If(_all(vector.row if member else ())):
+                    with k.If(_all(vector.whole)):
+                        if group == 1:
+                            _gather(k, stage, tile, vector, v, u)
+                        nbytes = c.vec * size
+                        k.do(STG[nbytes], k.at(dst, vector.target), v[0] if nbytes < 4 else u[member])
+                    if vector.whole:
+                        with k.Else():
+                            _put_elements(k, stage, tile, dst, vector, v)
 
 
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, v: Reg, u: Reg) -> None:
-    """Words of `group` neighbouring rows, transposed to words of each row."""
-    group = stage.group
-    for e, place in enumerate(vector.places):
-        k.do(LDS[4], v[e], k.at(tile, place))
+    """Words of `group` neighbouring runs, transposed to words of each run."""
+    group, vec = stage.group, stage.config.vec
+    for e in range(vec):
+        k.do(LDS[4], v[e], k.at(tile, vector.place(e)))
     t = k.reg("t", group)
-    for word in range(len(vector.places) // group):
+    for word in range(vec // group):
         k.do(TURN[group], t, *(v[word * group + e] for e in range(group)))
         for member in range(group):
             k.do(MOVE, u[member, word], t[member])
@@ -157,33 +158,25 @@ def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, v: Reg, u
 
 def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, v: Reg, u: Reg) -> None:
     """The elements of a vector, one by one, packed into words."""
-    size, pack = stage.size, 4 // stage.size
-    for e, place in enumerate(vector.places):
+    size, vec = stage.size, stage.config.vec
+    for e in range(vec):
         where = v[e] if size < 4 else u.slice(0, e * size // 4, count=size // 4)
-        k.do(LDS[size], where, k.at(tile, place))
-    if pack > 1 and len(vector.places) > 1:
+        k.do(LDS[size], where, k.at(tile, vector.place(e)))
+    if size < 4 and vec > 1:
+        pack = 4 // size
         t = k.reg("t", pack)
-        for word in range(len(vector.places) // pack):
+        for word in range(vec // pack):
             k.do(TURN[pack], t, *(v[word * pack + e] for e in range(pack)))
             k.do(MOVE, u[0, word], t[0])
-
-
-def _put_whole(
-    k: KernelBuilder, stage: Stage, dst: Global, vector: Store, v: Reg, u: Reg, member: int
-) -> None:
-    """Store a vector from its words."""
-    nbytes = stage.config.vec * stage.size
-    k.do(STG[nbytes], k.at(dst, vector.target), v[0] if nbytes < 4 else u[member])
 
 
 def _put_elements(k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, vector: Store, v: Reg) -> None:
     """Fetch and store the elements of a vector that exist, one by one."""
     size = stage.size
-    for e, (place, exists) in enumerate(zip(vector.places, vector.exists, strict=True)):
-        with k.If(_all(exists)):
-            one = v[0]
-            k.do(LDS[size], one, k.at(tile, place))
-            k.do(STG[size], k.at(dst, vector.target + e), one)
+    target = k.let("target", vector.target)
+    with k.For("e", stage.config.vec) as e, k.If(_all(vector.exists(e))):
+        k.do(LDS[size], v[0], k.at(tile, vector.place(e)))
+        k.do(STG[size], k.at(dst, target + e), v[0])
 
 
 def _notes(stage: Stage) -> list[str]:
@@ -193,7 +186,8 @@ def _notes(stage: Stage) -> list[str]:
         return [*lines, f"A block of {c.threads} threads moves {stage.elements} elements, tile {c.tile}."]
     return [
         *lines,
-        f"A block of {c.threads} threads stages a tile {stage.held} in rows of {stage.row_bytes} bytes,",
-        f"{c.chunk * stage.size} bytes at a time by {c.via}, and stores {c.vec * stage.size} bytes a lane.",
+        f"A block of {c.threads} threads stages a tile {stage.held}, {stage.chunk_bytes} bytes at a time by "
+        f"{c.via},",
+        f"modes {stage.coefficients} bytes apart, and stores {c.vec * stage.size} bytes a lane.",
         f"Byte b of the tile lies at {stage.layout}.",
     ]

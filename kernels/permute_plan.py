@@ -15,13 +15,16 @@ are aligned to.  The swizzle of the tile is the cheapest of a few, counted on th
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from itertools import product
+from math import lcm, prod
+from typing import Any
 
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
+from layoutalg.kernels.permute_index import Store, block_base, load_chunk
 from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
 from layoutalg.swizzle import Swizzle
 
 VECTOR_BYTES = 16
@@ -29,6 +32,9 @@ VECTOR_BYTES = 16
 
 RUN_BYTES = 256
 """How long a block's runs should be on either side: two lines."""
+
+ENOUGH_BYTES = 64
+"""Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
 
 ROW_BYTES = 64
 """Rows at least as long move directly."""
@@ -60,7 +66,7 @@ def _rows_stay_whole(x: Moves) -> bool:
     first = x.modes[0]
     if first.src == 0 or abs(first.src) != min(abs(m.src) for m in x.modes if m.src):
         return False
-    if x.element_bytes < 4:
+    if x.element_bytes < 8:
         return False
     together = first.extent if first.src == first.dst == 1 else 1
     alone = len(x.modes) == 1
@@ -111,10 +117,6 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
         most = min(max(4, stage.dst_length * size // 2), size * whole_elems(x.dst_swizzle))
         fitting = [n for n in (16, 8, 4) if size < n <= most]
         vec = max(1, (fitting or [size])[0] // size)
-        while vec > 1 and size * vec > 4 and size >= 4 and not _aligned(x, plain, vec):
-            vec //= 2
-        if size >= 4 and not _aligned(x, plain, vec):
-            vec = 1
     asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
     c = replace(plain, chunk=chunk, vec=vec, via="cp.async" if asynchronous else "registers")
     c = replace(c, turned=_turns(Stage(x, c)))
@@ -125,7 +127,16 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     threads = 32
     while threads < 512 and work >= 4 * threads:
         threads *= 2
-    return _swizzled(x, replace(c, threads=max(64, threads)), arch)
+    threads = max(64, threads)
+    return _swizzled(x, replace(c, threads=threads, storing=_storing(Stage(x, c), threads)), arch)
+
+
+def _storing(stage: Stage, threads: int) -> int:
+    """The most threads whose rounds end with a run's inner modes, so that digits are computed once; or 0."""
+    inner = stage.dst_inner if stage.dst_run else 1
+    period = lcm(inner, stage.config.vec) // stage.config.vec
+    most = threads // period * period
+    return most if period > 1 and most * 4 >= threads * 3 and stage.vectors > most else 0
 
 
 def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:
@@ -135,10 +146,6 @@ def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:
     16
     """
     return 1 << min((s.base for s in swizzles if s.bits), default=4)
-
-
-def _aligned(x: Moves, c: PermuteConfig, vec: int) -> bool:
-    return Stage(x, replace(c, vec=vec)).dst_aligned
 
 
 def _turns(stage: Stage) -> bool:
@@ -167,7 +174,7 @@ def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
     for order in (by_source, range(rank)):
         length = 1
         for k in order:
-            if length * size * 2 >= run_bytes:
+            if length * size >= ENOUGH_BYTES:
                 break
             need = -(-run_bytes // (length * size))
             extent = x.modes[k].extent
@@ -216,35 +223,45 @@ def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms:
 
 
 def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> PermuteConfig:
-    """The padding and swizzle that cost the fewest wavefronts, plain storage first among equals."""
+    """The padding, swizzle and lanes that cost the fewest wavefronts; what comes first among equals."""
     best, least = c, None
-    for pad in (0, 16, 32):
-        for bits in (0, 3):
-            shifts = range(3, 12) if bits else (3,)
-            for shift in shifts:
-                option = replace(c, pad_bytes=pad, swizzle=Swizzle(bits, 4, shift))
-                stage = Stage(x, option)
-                if stage.tile_bytes > TILE_BYTES[1]:
-                    continue
-                cost = _store_wavefronts(stage, arch)
-                if least is None or cost < least:
-                    best, least = option, cost
+    swizzles = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
+    for lanes, swizzle, pad in product((0, 8, 4), swizzles, (0, 16, 32)):
+        option = replace(c, pad_bytes=pad, swizzle=swizzle, lanes=lanes)
+        stage = Stage(x, option)
+        if stage.tile_bytes > TILE_BYTES[1] or (lanes and stage.lanes != lanes):
+            continue
+        cost = _wavefronts(stage, arch)
+        if least is None or cost < least:
+            best, least = option, cost
     return best
 
 
-def _store_wavefronts(stage: Stage, arch: str | Arch) -> int:
-    """Wavefronts of reading the tile, by up to eight warps of the first full block."""
+def _wavefronts(stage: Stage, arch: str | Arch) -> int:
+    """Wavefronts of writing and reading the tile of the first block, from some of its warps."""
     import numpy as np
 
-    warps = max(1, min(8, stage.stores // 32))
-    step = max(1, stage.stores // 32 // warps)
-    x = (np.arange(warps)[:, None] * (32 * step) + np.arange(32)) % stage.stores
-    found = stage.store(x, [np.zeros_like(x)] * stage.moves.rank)
+    origins = (0,) * stage.moves.rank
+    base = block_base(stage, origins)
+    x = _some_warps(stage.stores)
+    vector = Store(stage, x, origins, base)
     width = 4 if stage.config.turned else stage.size
-    rule, machine = warp_rule(f"ld.shared.b{8 * width}", "shared", arch)
-    total = 0
-    for place in found.places:
-        place = np.broadcast_to(place, x.shape)
-        offsets = stage.layout(place) // width * width
-        total += int(served_batch(rule, machine, *batch_lanes(rule, machine, offsets))[0].sum())
-    return total
+    reads = [np.broadcast_to(vector.place(e), x.shape) // width * width for e in range(stage.config.vec)]
+    total = stage.stores * _mean(stage, f"ld.shared.b{8 * width}", np.concatenate(reads), arch) * len(reads)
+    x = _some_warps(stage.loads)
+    places = np.broadcast_to(load_chunk(stage, x, origins, base).place, x.shape)
+    return round(total + stage.loads * _mean(stage, f"st.shared.b{8 * stage.chunk_bytes}", places, arch))
+
+
+def _some_warps(work: int) -> Any:
+    """What the lanes of up to eight warps work on, evenly spread."""
+    import numpy as np
+
+    warps = max(1, min(8, work // 32))
+    return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
+
+
+def _mean(stage: Stage, op: str, places: Any, arch: str | Arch) -> float:
+    """Wavefronts a warp instruction."""
+    rule, machine = warp_rule(op, "shared", arch)
+    return float(served_batch(rule, machine, *batch_lanes(rule, machine, stage.layout(places)))[0].mean())

@@ -1,88 +1,44 @@
-"""The geometry of a tile: every element is staged once and stored once, by the definition."""
+"""The geometry of a tile: rows that keep their alignment and do not meet, halos, folded modes."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
-import numpy as np
 import pytest
 
-from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage, digits, minus
+from layoutalg.kernels.permute_stage import PermuteConfig, Stage, row_distance
 from tests.permutations import random_problem
 
 
-def written(stage: Stage) -> Any:
-    """How often each element of the destination is stored, over all blocks."""
-    count = np.zeros(stage.moves.dst_elems, dtype=int)
-    for block in range(stage.blocks):
-        origins = stage.origins(block)
-        if stage.config.way == "direct":
-            _, target, exists = stage.direct(np.arange(stage.elements), origins)
-            active = np.ones(stage.elements, dtype=bool)
-            for predicate in exists:
-                active &= predicate
-            np.add.at(count, target[active], 1)
-            continue
-        x = np.arange(stage.stores)
-        for member in range(stage.group):
-            v = stage.store(x, origins, member)
-            for e, exists in enumerate(v.exists):
-                active = np.ones(len(x), dtype=bool)
-                for predicate in (*v.row, *exists):
-                    active &= predicate
-                np.add.at(count, np.broadcast_to(v.target + e, x.shape)[active], 1)
-    return count
+@pytest.mark.parametrize("chunk", [4, 8, 16])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_rows_do_not_meet_and_no_shorter_distance_would_do(size: int, chunk: int) -> None:
+    def apart(span: int, distance: int) -> bool:
+        touched = [
+            (
+                {b // chunk for b in range(a, a + span)},
+                {b // chunk for b in range(a + distance, a + distance + span)},
+            )
+            for a in range(0, chunk, size)
+        ]
+        return not any(one & other for one, other in touched)
+
+    for span in range(size, 50, size):
+        for residue in range(0, chunk, size):
+            found = row_distance(span, residue, chunk, size)
+            assert found % chunk == residue and apart(span, found)
+            assert not any(apart(span, d) for d in range(residue, found, chunk) if d >= span)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_every_element_is_stored_once(seed: int) -> None:
-    x = normalise(random_problem(random.Random(seed), 2000))
-    total = int(np.prod([m.extent for m in x.modes]))
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_keep_their_distance_modulo_a_chunk(seed: int) -> None:
+    x = normalise(random_problem(random.Random(seed), 5000))
     for c in configs(x):
-        count = written(Stage(x, c))
-        assert count.max() == 1 and count.sum() == total
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_same_code_runs_on_numbers_and_on_expressions(seed: int) -> None:
-    x = normalise(random_problem(random.Random(seed), 2000))
-    for c in configs(x):
-        if c.way == "direct":
-            continue
         stage = Stage(x, c)
-        at, block = Var("x", stage.stores), Var("b", stage.blocks)
-        node = stage.store(at, stage.origins(block)).places[-1]
-        for n in (0, stage.stores // 2, stage.stores - 1):
-            number = stage.store(n, stage.origins(stage.blocks - 1)).places[-1]
-            assert evaluate(node + 0, {at: n, block: stage.blocks - 1}) == number
-
-
-def test_subtraction_without_subtraction() -> None:
-    for most in (1, 5, 8, 100):
-        for x in range(most + 1):
-            for y in range(x + 1):
-                assert minus(x, y, most) == x - y
-                assert int(minus(np.array(x), np.array(y), most)) == x - y
-
-
-def test_digits_are_those_of_a_mixed_radix() -> None:
-    for n in range(2 * 3 * 5):
-        a, b, c = digits(n, (2, 3, 5))
-        assert a + 2 * (b + 3 * c) == n
-    assert digits(7, ()) == []
-
-
-def test_odd_rows_are_read_in_whole_vectors() -> None:
-    """A row that starts 3 elements after a boundary is staged 3 elements into its row."""
-    x = normalise(permute_problem((97, 99), (1, 0), "f32"))
-    stage = Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 1))
-    assert not stage.src_aligned
-    at = stage.load(np.arange(stage.loads), (0, 0))
-    assert (at.source % 4 == 0).all() and (at.place % 16 == 0).all()
+        for m, step in zip(x.modes, stage.coefficients, strict=True):
+            assert not step or (step - m.src * stage.size) % stage.chunk_bytes == 0 or c.way == "direct"
 
 
 def test_blocks_that_share_a_row_own_whole_vectors() -> None:
@@ -90,23 +46,25 @@ def test_blocks_that_share_a_row_own_whole_vectors() -> None:
     stage = Stage(x, PermuteConfig("staged", (256, 128), 256, 16, 16))
     assert stage.halo and stage.lead == 15
     assert stage.held == (271, 128)
-    assert stage.vectors == 16
+    assert stage.vectors == 16 and stage.counts == (4, 8)
 
 
-def test_more_than_2_to_31_elements_are_addressed_in_64_bits() -> None:
-    from layoutalg.codegen.cuda import to_cuda
-    from layoutalg.kernels.permute_family import build
+def test_a_run_that_a_block_owns_whole_needs_no_halo() -> None:
+    x = normalise(permute_problem((127, 999), (1, 0), "f16", dst=(131, 1)))
+    stage = Stage(x, PermuteConfig("staged", (127, 128), 256, 8, 8))
+    assert stage.lead == 7 and not stage.halo and stage.held[0] == 127
+    assert stage.vectors == 17
 
-    for shape in ((70000, 70000), (3, 40000, 40000)):
-        x = normalise(permute_problem(shape, tuple(reversed(range(len(shape)))), "u8"))
-        c = configs(x)[0]
-        assert "(u64)" in to_cuda(build(x, c))
-        stage = Stage(x, c)
-        last = stage.origins(stage.blocks - 1)
-        at = stage.store(np.arange(stage.stores), last)
-        reach = int(at.target.max()) + c.vec
-        assert x.dst_elems <= reach + c.vec * 16 and reach > 1 << 31
-        vector = stage.store(Var("x", stage.stores), stage.origins(Var("b", stage.blocks))).target
-        assert evaluate(vector, {Var("x", stage.stores): 0, Var("b", stage.blocks): stage.blocks - 1}) == int(
-            at.target[0]
-        )
+
+def test_aligned_tiles_have_no_lead() -> None:
+    x = normalise(permute_problem((4096, 4096), (1, 0), "u8"))
+    stage = Stage(x, configs(x)[0])
+    assert stage.lead == 0 and stage.src_aligned and stage.dst_aligned
+    assert stage.tile_bytes == stage.elements
+
+
+def test_channels_fold_into_the_row() -> None:
+    x = normalise(permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f32"))
+    stage = Stage(x, PermuteConfig("staged", (256, 3, 1), 256, 4, 4))
+    assert stage.src_run == (1, 0) and stage.dst_run == (0,)
+    assert stage.src_length == 768 and stage.coefficients == (12, 4, 0)
