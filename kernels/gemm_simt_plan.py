@@ -41,9 +41,10 @@ class SimtConfig:
     cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
     in shared memory; with one, `ahead` loads the next tile into registers before the current one is
     multiplied.  `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.
-    `vector` is what a copy moves where the order is kept, or through registers; `fragment` what a load from
-    shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that are not multiples
-    of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles are walked together.
+    `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers; `fragment` is
+    what a load from shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that
+    are not multiples of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles
+    are walked together.
     """
 
     tile_m: int
@@ -61,7 +62,8 @@ class SimtConfig:
     ahead: bool = False
     fragments: int = 2
     order: Order = "mn"
-    vector: int = 4
+    a_vector: int = 4
+    b_vector: int = 4
     fragment: int = 4
     pad: int = 4
     edges: bool = False
@@ -173,17 +175,17 @@ def half(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Half:
     >>> print(half(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
     (128,8):(1,132)
     """
-    rows, lanes, run, thread, major = (
-        (c.tile_m, c.lanes_m, c.run_m, c.thread_m, p.a_major)
+    rows, lanes, run, thread, major, vector = (
+        (c.tile_m, c.lanes_m, c.run_m, c.thread_m, p.a_major, c.a_vector)
         if side == "a"
-        else (c.tile_n, c.lanes_n, c.run_n, c.thread_n, p.b_major)
+        else (c.tile_n, c.lanes_n, c.run_n, c.thread_n, p.b_major, c.b_vector)
     )
     orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
     order = orders[c.order]
     turned = major != order
     via = c.turn if turned and c.via != "global" else c.via
     single = turned and via == "cp.async"
-    vector = 1 if single else c.vector
+    vector = 1 if single or via == "global" else vector
     along = (c.tile_k if major == "k" else rows) // vector
     lanes_near = min(along, SECTOR_BYTES // p.operand.nbytes) if single else along
     return Half(
@@ -216,8 +218,6 @@ def multiples(p: GemmProblem, c: SimtConfig) -> tuple[int, int, int]:
     if not c.edges:
         return c.tile_m, c.tile_n, c.tile_k
     a, b = half(p, c, "a").vector, half(p, c, "b").vector
-    if c.via == "global":
-        a = b = 1
     return (
         a if p.a_major == "mn" else 1,
         max(c.result_vec, b if p.b_major == "mn" else 1),
@@ -226,10 +226,12 @@ def multiples(p: GemmProblem, c: SimtConfig) -> tuple[int, int, int]:
 
 
 _ONE = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
-                  vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
+                  a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
 _FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, weave=8, order="matrix")
-_SQUARE = replace(_FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn",
-                  vector=4, fragment=4, result_vec=4)  # fmt: skip
+_SQUARE = replace(
+    _FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn", a_vector=4,
+    b_vector=4, fragment=4, result_vec=4,
+)  # fmt: skip
 _EIGHT = replace(_SQUARE, tile_m=128, tile_n=128, tile_k=8, thread_m=8, thread_n=8, run_m=8, run_n=8)
 _WARP = replace(_EIGHT, lanes_m=4, weave=2, run_m=4, run_n=4, pad=4)
 _BUFFERED = replace(_WARP, stages=2, fragments=2)
@@ -243,7 +245,7 @@ LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
         "v3": ("the same from a linear thread index", _ONE),
         "v4": ("tiles stored like their matrices", replace(_ONE, order="matrix")),
         "v5": ("four elements a thread", _FOUR),
-        "v6": ("16-byte accesses", replace(_FOUR, vector=4, fragment=4, result_vec=4)),
+        "v6": ("16-byte accesses", replace(_FOUR, a_vector=4, b_vector=4, fragment=4, result_vec=4)),
         "v7": ("64 x 64 x 16 tiles, 4 x 4 elements a thread", _SQUARE),
         "v8": ("128 x 128 x 8 tiles, 8 x 8 elements a thread", _EIGHT),
         "warp tiles": ("lanes 4 x 8 in a warp, runs of four", _WARP),

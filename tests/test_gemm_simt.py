@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "fragments of one step": {"fragments": 1, "stages": 4},
     "straight": {"via": "global"},
 }
-SCALAR = replace(SMALL, vector=1, result_vec=1)
+SCALAR = replace(SMALL, a_vector=1, b_vector=1, result_vec=1)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -64,7 +64,22 @@ def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) 
 @pytest.mark.parametrize("way", ["cp.async", "registers", "one stage"])
 @pytest.mark.parametrize(("a", "b"), [("k", "mn"), ("mn", "k")])
 def test_doubles(way: str, a: Major, b: Major) -> None:
-    c = SimtConfig(16, 32, 8, 2, 8, 8, 2, 2, vector=2, fragment=2, pad=2, result_vec=2, edges=True)
+    c = SimtConfig(
+        16,
+        32,
+        8,
+        2,
+        8,
+        8,
+        run_m=2,
+        run_n=2,
+        a_vector=2,
+        b_vector=2,
+        fragment=2,
+        pad=2,
+        result_vec=2,
+        edges=True,
+    )
     p = gemm_problem(18, 34, 12, "f64", a_major=a, b_major=b, reads_c=True, bias=True, activation="relu")
     done = run(p, replace(c, **WAYS[way]))
     np.testing.assert_array_equal(done.got, done.expected)
@@ -81,7 +96,7 @@ def test_nan_and_infinity_go_where_the_definition_sends_them(way: str) -> None:
     x = inputs(p)
     x["a"][3 * p.lda + 5], x["a"][33 * p.lda + 12] = np.nan, np.inf
     x["b"][2 * p.ldb + 7], x["c"][-1] = -np.inf, np.nan
-    done = run(p, replace(SMALL, **WAYS[way], vector=1) if way != "cp.async" else SMALL, data=x)
+    done = run(p, replace(SMALL, **WAYS[way], a_vector=1, b_vector=1) if way != "cp.async" else SMALL, data=x)
     np.testing.assert_array_equal(done.got, done.expected)
     assert np.isnan(done.got).any()
     assert np.isinf(done.got).any()

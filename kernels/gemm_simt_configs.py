@@ -1,0 +1,117 @@
+"""Which configurations of the SIMT GEMM to try for a problem, best first.
+
+The idea.  A few tiles cover the trade between reuse and the number of blocks.  Each has one number, the share
+of the multiply-adds' peak that a busy multiprocessor reaches with it; the rest is counting blocks:
+
+    cycles = blocks on the busiest multiprocessor * tile_m * tile_n * (k + PROLOGUE) / (lanes * share)
+
+Notes.  Shares were measured on an H200 at 4096 x 4096 x 4096, f32 (`layoutalg bench gemm-simt`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_simt_plan import SimtConfig
+from layoutalg.kernels.gemm_simt_rules import check_config, check_element
+
+PROLOGUE = 64
+"""Steps of k that filling the ring and writing D take as long as."""
+
+FMA_LANES = 128
+"""Multiply-adds a multiprocessor finishes in a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A configuration, and the share of the peak a multiprocessor reaches: busy, or `alone` with one block."""
+
+    config: SimtConfig
+    share: float
+    alone: float
+
+
+TILES: tuple[Tile, ...] = (
+    Tile(SimtConfig(128, 256, 8, 16, 8, 4), 0.78, 0.78),
+    Tile(SimtConfig(256, 128, 8, 16, 8, 4), 0.68, 0.68),
+    Tile(SimtConfig(128, 128, 8, 16, 8, 4, min_blocks=2), 0.70, 0.55),
+    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2), 0.69, 0.62),
+    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4), 0.62, 0.40),
+    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), 0.55, 0.35),
+    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), 0.42, 0.25),
+)
+"""The tiles, for f32; a tile of f64 has half the columns a thread and a warp."""
+
+
+def configs(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[SimtConfig, ...]:
+    """The configurations that fit a problem, the one expected to be fastest first.
+
+    Vectors are as wide as the leading dimensions and the extents allow.  Raises the refusal of the last
+    tile where none fits.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> c = configs(gemm_problem(8192, 8192, 8192, "f32"))[0]
+    >>> c.tile_m, c.tile_n
+    (128, 256)
+    """
+    check_element(p)
+    chip = find_arch(arch)
+    found: list[tuple[float, SimtConfig]] = []
+    refusal: LayoutAlgError | None = None
+    for tile in TILES:
+        config = fitted(p, tile.config, chip)
+        try:
+            check_config(p, config, chip)
+        except LayoutAlgError as error:
+            refusal = error
+            continue
+        found.append((expected_cycles(p, replace(tile, config=config), chip), config))
+    if not found and refusal is not None:
+        raise refusal
+    return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
+
+
+def fitted(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> SimtConfig:
+    """A configuration with elements, vectors and edges as a problem needs them.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> fitted(gemm_problem(100, 102, 100, "f32"), SimtConfig(128, 256, 8, 16, 8, 4)).result_vec
+    2
+    """
+    words = p.operand.nbytes // 4
+    most = 4 // words
+
+    def vector(leading: int, along: int) -> int:
+        return gcd(most, leading, along)
+
+    a = vector(p.lda, p.k if p.a_major == "k" else p.m)
+    b = vector(p.ldb, p.k if p.b_major == "k" else p.n)
+    tiles_n = -(-p.n // c.tile_n)
+    c = replace(
+        c, a_vector=a, b_vector=b, fragment=most, run_m=most, run_n=most, pad=most, edges=True,
+        result_vec=gcd(most, p.ldd, p.n, p.ldc if p.reads_c else 0), panel=min(c.panel, tiles_n),
+    )  # fmt: skip
+    if words == 2:
+        c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)
+    if find_arch(arch).compute_capability < (8, 0):
+        c = replace(c, via="registers", turn="registers", stages=2)
+    return c
+
+
+def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
+    """Cycles that the model of the module's text expects.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> p = gemm_problem(4096, 4096, 4096, "f32")
+    >>> round(expected_cycles(p, TILES[0], find_arch("sm_90")))
+    5460775
+    """
+    c, sms = tile.config, chip.board.sms if chip.board else 1
+    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
+    most = -(-blocks // sms)
+    share = tile.share if most > 1 or c.min_blocks == 1 else tile.alone
+    return most * c.tile_m * c.tile_n * (p.k + PROLOGUE) / (FMA_LANES * share)

@@ -1,0 +1,80 @@
+"""The choice among tiles: it always fits, and follows the number of blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.check import check
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm_simt import build
+from layoutalg.kernels.gemm_simt_configs import TILES, configs, expected_cycles
+from layoutalg.kernels.gemm_simt_rules import check_config
+from tests.simt import run
+
+extents = st.integers(1, 9000)
+majors = st.sampled_from(("k", "mn"))
+
+
+@given(extents, extents, extents, majors, majors, st.sampled_from(("f32", "f64")), st.integers(0, 5))
+def test_every_problem_has_a_configuration_that_fits(
+    m: int, n: int, k: int, a: str, b: str, dtype: str, more: int
+) -> None:
+    p = gemm_problem(
+        m, n, k, dtype, a_major=a, b_major=b, lda=(k if a == "k" else m) + more,  # type: ignore[arg-type]
+        ldb=(k if b == "k" else n) + more, ldd=n + more,
+    )  # fmt: skip
+    found = configs(p)
+    assert found
+    for c in found:
+        check_config(p, c)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_every_configuration_passes_the_grammar(dtype: str, arch: str) -> None:
+    p = gemm_problem(1000, 1001, 999, dtype, b_major="mn", reads_c=True, bias=True, activation="relu")
+    for c in configs(p, arch):
+        check(build(p, c), arch)
+
+
+@pytest.mark.parametrize("number", range(len(TILES)))
+def test_every_tile_multiplies(number: int) -> None:
+    c = TILES[number].config
+    p = gemm_problem(c.tile_m - 3, c.tile_n + 4, 2 * c.tile_k + 1, "f32", b_major="mn")
+    chosen = next(
+        x for x in configs(p) if (x.tile_m, x.tile_n, x.thread_m) == (c.tile_m, c.tile_n, c.thread_m)
+    )
+    done = run(p, chosen)
+    np.testing.assert_array_equal(done.got, done.expected)
+
+
+def test_large_products_take_the_tile_with_the_most_reuse_and_small_ones_many_blocks() -> None:
+    def first(n: int) -> int:
+        c = configs(gemm_problem(n, n, n, "f32", b_major="mn"))[0]
+        return c.tile_m * c.tile_n
+
+    sizes = [first(n) for n in (128, 512, 1024, 8192)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 128 * 256
+
+
+def test_expected_cycles_count_rounds() -> None:
+    chip = find_arch("sm_90")
+
+    def cycles(m: int, n: int) -> float:
+        return expected_cycles(gemm_problem(m, n, 1024, "f32"), TILES[0], chip)
+
+    sms = chip.board.sms if chip.board else 1
+    assert cycles(128, 256 * sms) == cycles(128, 256)
+    assert cycles(128, 256 * sms + 1) == 2 * cycles(128, 256)
+
+
+def test_other_types_are_refused() -> None:
+    p: GemmProblem = gemm_problem(64, 64, 64, "f16")
+    with pytest.raises(UnsupportedError, match="f32 and f64"):
+        configs(p)
