@@ -11,9 +11,13 @@ import pytest
 from layoutalg.codegen import runtime
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import bench
+from layoutalg.kernels import bench, permute_bench
 from layoutalg.kernels import family as families
 from layoutalg.kernels.bench import BenchRow
+from layoutalg.kernels.permute_bench import PermuteRow
+from layoutalg.kernels.permute_predict import Bound
+from layoutalg.kernels.permute_stage import PermuteConfig
+from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.family import Check, VerifyReport
 from tests.command import answer, process, refusal, run
@@ -172,3 +176,20 @@ def test_the_table_of_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.startswith("transpose on Some GPU, ") and re.search(
         r"4 x 4 f32 +3,000 +4,000 +- +900 +0\.75", text
     )
+
+
+def test_the_tables_of_the_bench_of_permutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    prediction = {"cp.async.16:global": Cost(1, 700, 700), "st.global.b128": Cost(1, 800, 800)}
+    config = PermuteConfig("staged", (64, 64), 256)
+    rows = [
+        PermuteRow("4x4 -> 1,0 f32", 3000.0, 4000.0, None, 900.5, config, prediction, Bound("bytes", 7, 1.5)),
+        PermuteRow("8x8 -> 1,0 u8", 1500.0, 2000.0, 346.0, 1.0, config, prediction, Bound("bytes", 7, 1.5)),
+    ]
+    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(permute_bench, "benchmark_permutes", lambda cases, dtypes: iter(rows))
+    payload = answer("bench", "permute")
+    assert payload["family"] == "permute" and [r["share_of_copy"] for r in payload["rows"]] == [0.75, 0.75]
+    text = run("bench", "permute").stdout
+    assert re.search(r"4x4 -> 1,0 f32 +3,000 +4,000 +- +900 +0\.75", text)
+    assert re.search(r"4x4 -> 1,0 f32 +700 +800 +bytes: 7, 1\.5 us", text)
+    assert "Geometric mean of the shares of the copy: 0.75." in text
