@@ -14,12 +14,12 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels import bench, permute_bench
 from layoutalg.kernels import family as families
 from layoutalg.kernels.bench import BenchRow
+from layoutalg.kernels.families import FAMILIES
+from layoutalg.kernels.family import Check, VerifyReport
 from layoutalg.kernels.permute_bench import PermuteRow
 from layoutalg.kernels.permute_predict import Bound
 from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
-from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.family import Check, VerifyReport
 from tests.command import answer, process, refusal, run
 
 NO_GPU = not gpu_status().available
