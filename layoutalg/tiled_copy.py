@@ -32,6 +32,7 @@ Source: CUTLASS, include/cute/atom/copy_atom.hpp.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, overload
 
@@ -42,7 +43,9 @@ from layoutalg.digits import compose_layouts
 from layoutalg.divide import zipped_divide
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import NotInjectiveError, ShapeError
+from layoutalg.extent import cosize
 from layoutalg.image import is_bijective
+from layoutalg.int_tuple import normalize
 from layoutalg.inverse import left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, layout_size, modes
 from layoutalg.measure import coalesce, filter, size
@@ -124,9 +127,10 @@ class TiledCopy:
 
     def get_slice(self, thread: int) -> ThrCopy:
         """What one thread copies.  Raises ShapeError for a thread that takes no part."""
-        if type(thread) is not int or not 0 <= thread < self.threads:
+        number = normalize(thread, "thread")
+        if isinstance(number, tuple) or not 0 <= number < self.threads:
             raise ShapeError(f"thread {thread!r} takes no part in {self}, which has {self.threads} threads")
-        return ThrCopy(self, thread)
+        return ThrCopy(self, number)
 
     def retile(self, fragment: Layout) -> Layout:
         """Registers (V,M,N,...) that a TiledMMA laid out, as ((values of an instruction, more), M', N', ...).
@@ -212,6 +216,13 @@ def tile_copy(
     """
     atom, element = find_copy_atom(atom), dtype(element)
     made = TiledCopy(atom, element, layout_tv, tiler)
+    if len(modes(layout_tv)) != 2:
+        raise ShapeError(f"{made}: {layout_tv} does not have the two modes (thread, value)")
+    if cosize(layout_tv) > math.prod(made.tile_shape):
+        raise ShapeError(
+            f"{made}: {layout_tv} reaches index {cosize(layout_tv) - 1} of a tile of "
+            f"{math.prod(made.tile_shape)} elements"
+        )
     counts = (layout_size(mode) for mode in modes(atom.value_layout("ref", element)))
     for what, mode, count in zip(("threads", "values"), modes(layout_tv), counts, strict=True):
         if layout_size(mode) % count:

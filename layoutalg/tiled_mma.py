@@ -40,7 +40,7 @@ from layoutalg.atom import MMAAtom, Operand, check_operand
 from layoutalg.composed import Tiler, by_mode, composition, tiler_text
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import logical_divide, zipped_divide
-from layoutalg.errors import NotInjectiveError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.extent import cosize
 from layoutalg.image import is_bijective, is_injective
 from layoutalg.int_tuple import flatten, idx2crd
@@ -300,7 +300,11 @@ def make_tiled_mma(
     """
     atom = find_mma_atom(atom)
     copies = as_layout(atom_layout)
-    counts, tilers = modes(copies), tuple(permutations)
+    if not isinstance(permutations, tuple):
+        raise ArgumentTypeError(
+            f"make_tiled_mma({atom}, {copies}, {permutations!r}): permutations are a tuple, one a mode"
+        )
+    counts, tilers = modes(copies), permutations
     if len(counts) > 3 or len(tilers) > 3:
         raise ShapeError(
             f"make_tiled_mma({atom}, {copies}, {tiler_text(tilers)}): M, N and K are three modes; "

@@ -11,7 +11,13 @@ import pytest
 
 from layoutalg.atom_effect import places, run_copy
 from layoutalg.dtype import dtype
-from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnknownNameError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    DivisibilityError,
+    NotInjectiveError,
+    ShapeError,
+    UnknownNameError,
+)
 from layoutalg.image import is_surjective
 from layoutalg.layout import Layout
 from layoutalg.measure import size
@@ -180,9 +186,16 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"takes 8 values of f16, and a thread of .* holds 4"):
         make_tiled_copy_C_atom("SM90_U32x4_STSM_N", make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN"), "f16")
     copy = make_tiled_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 4), (4, 1)))
-    for thread in (-1, 32, True, 1.0):
+    for thread in (-1, 32):
         with pytest.raises(ShapeError, match="takes no part"):
-            copy.get_slice(thread)  # type: ignore[arg-type]
+            copy.get_slice(thread)
+    with pytest.raises(ArgumentTypeError):
+        copy.get_slice(1.0)  # type: ignore[arg-type]
+    assert copy.get_slice(np.int64(3)) == copy.get_slice(3)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=r"reaches index 39 of a tile of 32 elements"):
+        tile_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 5)), (8, 4))
+    with pytest.raises(ShapeError, match="does not have the two modes"):
+        tile_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 2, 2)), (8, 4))
     with pytest.raises(
         ShapeError, match=r"mode 1 of .* has 6 elements and the tile 4; the nearest multiple is 8"
     ):

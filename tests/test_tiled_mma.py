@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from layoutalg.arch import find_mma_atom
 from layoutalg.atom import Operand
 from layoutalg.atom_effect import places, run_mma
+from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.composed import Tiler
-from layoutalg.errors import NotInjectiveError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    NotInjectiveError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from layoutalg.extent import cosize
 from layoutalg.layout import Layout, layout_size, modes
 from layoutalg.swizzle import ComposedLayout, Swizzle
@@ -199,6 +207,18 @@ def test_threads_may_be_arrays() -> None:
     assert at.tolist() == [mma.get_slice(t).partition_A(Layout((64, 64), (64, 1)))[1] for t in range(128)]
 
 
+def test_threads_may_be_index_expressions() -> None:
+    """A kernel calls the same layouts: on a swizzled tile, with the step of its loop unrolled."""
+    tid, step = Var("tid", 128), Var("step", 4)
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
+    index = mma.tidfrg("B", tile)(tid, (3, (1, step)))
+    for thread in range(0, 128, 3):
+        part, offset = mma.get_slice(thread).partition_B(tile)
+        found = [evaluate(index, {tid: thread, step: k}) for k in range(4)]
+        assert found == [offset + part(3, 1, k) for k in range(4)]
+
+
 def test_fragments() -> None:
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
     mine = mma.get_slice(9)
@@ -220,6 +240,11 @@ def test_what_does_not_fit_is_refused() -> None:
         make_tiled_mma("SM80_16x8x16_F32F16F16F32")
     with pytest.raises(ShapeError, match=r"along N the tile has 24 elements, and 2 atoms cover 16; .* 32"):
         make_tiled_mma(name, (2, 2, 1), (32, 24))
+    for wrong in ("A", 32, [32, 32, 16]):
+        with pytest.raises(ArgumentTypeError, match="permutations are a tuple"):
+            make_tiled_mma(name, (2, 2, 1), wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="a layout, an extent or a shape is needed"):
+        make_tiled_mma(name, "2,2")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="M, N and K are three modes; 4 are given"):
         make_tiled_mma(name, (2, 2, 1, 1))
     with pytest.raises(NotInjectiveError, match="two atoms have the same threads"):
