@@ -42,6 +42,9 @@ ROW_BYTES = 64
 TILE_BYTES = (8 << 10, 72 << 10)
 """The least and the most shared memory of a tile: latency is hidden, three blocks fit an SM."""
 
+SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
+"""XORs of the 16-byte pieces of a line with other bits of the offset."""
+
 DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
 
@@ -223,34 +226,39 @@ def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms:
 
 
 def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> PermuteConfig:
-    """The padding, swizzle and lanes that cost the fewest wavefronts; what comes first among equals."""
+    """The lanes, padding and swizzle that cost the fewest wavefronts; what comes first among equals."""
     best, least = c, None
-    swizzles = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
-    for lanes, swizzle, pad in product((0, 8, 4), swizzles, (0, 16, 32)):
-        option = replace(c, pad_bytes=pad, swizzle=swizzle, lanes=lanes)
+    for lanes, pad in product((0, 8, 4), (0, 16, 32)):
+        option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
         if stage.tile_bytes > TILE_BYTES[1] or (lanes and stage.lanes != lanes):
             continue
-        cost = _wavefronts(stage, arch)
-        if least is None or cost < least:
-            best, least = option, cost
+        accesses = _accesses(stage)
+        for swizzle in SWIZZLES:
+            cost, ideal = _wavefronts(accesses, swizzle, arch)
+            if least is None or cost < least:
+                best, least = replace(option, swizzle=swizzle), cost
+            if cost == ideal:
+                return best
     return best
 
 
-def _wavefronts(stage: Stage, arch: str | Arch) -> int:
-    """Wavefronts of writing and reading the tile of the first block, from some of its warps."""
+def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
+    """Reads and writes of the first block's tile: the op, how often, and bytes of some of its warps."""
     import numpy as np
 
     origins = (0,) * stage.moves.rank
     base = block_base(stage, origins)
     x = _some_warps(stage.stores)
-    vector = Store(stage, x, origins, base)
+    vector, vec = Store(stage, x, origins, base), stage.config.vec
     width = 4 if stage.config.turned else stage.size
-    reads = [np.broadcast_to(vector.place(e), x.shape) // width * width for e in range(stage.config.vec)]
-    total = stage.stores * _mean(stage, f"ld.shared.b{8 * width}", np.concatenate(reads), arch) * len(reads)
-    x = _some_warps(stage.loads)
-    places = np.broadcast_to(load_chunk(stage, x, origins, base).place, x.shape)
-    return round(total + stage.loads * _mean(stage, f"st.shared.b{8 * stage.chunk_bytes}", places, arch))
+    reads = [np.broadcast_to(vector.place(e), x.shape) // width * width for e in range(vec)]
+    y = _some_warps(stage.loads)
+    writes = np.broadcast_to(load_chunk(stage, y, origins, base).place, y.shape)
+    return (
+        (f"ld.shared.b{8 * width}", stage.stores * vec, np.concatenate(reads)),
+        (f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes),
+    )
 
 
 def _some_warps(work: int) -> Any:
@@ -261,7 +269,13 @@ def _some_warps(work: int) -> Any:
     return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
 
 
-def _mean(stage: Stage, op: str, places: Any, arch: str | Arch) -> float:
-    """Wavefronts a warp instruction."""
-    rule, machine = warp_rule(op, "shared", arch)
-    return float(served_batch(rule, machine, *batch_lanes(rule, machine, stage.layout(places)))[0].mean())
+def _wavefronts(
+    accesses: tuple[tuple[str, int, Any], ...], swizzle: Swizzle, arch: str | Arch
+) -> tuple[float, float]:
+    """Wavefronts of all accesses under a swizzle, and the ideal."""
+    total = ideal = 0.0
+    for op, times, places in accesses:
+        rule, machine = warp_rule(op, "shared", arch)
+        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, swizzle(places)))
+        total, ideal = total + times * float(served.mean()), ideal + times * float(floor.mean())
+    return total, ideal
