@@ -15,12 +15,14 @@ from layoutalg.algebra import (
     composition,
     cosize,
     downcast,
+    image_size,
     left_inverse,
     logical_product,
     right_inverse,
     size,
     upcast,
 )
+from layoutalg.arch import find_copy_atom, find_mma_atom
 from layoutalg.errors import (
     DivisibilityError,
     LayoutAlgError,
@@ -34,6 +36,7 @@ from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout, from_layout
 from layoutalg.notation import parse
 from layoutalg.swizzle import ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.tiled_mma import TiledMMA, make_tiled_mma
 from tests.brute import is_layout_of, table
 
 
@@ -193,3 +196,46 @@ def test_upcast_that_would_drop_a_swizzle_bit() -> None:
 def test_downcast_grows_one_mode() -> None:
     """C++ grows every mode of stride 1, and elements repeat."""
     assert str(downcast(layout("(1,2,8,2):(1,8,1,16)"), 8)) == "(1,2,64,2):(0,64,1,128)"
+
+
+# --- atoms -----------------------------------------------------------------------------------------------
+
+
+def test_b_of_m16n8k32_on_nibbles() -> None:
+    """TL and C++ 4.2 have the stride 32: 160 of the 256 elements."""
+    theirs = Layout(((4, 8), (8,)), ((32, 1), (8,)))
+    assert image_size(theirs) == 160
+    ours = find_mma_atom("SM80_16x8x32_S32S4S4S32_TN").b_tv
+    assert ours == Layout(((4, 8), (8,)), ((64, 1), (8,))) and image_size(ours) == 256
+
+
+def test_a_of_m16n8k128_on_bits() -> None:
+    """C++ 4.2 has the value shape (32,2) with the stride ((16,8)), which is no layout."""
+    with pytest.raises(ShapeError):
+        Layout(((4, 8), (32, 2)), ((512, 1), ((16, 8),)))
+    assert str(find_mma_atom("SM80_16x8x128_S32U1U1S32_TN_ANDPOPC").a_tv) == "((4,8),(32,2)):((512,1),(16,8))"
+
+
+def test_movmatrix_transposes() -> None:
+    """C++: the traits of source and destination are the same, which moves nothing."""
+    atom = find_copy_atom("SM75_U32x1_MOVM_T")
+    assert atom.src_tv != atom.dst_tv and str(atom.dst_tv) == "((4,8),(16,2)):((256,16),(1,128))"
+
+
+def test_dp2a_multiplies_halves_with_bytes() -> None:
+    """C++: int16_t on both sides."""
+    assert [t.name for t in find_mma_atom("SM61_DP2A").dtypes] == ["s32", "s16", "s8", "s32"]
+
+
+def test_atoms_that_overhang_their_tile() -> None:
+    """C++: 4 atoms of 16 rows over a tile of 32 are accepted, and C reaches index 1055 of 1024 elements."""
+    asked = find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), Layout((4, 1, 1)), (32, 32, 16)
+    assert cosize(TiledMMA(*asked).get_layoutC_TV()) == 1056
+    with pytest.raises(ShapeError, match="along M the tile has 32 elements, and 4 atoms cover 64"):
+        make_tiled_mma(*asked)
+
+
+def test_atoms_along_k_share_c() -> None:
+    """C++: the second atom along K gets elements past the tile, ((4,8,2),...):((32,1,128),...)."""
+    layout = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (1, 1, 2)).get_layoutC_TV()
+    assert str(layout) == "((4,8,2),((2,2),(1,1))):((32,1,0),((16,8),(0,0)))" and cosize(layout) == 128
