@@ -1,0 +1,84 @@
+"""Matrix products on a GPU.  Run by hand on one: python3 -m pytest tests/gpu"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.runtime import gpu_status
+from layoutalg.kernels.gemm import gemm_problem, matrices
+from layoutalg.kernels.gemm_sm80_plan import LADDER
+from tests.gemm_cases import arguments, packed, scalar, unpacked
+from tests.gpu.gemm_launch import BUILDS, launch, result, small_problems
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+
+UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
+"""Unit roundoff of operands; sums are f32 (f64 for f64)."""
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_small_integers_are_exact_in_every_configuration(name: str) -> None:
+    for p in small_problems(name):
+        for config in BUILDS[name][1](p, STATUS.arch):
+            launch(name, p, config)
+
+
+@pytest.mark.parametrize("step", LADDER)
+def test_every_step_of_the_ladder_is_exact(step: str) -> None:
+    launch("gemm_sm80", gemm_problem(512, 256, 256), LADDER[step])
+
+
+@pytest.mark.parametrize(
+    "size", [(1009, 1013, 1019), (1, 2053, 64), (2048, 1, 999), (640, 1280, 2304)], ids=str
+)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("gemm_sm80", "f16"), ("gemm_sm80", "bf16"), ("gemm_simt", "f32"), ("gemm_simt", "f64")],
+)
+def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: tuple[int, int, int]) -> None:
+    """|D - AB| <= k u_sum |A||B| + u_out |AB|, against float64 on the rounded operands; D starts poisoned."""
+    m, n, k = size
+    p = gemm_problem(m, n, k, dtype, b_major="mn")
+    rng, args = np.random.default_rng(3), arguments(p)
+    args["a"], args["b"] = (packed(rng.standard_normal(x), dtype) for x in (p.a_elems, p.b_elems))
+    args |= scalar(p, "alpha", 1)
+    args["d"] = np.full_like(args["d"], -1)
+    build, configs = BUILDS[name]
+    found = unpacked(result(build(p, configs(p, STATUS.arch)[0]), args), p.result.name).reshape(m, n)
+    a, b = matrices(p, unpacked(args["a"], dtype), unpacked(args["b"], dtype))
+    exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
+    sums = UNIT["f64" if dtype == "f64" else "f32"]
+    bound = 2 * k * sums * magnitude + 2 * UNIT[dtype] * np.abs(exact) + 1e-30
+    assert np.isfinite(found).all() and (np.abs(found - exact) <= bound).all()
+
+
+SANITIZED = (
+    ("gemm_sm80", "f16", "256", "512", "256"), ("gemm_sm80", "f16", "131", "136", "72"),
+    ("gemm_simt", "f32", "256", "256", "64"), ("gemm_simt", "f32", "131", "67", "29"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+def test_the_sanitizer_finds_nothing(tool: str) -> None:
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not on PATH")
+    for args in SANITIZED:
+        command = [
+            sanitizer,
+            "--tool",
+            tool,
+            "--error-exitcode",
+            "9",
+            sys.executable,
+            "-m",
+            "tests.gpu.gemm_launch",
+        ]
+        run = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
