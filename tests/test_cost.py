@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from collections import Counter
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +12,7 @@ from layoutalg.codegen.cost import VARIABLE_DIVISION, index_cost, instructions
 from layoutalg.codegen.ctext import TYPES, to_c
 from layoutalg.codegen.expr import Expr, Select, Var, as_expr, variables
 from layoutalg.codegen.nvrtc import compile_cubin, version
+from layoutalg.codegen.sass import disassemble, find_disassembler, parse_sass
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import UnsupportedError
 from layoutalg.int_tuple import product
@@ -61,22 +57,13 @@ EXPRESSIONS: dict[str, Expr] = {
 
 
 @pytest.fixture(scope="module")
-def machine_code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+def machine_code() -> dict[str, Counter[str]]:
     """Instructions of each expression by name, those of loading and storing left out."""
-    spec = find_spec("nvidia")
-    folders = [Path(f) for f in (spec.submodule_search_locations or ())] if spec else []
-    found = [str(p) for f in folders for p in f.glob("*/bin/nvdisasm")]
-    tool = found[0] if found else shutil.which("nvdisasm")
-    if tool is None:
-        pytest.skip("reading machine code needs nvdisasm: pip install nvidia-cuda-nvdisasm")
     try:
+        find_disassembler()
         version()
     except UnsupportedError as error:
         pytest.skip(str(error))
-    return disassembled(tool, tmp_path_factory.mktemp("sass") / "k.cubin")
-
-
-def disassembled(tool: str, cubin: Path) -> dict[str, Counter[str]]:
     source = TYPES
     for n, node in enumerate(EXPRESSIONS.values()):
         names = sorted(v.name for v in variables(node))
@@ -85,15 +72,12 @@ def disassembled(tool: str, cubin: Path) -> dict[str, Counter[str]]:
             f'extern "C" __global__ void k{n}(const u32* __restrict__ in, u32* __restrict__ out) '
             f"{{ const u32* p = in + threadIdx.x * 8; {loads} out[threadIdx.x] = {to_c(node)}; }}\n"
         )
-    cubin.write_bytes(compile_cubin(source, "k0", "sm_90a").image)
-    text = subprocess.run([tool, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
-    counts: dict[str, Counter[str]] = {}
-    current: Counter[str] = Counter()
-    for line in text.splitlines():
-        if section := re.match(r"\s*\.text\.k(\d+):", line):
-            current = counts.setdefault(list(EXPRESSIONS)[int(section[1])], Counter())
-        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?U?([A-Z0-9]+)", line):
-            current[found[1]] += 1
+    counts = {
+        list(EXPRESSIONS)[int(f.name[1:])]: Counter(
+            i.opcode.partition(".")[0].removeprefix("U") for i in f.instructions
+        )
+        for f in parse_sass(disassemble(compile_cubin(source, "k0", "sm_90a").image))
+    }
     return {what: found - counts["a variable"] for what, found in counts.items()}
 
 

@@ -18,6 +18,7 @@ from layoutalg.cli import (
     cmd_draw,
     cmd_explain,
     cmd_kernels,
+    cmd_sass,
     cmd_solve,
     cmd_synthesize,
 )
@@ -116,6 +117,7 @@ app.command("explain")(cmd_explain.explain_command)
 app.command("generate")(cmd_kernels.generate_command)
 app.command("verify")(cmd_kernels.verify_command)
 app.command("bench")(cmd_kernels.bench_command)
+app.command("sass")(cmd_sass.sass_command)
 app.command("draw")(cmd_draw.draw_command)
 app.command("demo")(cmd_demo.demo_command)
 

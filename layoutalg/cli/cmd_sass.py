@@ -1,0 +1,103 @@
+"""`layoutalg sass`: what the machine code of a generated kernel is made of, its main loop apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import count, header, say, say_json, size_bytes, table
+from layoutalg.errors import UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.tile import Kernel
+
+SIDE = 4096
+"""Default bound of m, n and k."""
+
+PRODUCTS = ("gemm_sm80", "gemm_simt")
+"""Families of m, n and k."""
+
+
+def sass_command(
+    family: Annotated[
+        str, typer.Argument(help="tiled_copy, transpose, gemm_sm80 or gemm_simt.", show_default=False)
+    ],
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="Element type. Default: f16 for gemm_sm80, else f32.", show_default=False
+        ),
+    ] = None,
+    m: Annotated[int, typer.Option(help="Most rows.")] = SIDE,
+    n: Annotated[int, typer.Option(help="Most columns.")] = SIDE,
+    k: Annotated[
+        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+    ] = None,
+    arch: Annotated[str, typer.Option("--arch", help="Compile target: sm_80, sm_90a, ...")] = "sm_90a",
+    as_json: JsonOption = False,
+) -> None:
+    """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
+
+    layoutalg sass gemm_sm80 --m 8192 --n 8192 --k 8192
+    """
+    from layoutalg.codegen.cuda import to_cuda
+    from layoutalg.codegen.nvrtc import TARGETS, compile_cubin
+    from layoutalg.codegen.sass import CLASSES, OTHER, count_classes, disassemble, main_loop, parse_sass
+
+    if arch not in TARGETS:
+        raise UnknownNameError("compile target", arch, TARGETS)
+    problem, kernel = _build(family, dtype, m, n, k, arch)
+    cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
+    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+    loop = main_loop(function)
+    whole, inner = count_classes(function.instructions), count_classes(loop)
+    if as_json:
+        say_json(
+            header("sass")
+            | {"family": family, "problem": problem, "kernel": kernel.name, "arch": arch}
+            | {"registers": cubin.registers, "spill_bytes": cubin.spill_bytes}
+            | {"all": _fields(whole), "main_loop": _fields(inner) if loop else None}
+        )
+        return
+    rows = [
+        (name, count(whole[name]), count(inner.get(name, 0)) if loop else "-")
+        for name in (*CLASSES, OTHER)
+        if name in whole
+    ]
+    total = ("total", count(sum(whole.values())), count(len(loop)) if loop else "-")
+    spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
+    say(
+        table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
+        f"{cubin.registers} registers a thread, {spills}."
+        + ("" if loop else " No loop of it multiplies, so none is its main loop."),
+    )
+
+
+def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
+    return {"classes": dict(classes), "total": sum(classes.values())}
+
+
+def _build(family: str, dtype: str | None, m: int, n: int, k: int | None, arch: str) -> tuple[str, Kernel]:
+    """The problem in words and the kernel that the family chooses for it."""
+    from layoutalg.kernels.families import FAMILIES
+
+    if family not in PRODUCTS:
+        if family not in FAMILIES:
+            raise UnknownNameError("kernel family", family, (*FAMILIES, *PRODUCTS))
+        if k is not None:
+            raise UnsupportedError(f"{family} has no k: m and n are accepted")
+        chosen = FAMILIES[family]
+        problem = chosen.problem(m=m, n=n, dtype=dtype or "f32")
+        return str(problem), chosen.build(problem, chosen.configs(problem, arch)[0])
+    from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
+    from layoutalg.kernels.gemm import gemm_problem
+
+    depth = SIDE if k is None else k
+    if family == "gemm_sm80":
+        product = gemm_problem(m, n, depth, dtype or "f16")
+        return str(product), gemm_sm80.build(product, gemm_sm80_configs.configs(product, arch)[0])
+    product = gemm_problem(m, n, depth, dtype or "f32")
+    return str(product), gemm_simt.build(product, gemm_simt_configs.configs(product, arch)[0])

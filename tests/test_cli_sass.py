@@ -1,0 +1,53 @@
+"""`layoutalg sass`: instructions by class, as a table and as JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from layoutalg.codegen import sass
+from layoutalg.errors import UnsupportedError
+from tests.command import answer, refusal, run
+
+SMALL = ("--m", "256", "--n", "256")
+
+
+@pytest.mark.parametrize(("family", "works"), [("gemm_sm80", "tensor"), ("gemm_simt", "fma")])
+def test_a_product_has_a_main_loop(family: str, works: str) -> None:
+    payload = answer("sass", family, *SMALL, "--k", "256")
+    loop, whole = payload["main_loop"], payload["all"]
+    assert loop["classes"][works] > loop["total"] / 3
+    assert sum(loop["classes"].values()) == loop["total"] < whole["total"] == sum(whole["classes"].values())
+    assert payload["spill_bytes"] == 0 and payload["problem"].startswith("256 x 256 x 256")
+
+
+def test_the_table_says_the_same() -> None:
+    payload = answer("sass", "transpose", *SMALL)
+    assert payload["main_loop"] is None and payload["arch"] == "sm_90a"
+    result = run("sass", "transpose", *SMALL)
+    rows = dict(line.split()[:2] for line in result.stdout.splitlines() if line.endswith(" -"))
+    assert rows.pop("total") == str(payload["all"]["total"])
+    assert {name: int(n) for name, n in rows.items()} == payload["all"]["classes"]
+    assert "No loop of it multiplies" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, gemm_sm80, gemm_simt"),
+        (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
+        (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown compile target 'sm_42'"),
+        (("gemm_sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
+        (("gemm_sm80", "--dtype", "f64"), "UnsupportedError", "f64"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: tuple[str, ...], error: str, message: str) -> None:
+    found, sentence = refusal("sass", *words)
+    assert found == error and message in sentence
+
+
+def test_without_a_disassembler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> tuple[str, str]:
+        raise UnsupportedError("reading machine code needs nvdisasm")
+
+    monkeypatch.setattr(sass, "find_disassembler", none)
+    assert refusal("sass", "transpose", *SMALL) == ("UnsupportedError", "reading machine code needs nvdisasm")
