@@ -13,7 +13,7 @@ from layoutalg.codegen.runtime import gpu_status
 from layoutalg.kernels.gemm import gemm_problem, matrices
 from layoutalg.kernels.gemm_sm80_plan import LADDER
 from tests.gemm_cases import arguments, packed, scalar, unpacked
-from tests.gpu.gemm_launch import BUILDS, launch, result, small_problems
+from tests.gpu.gemm_launch import BUILDS, launch, result, small_launches
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -23,10 +23,9 @@ UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "f32": 2.0**-24, "f6
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_small_integers_are_exact_in_every_configuration(name: str) -> None:
-    for p in small_problems(name):
-        for config in BUILDS[name][1](p, STATUS.arch):
-            launch(name, p, config)
+def test_small_integers_are_exact(name: str) -> None:
+    for p, config in small_launches(name, STATUS.arch):
+        launch(name, p, config)
 
 
 @pytest.mark.parametrize("step", LADDER)
