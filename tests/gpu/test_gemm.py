@@ -47,7 +47,7 @@ def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: 
     rng, args = np.random.default_rng(3), arguments(p)
     args["a"], args["b"] = (packed(rng.standard_normal(x), dtype) for x in (p.a_elems, p.b_elems))
     args |= scalar(p, "alpha", 1)
-    args["d"] = np.full_like(args["d"], -1)
+    args["d"][:] = ~np.zeros_like(args["d"])
     build, configs = BUILDS[name]
     found = unpacked(result(build(p, configs(p, STATUS.arch)[0]), args), p.result.name).reshape(m, n)
     a, b = matrices(p, unpacked(args["a"], dtype), unpacked(args["b"], dtype))
