@@ -179,7 +179,8 @@ class _Carried:
 
     def __init__(self, bases: _Bases, scope: frozenset[Var], loop: For) -> None:
         self.bases, self.scope, self.loop = bases, scope, loop
-        self.found: dict[tuple[Global, Expr, Expr], Carry] = {}
+        self.carries: list[Carry] = []
+        self._known: dict[tuple[Global, Expr, Expr], tuple[Var, int]] = {}
 
     def index(self, index: Expr, buffer: Global) -> Expr:
         """The same index, counted from a carried place where it moves in equal steps."""
@@ -188,11 +189,21 @@ class _Carried:
         step = simplify(total(s for s in steps if s is not None))
         if step == Const(0):
             return index
-        first = total(t for t in terms(still) if not isinstance(t, Const))
         rest = [t for t, s in zip(moving, steps, strict=True) if s is None]
         rest.sort(key=lambda term: any(v.kind == "unroll" for v in variables(term)))
-        constants = [t for t in terms(still) if isinstance(t, Const) and t.value]
-        return total([self._place(first, step, buffer), *rest, *constants])
+        return total([*self._place(still, step, buffer), *rest])
+
+    def _place(self, still: Expr, step: Expr, buffer: Global) -> tuple[Var, Const]:
+        """A place and how far `still` is ahead: what differs by a constant shares the lowest so far."""
+        constant = sum(t.value for t in terms(still) if isinstance(t, Const))
+        key = buffer, total(t for t in terms(still) if not isinstance(t, Const)), step
+        if key not in self._known or self._known[key][1] > constant:
+            reach = still + step * self.loop.var
+            var = self.bases.variable(f"{buffer.name}_at", reach, "place")
+            self.carries.append(Carry(var, buffer, still, step))
+            self._known[key] = var, constant
+        var, start = self._known[key]
+        return var, Const(constant - start)
 
     def _stays(self, var: Var) -> bool:
         return var.kind in _STILL or var in self.scope
@@ -206,14 +217,6 @@ class _Carried:
         if not all(self._stays(v) for f in others for v in variables(f)):
             return None
         return simplify(functools.reduce(Mul, others)) if others else Const(1)
-
-    def _place(self, first: Expr, step: Expr, buffer: Global) -> Var:
-        key = (buffer, first, step)
-        if key not in self.found:
-            reach = first + step * self.loop.var
-            var = self.bases.variable(f"{buffer.name}_at", reach, "place")
-            self.found[key] = Carry(var, buffer, first, step)
-        return self.found[key].var
 
 
 def _factors(node: Expr) -> list[Expr]:
@@ -246,7 +249,7 @@ def _split_body(
             case For() if carried is None:
                 places = _Carried(bases, scope, s)
                 inner = _split_body(s.body, bases, lets, places, scope)
-                out.append(replace(s, body=inner, carry=(*s.carry, *places.found.values())))
+                out.append(replace(s, body=inner, carry=(*s.carry, *places.carries)))
             case For() | Unroll():
                 out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
             case If(condition, inner, orelse):

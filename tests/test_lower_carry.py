@@ -330,3 +330,18 @@ def test_a_condition_in_a_loop_is_left_where_it_is() -> None:
     (branch,) = [s for s in walk(lowered.body) if isinstance(s, If)]
     assert str(branch.condition) == "kt * 32 + tid < 70"
     assert len(carries(lowered)) == 1
+
+
+def test_a_lower_constant_gets_a_place_of_its_own() -> None:
+    """There is no subtraction: only what lies further shares a place."""
+    k = KernelBuilder("k", THREADS)
+    x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
+    with k.For("kt", 3) as kt:
+        for i, ahead in enumerate((8, 2, 4, 9)):
+            k.do(LDG[4], v, k.at(x, k.tid + kt * 32 + ahead))
+            k.do(STG[4], k.at(y, k.tid + kt * 32 + 96 * i), v)
+    lowered = lower(k.build())
+    assert [c.var.name for c in carries(lowered)] == ["x_at0", "y_at0", "x_at1"]
+    out = np.zeros(4 * 96, dtype=np.int32)
+    simulate(lowered, {"x": np.arange(200, dtype=np.int32), "y": out})
+    assert (out.reshape(4, 96) == np.arange(96) + [[8], [2], [4], [9]]).all()
