@@ -64,9 +64,9 @@ def _all(predicates: Iterable[Expr | bool]) -> Expr:
     return total
 
 
-def _step(k: KernelBuilder, name: str, loop: Var, total: int, threads: int) -> tuple[Var, list[Expr]]:
+def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, list[Expr]]:
     """The index of one of `threads` threads in a round of a loop over `total`, and that it is one of them."""
-    x = k.let(name, k.tid + loop * threads)
+    x = k.tid + loop * threads
     among = [k.tid < threads] if threads < k.threads else []
     return x, [*among, x < total] if total % threads else among
 
@@ -75,12 +75,12 @@ def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: S
     passes = -(-stage.elements // k.threads)
     v = k.reg("v", passes, max(1, stage.size // 4))
     with k.Unroll("i", passes) as i:
-        x, below = _step(k, "x", i, stage.elements, k.threads)
+        x, below = _step(k, i, stage.elements, k.threads)
         source, _, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
             k.do(LDG[stage.size], v[i], k.at(src, source))
     with k.Unroll("i", passes) as i:
-        x, below = _step(k, "x", i, stage.elements, k.threads)
+        x, below = _step(k, i, stage.elements, k.threads)
         _, target, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
             k.do(STG[stage.size], k.at(dst, target), v[i])
@@ -92,7 +92,8 @@ def _load(
     chunk, size = stage.config.chunk, stage.size
     held = k.reg("held", max(1, chunk * size // 4))
     with k.For("i", -(-stage.loads // k.threads), unroll=4) as i:
-        x, below = _step(k, "x", i, stage.loads, k.threads)
+        x, below = _step(k, i, stage.loads, k.threads)
+        x = k.let("x", x)
         at = load_chunk(stage, x, origins, base)
         with k.If(_all([*below, *at.exists])):
             source, place = k.let("source", at.source), as_expr(at.place)
@@ -127,7 +128,7 @@ def _store(
     u = k.reg("u", group, max(1, c.vec * size // 4))
     threads = c.storing or c.threads
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
-        x, below = _step(k, "y", j, stage.stores, threads)
+        x, below = _step(k, j, stage.stores, threads)
         vectors = [Store(stage, x, origins, base, member) for member in range(group)]
         with k.If(_all([*below, *vectors[0].row])):
             if group > 1:

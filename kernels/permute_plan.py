@@ -45,6 +45,9 @@ TILE_BYTES = (8 << 10, 72 << 10)
 SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
+SWIZZLE_COST = 0.5
+"""Wavefronts that the arithmetic of a swizzled read is worth."""
+
 DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
 
@@ -131,15 +134,21 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     while threads < 512 and work >= 4 * threads:
         threads *= 2
     threads = max(64, threads)
+    if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
+        threads = min(threads, 256)  # more rounds for what is computed once
     return _swizzled(x, replace(c, threads=threads, storing=_storing(Stage(x, c), threads)), arch)
 
 
 def _storing(stage: Stage, threads: int) -> int:
-    """The most threads whose rounds end with a run's inner modes, so that digits are computed once; or 0."""
-    inner = stage.dst_inner if stage.dst_run else 1
-    period = lcm(inner, stage.config.vec) // stage.config.vec
+    """The most threads whose rounds repeat a vector's place in its run, or its inner digits; 0 for all.
+
+    What a round shares with the one before is computed once.
+    """
+    inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
+    period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
     most = threads // period * period
-    return most if period > 1 and most * 4 >= threads * 3 and stage.vectors > most else 0
+    several = stage.stores > most
+    return most if period > 1 and most < threads and most * 4 >= threads * 3 and several else 0
 
 
 def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:
@@ -236,6 +245,7 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> PermuteConfig:
         accesses = _accesses(stage)
         for swizzle in SWIZZLES:
             cost, ideal = _wavefronts(accesses, swizzle, arch)
+            cost += SWIZZLE_COST * accesses[0][1] if swizzle.bits else 0
             if least is None or cost < least:
                 best, least = replace(option, swizzle=swizzle), cost
             if cost == ideal:
