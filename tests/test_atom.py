@@ -97,6 +97,27 @@ def test_spellings(spelled: str, name: str) -> None:
     assert find_mma_atom(MMA_ATOMS[name]) is MMA_ATOMS[name]
 
 
+def test_copies_of_values_go_by_their_width() -> None:
+    for spelled, name in (
+        ("UniversalCopy<half_t>", "UniversalCopy<uint16_t>"),
+        ("UniversalCopy<float, uint32_t>", "UniversalCopy<uint32_t>"),
+        ("UniversalCopy<int8_t>", "UniversalCopy<uint8_t>"),
+        ("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<double>", "SM80_CP_ASYNC_CACHEALWAYS_ZFILL<uint64_t>"),
+        (
+            "SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t,cute::uint128_t>",
+            "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>",
+        ),
+    ):
+        assert find_copy_atom(spelled) is COPY_ATOMS[name]
+    for wrong in (
+        "UniversalCopy<float,double>",
+        "UniversalCopy<nothing>",
+        "SM80_CP_ASYNC_CACHEGLOBAL<float>",
+    ):
+        with pytest.raises(UnknownNameError):
+            find_copy_atom(wrong)
+
+
 def test_unknown_names_are_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_mma_atom("SM80_16x8x16_F32F16F16F23_TN")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from layoutalg.arch.model import Arch
 from layoutalg.atom import CopyAtom, MMAAtom
+from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ _NAMESPACES = (
     ("SM90::MMA_", "SM90_"),
 )
 _TEMPLATE = re.compile(r"(SM90_\w+)<(.*)>")
+_VALUE_COPY = re.compile(r"(UniversalCopy|SM80_CP_ASYNC_\w+)<(\w+)(?:,(\w+))?>")
 _UNIVERSAL = re.compile(r"UniversalFMA<(\w+)>")
 
 
@@ -141,7 +143,7 @@ def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
     """
     if isinstance(name, CopyAtom):
         return name
-    spelled = _clean(name)
+    spelled = _VALUE_COPY.sub(_by_width, _clean(name))
     if spelled not in COPY_ATOMS:
         raise UnknownNameError("copy atom", name, COPY_ATOMS)
     return COPY_ATOMS[spelled]
@@ -175,6 +177,14 @@ def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
     if atom.ptx.startswith("wgmma"):
         return machine.compute_capability == (9, 0)
     return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
+
+
+def _by_width(match: re.Match[str]) -> str:
+    """UniversalCopy<half_t,half_t> as UniversalCopy<uint16_t>: the width counts, equal on both sides."""
+    name, source, target = match.groups()
+    widths = {re.sub(r"^u?int(\d+)_t$", r"\1", text) for text in (source, target or source)}
+    known = {text if text.isdigit() else str(dtype(text).bits) for text in widths}
+    return f"{name}<uint{known.pop()}_t>" if len(known) == 1 else match[0]
 
 
 def _clean(name: object) -> str:
