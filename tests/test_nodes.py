@@ -1,0 +1,221 @@
+"""Nodes of index expressions: what operators build and refuse, identity, and the text of a node."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from layoutalg.codegen.expr import (
+    Add,
+    And,
+    Const,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Mod,
+    Mul,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+    as_expr,
+    children,
+    evaluate,
+    render,
+)
+from layoutalg.codegen.facts import Facts
+from layoutalg.errors import ArgumentTypeError, IRError
+from tests.expressions import differ_at, domain, expressions, values
+
+I, J, N = Var("i", 8), Var("j", 12, "unroll"), Var("n", 100, "param", 1)  # noqa: E741
+
+# --- building ------------------------------------------------------------------------------------------
+
+OPERATORS: list[tuple[type, Callable[[Any, Any], Any]]] = [
+    (Add, operator.add),
+    (Mul, operator.mul),
+    (FloorDiv, operator.floordiv),
+    (Mod, operator.mod),
+    (Xor, operator.xor),
+    (And, operator.and_),
+    (Or, operator.or_),
+    (Lt, operator.lt),
+    (Le, operator.le),
+]
+
+
+@pytest.mark.parametrize(("kind", "apply"), OPERATORS)
+def test_an_operator_builds_its_node(kind: type, apply: Callable[[Any, Any], Any]) -> None:
+    assert apply(I, N) == kind(I, N)
+    assert apply(I, 3) == kind(I, Const(3))
+    assert apply(I, np.int64(3)) == kind(I, Const(3))
+    with pytest.raises(ArgumentTypeError, match=r"1\.5 is a float"):
+        apply(I, 1.5)
+
+
+@pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.xor, operator.and_, operator.or_])
+def test_an_int_may_stand_on_the_left(apply: Callable[[Any, Any], Any]) -> None:
+    node = apply(5, I)
+    assert children(node) == (Const(5), I)
+    assert [evaluate(node, {I: k}) for k in range(8)] == [apply(5, k) for k in range(8)]
+
+
+def test_comparisons_turn_around_and_equality_is_a_method() -> None:
+    assert (I > 3) == Lt(Const(3), I) and (I >= 3) == Le(Const(3), I)
+    assert I.eq(3) == Eq(I, Const(3))
+    assert (Var("i", 8) == I) is True and (Var("i", 9) == I) is False  # structure, not a predicate
+    assert (I == 3) is False
+
+
+def test_a_node_has_no_truth_value() -> None:
+    with pytest.raises(IRError, match="'i < 3' is decided when the kernel runs"):
+        bool(I < 3)
+
+
+def test_shifts_take_constants() -> None:
+    assert (Shl(I, 2), Shr(I, 1)) == (I << 2, I >> 1)
+    for amount in (-1, 1.5, I):
+        with pytest.raises(IRError, match="shift amount"):
+            I << amount  # type: ignore[operator]
+
+
+def test_bools_and_negative_numbers_are_no_index() -> None:
+    with pytest.raises(ArgumentTypeError, match="True is a bool"):
+        as_expr(True)
+    with pytest.raises(IRError, match=r"constant -1: index values are >= 0"):
+        as_expr(-1)
+
+
+def test_division_by_what_may_be_zero_is_refused() -> None:
+    for divisor in (J, Const(0), J % 2):
+        for kind in (FloorDiv, Mod):
+            with pytest.raises(IRError, match="division by zero"):
+                kind(I, divisor)
+    assert (I // N).facts.hi == 7
+
+
+@pytest.mark.parametrize(
+    ("extent", "lo", "multiple", "what"),
+    [
+        (0, 0, 1, r"v in \[0, 0\) has no value"),
+        (8, 8, 1, r"v in \[8, 8\) has no value"),
+        (8, -1, 1, r"v in \[-1, 8\) has no value"),
+        (8, 0, 0, r"v in \[0, 8\) has no multiple of 0"),
+        (8, 5, 16, r"v in \[5, 8\) has no multiple of 16"),  # once taken for the constant 16
+        (16, 1, 16, r"v in \[1, 16\) has no multiple of 16"),
+    ],
+)
+def test_a_variable_without_a_value_is_refused(extent: int, lo: int, multiple: int, what: str) -> None:
+    with pytest.raises(IRError, match=what):
+        Var("v", extent, "let", lo, multiple)
+
+
+def test_a_range_starts_and_ends_on_its_multiple() -> None:
+    assert Var("v", 100, "let", 5, 16).facts == Facts(16, 96, 16, 0, 112, 0)
+    assert Var("v", 17, "let", 1, 16).facts.is_constant
+
+
+def test_an_extent_may_be_an_expression() -> None:
+    block = Var("b", (N + 31) // 32 * N, "block")
+    assert block.facts.hi == 4 * 99 - 1
+    assert (block // N).facts.hi == 3  # a block index over rows of n blocks: v // n < (n + 31) // 32
+    assert (block // ((N + 31) // 32)).facts.hi == 98
+    assert (block // (N + 1)).facts.hi == (4 * 99 - 1) // 2
+
+
+def test_an_alignment_survives_a_quotient_of_tiles() -> None:
+    tiles = Var("t", N * 4, "block", 0, 4)
+    assert (tiles // as_expr(4)).facts.hi == 98 and (tiles // 2).facts.divisible_by(2)
+
+
+# --- identity ------------------------------------------------------------------------------------------
+
+
+@given(expressions())
+def test_equal_structure_is_equal_and_hashes_alike(node: Expr) -> None:
+    for other in (copy.deepcopy(node), pickle.loads(pickle.dumps(node))):
+        assert other == node and hash(other) == hash(node) and other.facts == node.facts
+    assert node != node + 1 and node != "x"
+
+
+def test_an_operator_is_part_of_a_node_s_identity() -> None:
+    nodes = {kind(I, N) for kind, _ in OPERATORS} | {Shl(I, 1), Shr(I, 1)}
+    assert len(nodes) == len(OPERATORS) + 2
+
+
+# --- text ----------------------------------------------------------------------------------------------
+
+PYTHON: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.BitXor: operator.xor, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Eq: operator.eq,
+}  # fmt: skip
+
+
+def meaning(tree: ast.expr, env: dict[str, Any]) -> Any:
+    """What Python's grammar makes of a text, without running it."""
+    match tree:
+        case ast.Constant(int(value)):
+            return value
+        case ast.Name(name):
+            return env[name]
+        case ast.BinOp(left, op, right):
+            return PYTHON[type(op)](meaning(left, env), meaning(right, env))
+        case ast.Compare(left, [op], [right]):
+            return PYTHON[type(op)](meaning(left, env), meaning(right, env)) * 1
+        case ast.IfExp(test, body, orelse):
+            return np.where(meaning(test, env), meaning(body, env), meaning(orelse, env))
+    raise AssertionError(f"not the text of an index expression: {ast.unparse(tree)}")
+
+
+@given(expressions())
+def test_the_text_means_the_expression(node: Expr) -> None:
+    env = domain(node)
+    named = {v.name: x for v, x in env.items()}
+    read = meaning(ast.parse(render(node), mode="eval").body, named)
+    assert (np.broadcast_to(read, values(node, env).shape) == values(node, env)).all()
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        ((I + 1) * 2 ^ (I >> 1), "(i + 1) * 2 ^ i >> 1"),
+        (I // (J + 1) % 3, "i // (j + 1) % 3"),
+        (I * (J * 3), "i * (j * 3)"),
+        ((I ^ J) + 1, "(i ^ j) + 1"),
+        ((I < 4) & (J + 1 <= 7), "(i < 4) & (j + 1 <= 7)"),
+        ((I & 1).eq(0), "(i & 1) == 0"),
+        (Select(I < 4, I, J) + 1, "(i if i < 4 else j) + 1"),
+        ((I << 3) + J, "(i << 3) + j"),
+    ],
+)
+def test_text_has_the_parentheses_it_needs(node: Expr, text: str) -> None:
+    assert str(node) == render(node) == text
+
+
+def test_repr_is_a_constructor() -> None:
+    for node in (I, Const(3), I + 1, Select(I < 3, I, J), I << 2):
+        names = {c.__name__: c for c in (Var, Const, Add, Select, Lt, Shl)}
+        assert construct(ast.parse(repr(node), mode="eval").body, names) == node
+    assert differ_at(I + 1, I + 1) is None
+
+
+def construct(tree: ast.expr, names: dict[str, Any]) -> Any:
+    match tree:
+        case ast.Call(ast.Name(kind), [], keywords):
+            return names[kind](**{k.arg: construct(k.value, names) for k in keywords if k.arg})
+        case ast.Constant(value):
+            return value
+    raise AssertionError(ast.unparse(tree))
