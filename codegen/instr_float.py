@@ -112,7 +112,7 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
         f"{signature} {{\n"
         f"    #pragma unroll\n    for (int i = 0; i < {m}; ++i) {{\n"
         f"        #pragma unroll\n        for (int s = 0; s < {n}; ++s) {{\n"
-        f"            const int j = i % 2 ? {n - 1} - s : s;  // boustrophedon: each step keeps a[i] or b[j]\n"
+        f"            const int j = i % 2 ? {n - 1} - s : s;  // a step keeps a[i] or b[j]\n"
         f"            {step('i', 'j', f'i * {n} + j')}\n        }}\n    }}\n}}"
     )
 

@@ -21,7 +21,14 @@ from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin
 from layoutalg.codegen.tile import Global, Kernel
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +228,28 @@ def random_bytes(nbytes: int, seed: int) -> Any:
     import cupy
 
     return cupy.random.RandomState(seed).randint(0, 256, nbytes, dtype=cupy.uint8)
+
+
+def random_normal(elems: int, seed: int, element: str) -> Any:
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16.  Raises UnknownNameError."""
+    require_gpu()
+    import cupy
+
+    kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
+    if element not in (*kinds, "bf16"):
+        raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))
+    wide = cupy.float64 if element == "f64" else cupy.float32
+    x = cupy.random.RandomState(seed).standard_normal(elems, dtype=wide)
+    return (x.view(cupy.uint32) >> 16).astype(cupy.uint16) if element == "bf16" else x.astype(kinds[element])
+
+
+def largest_difference(x: Any, y: Any, element: str) -> float:
+    """The largest |x - y| of two GPU arrays of an element type that `random_normal` knows; NaN if any is."""
+    import cupy
+
+    if element == "bf16":
+        x, y = ((v.astype(cupy.uint32) << 16).view(cupy.float32) for v in (x, y))
+    return float(cupy.abs(x.astype(cupy.float64) - y.astype(cupy.float64)).max())
 
 
 def to_host(array: Any) -> Any:

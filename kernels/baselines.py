@@ -23,3 +23,24 @@ def torch_assign(dst: Any, src: Any) -> Launch | None:
 
     to, of = (torch.as_tensor(a.view(_TORCH_CARRIER[a.itemsize]), device="cuda") for a in (dst, src))
     return lambda: to.copy_(of)
+
+
+_TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
+    """PyTorch's matmul(a, b, out=d), which calls cuBLAS; TF32 for the element "tf32" alone."""
+    if find_spec("torch") is None or element not in _TORCH_FLOAT:
+        return None
+    import torch
+
+    kind = getattr(torch, _TORCH_FLOAT[element])
+    to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
+    if element == "bf16":
+        to, left, right = (x.view(kind) for x in (to, left, right))
+
+    def launch() -> object:
+        torch.backends.cuda.matmul.allow_tf32 = element == "tf32"
+        return torch.matmul(left, right, out=to)
+
+    return launch

@@ -12,6 +12,7 @@ anything, NaN included.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -138,6 +139,20 @@ def gemm_problem(
 def _positive(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ShapeError(f"{name} = {value!r}: a positive integer is needed")
+
+
+def scalar_words(p: GemmProblem, name: str, value: float) -> dict[str, int]:
+    """alpha or beta as a kernel takes it, in words of the accumulator: one, or `name`_low and `name`_high.
+
+    >>> scalar_words(gemm_problem(2, 3, 4, "f32"), "alpha", 1.0) == {"alpha": 0x3F800000}
+    True
+    """
+    if p.accumulator.name == "s32":
+        return {name: int(value) & 0xFFFFFFFF}
+    if p.accumulator.name == "f64":
+        low, high = struct.unpack("<II", struct.pack("<d", value))
+        return {f"{name}_low": low, f"{name}_high": high}
+    return {name: struct.unpack("<I", struct.pack("<f", value))[0]}
 
 
 def matrices(p: GemmProblem, a: Any, b: Any) -> tuple[Any, Any]:

@@ -10,3 +10,8 @@ from layoutalg.kernels import baselines
 def test_without_torch_there_is_no_contender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "find_spec", lambda name: None)
     assert baselines.torch_assign(None, None) is None
+    assert baselines.torch_matmul(None, None, None, "f32") is None
+
+
+def test_elements_that_torch_does_not_multiply_have_no_contender() -> None:
+    assert baselines.torch_matmul(None, None, None, "u4") is None

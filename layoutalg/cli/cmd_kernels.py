@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.tile import Kernel
     from layoutalg.kernels.bench import BenchRow
     from layoutalg.kernels.family import Family, VerifyReport
+    from layoutalg.kernels.gemm_bench import GemmRow
     from layoutalg.kernels.permute_bench import PermuteRow
 
 TARGETS = ("auto", "simulator", "gpu")
@@ -172,6 +173,9 @@ def bench_command(
     if family == "permute":
         permute_bench_command(dtype, as_json)
         return
+    if family.startswith("gemm-"):
+        gemm_bench_command(family, size, as_json)
+        return
     chosen = _find_family(family)
     problems = [
         chosen.problem(m=side, n=side, dtype=name) for name in dtype or DTYPES for side in size or SIZES
@@ -226,6 +230,60 @@ def permute_bench_command(dtypes: list[str] | None, as_json: bool) -> None:
         table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), expected),
         f"Geometric mean of the shares of the copy: {mean:.2f}.",
     )
+
+
+def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
+    """`layoutalg bench gemm-simt` and `gemm-sm80`: the steps at one size, then sizes, beside cuBLAS."""
+    import datetime
+
+    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.kernels.gemm_bench import (
+        SIZES,
+        STEPS_SIZE,
+        benchmark_sizes,
+        benchmark_ways,
+        find_gemm_family,
+    )
+
+    chosen, status, asked = find_gemm_family(family), require_gpu(), sizes or list(SIZES)
+    steps: list[GemmRow] = []
+    if chosen.steps and sizes is None:
+        steps = benchmark_ways(chosen, chosen.problem(STEPS_SIZE), chosen.steps)
+    rows: list[GemmRow] = []
+    with progress(f"timing {family}", len(asked), quiet=as_json) as step:
+        for row in benchmark_sizes(chosen, [chosen.problem(n) for n in asked]):
+            rows.append(row)
+            step()
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    if as_json:
+        say_json(
+            header("bench")
+            | {"family": family, "device": status.name, "arch": status.arch, "date": today}
+            | {"steps": [gemm_fields(row) for row in steps], "rows": [gemm_fields(row) for row in rows]}
+        )
+        return
+    for name, part in (("steps", steps), ("sizes", rows)):
+        if part:
+            columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
+            title = f"{family}, {name}, on {status.name}, {today}, TFLOP/s"
+            say(table(title, columns, map(_gemm_row, part), left=2))
+
+
+def gemm_fields(row: GemmRow) -> dict[str, Any]:
+    """What `--json` says of one timed product."""
+    return {
+        "problem": row.problem,
+        "way": row.way,
+        "registers": row.registers,
+        "ours_tflop_per_s": row.ours,
+        "cublas_tflop_per_s": row.cublas,
+        "ratio": row.ratio,
+    }
+
+
+def _gemm_row(row: GemmRow) -> tuple[str, ...]:
+    cublas, ratio = ("-" if x is None else f"{x:.{d}f}" for x, d in ((row.cublas, 1), (row.ratio, 3)))
+    return (row.problem, row.way, str(row.registers), f"{row.ours:.1f}", cublas, ratio)
 
 
 def verify_tables(reports: list[VerifyReport]) -> list[Any]:

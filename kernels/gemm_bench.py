@@ -1,0 +1,174 @@
+"""Time matrix products beside cuBLAS (through PyTorch): one interleaved run a table, on normal random data.
+
+Two tables a family: `steps` are ways to compute one problem, timed in turn round by round with cuBLAS among
+them; `sizes` are square problems, each computed the way that the family's `configs` put first.  Rates are in
+TFLOP/s, 2 m n k a product.  GEMM rates depend on power and so on the data and on what ran before: only the
+ratios within a table mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.codegen.runtime import (
+    Loaded,
+    device_array,
+    largest_difference,
+    load,
+    median_times_ms,
+    random_normal,
+    require_gpu,
+)
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import MismatchError, UnknownNameError
+from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
+from layoutalg.kernels.baselines import torch_matmul
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm_simt_plan import LADDER
+
+SAMPLE_FLOPS = 3e11
+"""A timed sample repeats the product until it is about this long: some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmFamily:
+    """What the bench needs of a family: the problem of a size, its ways best first, and steps to compare."""
+
+    name: str
+    problem: Callable[[int], GemmProblem]
+    configs: Callable[[GemmProblem, str], Sequence[Any]]
+    build: Callable[[GemmProblem, Any], Kernel]
+    steps: Mapping[str, Any]
+
+
+GEMM_FAMILIES: Mapping[str, GemmFamily] = MappingProxyType(
+    {
+        f.name: f
+        for f in (
+            GemmFamily(
+                "gemm-simt", lambda n: gemm_problem(n, n, n, "f32", b_major="mn"), gemm_simt_configs.configs,
+                gemm_simt.build, {name: config for name, (_, config) in LADDER.items()},
+            ),
+            GemmFamily(
+                "gemm-sm80", lambda n: gemm_problem(n, n, n, "f16"), gemm_sm80_configs.configs,
+                gemm_sm80.build, {},
+            ),
+        )
+    }
+)  # fmt: skip
+"""The families of products, by the name the command line gives them."""
+
+SIZES = (1024, 2048, 3072, 4096, 6144, 8192)
+"""What is timed when nothing else is asked for."""
+
+STEPS_SIZE = 4096
+"""The problem on which steps are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmRow:
+    """One way to compute one problem: TFLOP/s of ours and of cuBLAS, None without PyTorch; what was used."""
+
+    problem: str
+    way: str
+    ours: float
+    cublas: float | None
+    registers: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Our rate over cuBLAS's."""
+        return None if self.cublas is None else self.ours / self.cublas
+
+
+def find_gemm_family(name: str) -> GemmFamily:
+    """The family of a name.  Raises UnknownNameError.
+
+    >>> find_gemm_family("gemm-simt").problem(64).operand.name
+    'f32'
+    """
+    found = GEMM_FAMILIES.get(name)
+    if found is None:
+        raise UnknownNameError("family of products", str(name), GEMM_FAMILIES)
+    return found
+
+
+def benchmark_sizes(family: GemmFamily, problems: Sequence[GemmProblem]) -> Iterator[GemmRow]:
+    """Each problem as `configs` would have it computed.
+
+    Raises UnsupportedError without a GPU, MismatchError where our result is not cuBLAS's up to rounding.
+
+    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> if gpu_status().available:
+    ...     row = next(benchmark_sizes(find_gemm_family("gemm-simt"), [gemm_problem(256, 256, 256, "f32")]))
+    """
+    chip = require_gpu()
+    for p in problems:
+        best = family.configs(p, chip.arch)[0]
+        yield from benchmark_ways(family, p, {_tile_name(best): best})
+
+
+def benchmark_ways(family: GemmFamily, p: GemmProblem, ways: Mapping[str, Any]) -> list[GemmRow]:
+    """Several ways to compute one problem of dense matrices, all in turn with cuBLAS.
+
+    Raises what `benchmark_sizes` raises.
+
+    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> if gpu_status().available:
+    ...     rows = benchmark_ways(find_gemm_family("gemm-simt"), gemm_problem(256, 256, 256, "f32"), {})
+    """
+    require_gpu()
+    element, to = p.operand.name, p.result.name
+    a, b = random_normal(p.a_elems, 1, element), random_normal(p.b_elems, 2, element)
+    left = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
+    right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
+    d, expected = (device_array((p.m, p.n), random_normal(1, 0, to).dtype) for _ in range(2))
+    by_torch = torch_matmul(expected, left, right, element)
+    kernels = {name: load(family.build(p, config)) for name, config in ways.items()}
+    launches = {name: _launcher(kernel, p, a, b, d) for name, kernel in kernels.items()}
+    if by_torch is not None:
+        by_torch()
+        for name, launch in launches.items():
+            d[...] = 0
+            launch()
+            _compare(f"{p} as {name}", d, expected, p)
+    contenders: list[list[Callable[[], object]]] = [[launch] for launch in launches.values()]
+    if by_torch is not None:
+        contenders.append([by_torch])
+    inner = max(1, min(50, round(SAMPLE_FLOPS / p.flops)))
+    rates = [p.flops / ms / 1e9 for ms in median_times_ms(contenders, inner=inner)]
+    cublas = rates[-1] if by_torch is not None else None
+    return [
+        GemmRow(str(p), name, rate, cublas, kernel.cubin.registers)
+        for (name, kernel), rate in zip(kernels.items(), rates, strict=False)
+    ]
+
+
+def _launcher(kernel: Loaded, p: GemmProblem, a: Any, b: Any, d: Any) -> Callable[[], None]:
+    words = {4: "uint32", 2: "uint16", 8: "uint64", 1: "uint8"}
+    given: dict[str, Any] = {name: getattr(p, name) for name in ("m", "n", "k", "lda", "ldb", "ldd")}
+    given |= scalar_words(p, "alpha", 1.0)
+    given |= {name: x.view(words[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
+    return kernel.launcher(**{q.name: given[q.name] for q in kernel.kernel.params})
+
+
+EPSILON = MappingProxyType(
+    {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+)
+"""Half the distance of neighbouring numbers near 1."""
+
+
+def _compare(what: str, got: Any, expected: Any, p: GemmProblem) -> None:
+    """Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times."""
+    sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
+    allowed = 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON[p.result.name])
+    seen = largest_difference(got, expected, p.result.name)
+    if not seen <= allowed:
+        raise MismatchError(f"{what}: differs from cuBLAS by {seen}, more than the {allowed} of rounding")
+
+
+def _tile_name(config: Any) -> str:
+    return f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
