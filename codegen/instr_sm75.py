@@ -47,6 +47,18 @@ def _store(prefix: str, space: Space, nbytes: int) -> Instr:
     return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
 
 
+def _store_whole(nbytes: int) -> Instr:
+    name, words = f"stg{8 * nbytes}_whole", nbytes // 4
+    places = ", ".join(f"%{i + 1}" for i in range(words))
+    values = ", ".join(f'"r"(v[{i}])' for i in range(words))
+    text = (
+        f"void {name}(void* p, const u32* v) {{\n"
+        f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};" :: "l"(p), {values});\n'
+        "}"
+    )
+    return Instr(name, (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words)), text)
+
+
 def _clear(nbytes: int) -> Instr:
     name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
     if words == 1:
@@ -68,6 +80,10 @@ def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) 
 
 LDG = _table(_load, "ldg", "global")
 STG = _table(_store, "stg", "global")
+STG_WHOLE = MappingProxyType({n: _store_whole(n) for n in (8, 16)})
+"""Vector stores that stay one: under a branch the compiler splits those of STG into single words, which
+costs four times the sectors.  No memory clobber: they may not write what the kernel loads."""
+
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
 CLEAR = MappingProxyType({n: _clear(n) for n in WIDTHS_BYTES})
@@ -154,8 +170,8 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *LDS.values(), *STS.values(), *CLEAR.values(), BAR, WARP_SYNC,
-            MOVE, TRANSPOSE_16, TRANSPOSE_8,
+            *LDG.values(), *STG.values(), *STG_WHOLE.values(), *LDS.values(), *STS.values(), *CLEAR.values(),
+            BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip

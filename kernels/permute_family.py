@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STS, TRANSPOSE_8, TRANSPOSE_16
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.kernels.permute_index import Store, block_base, block_origins, direct_element, load_chunk
@@ -83,7 +83,7 @@ def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: S
         x, below = _step(k, i, stage.elements, k.threads)
         _, target, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
-            k.do(STG[stage.size], k.at(dst, target), v[i])
+            k.do(STG_WHOLE.get(stage.size, STG[stage.size]), k.at(dst, target), v[i])
 
 
 def _load(
@@ -139,7 +139,8 @@ def _store(
                         if group == 1:
                             _gather(k, stage, tile, vector, v, u)
                         nbytes = c.vec * size
-                        k.do(STG[nbytes], k.at(dst, vector.target), v[0] if nbytes < 4 else u[member])
+                        store = STG_WHOLE.get(nbytes, STG[nbytes])
+                        k.do(store, k.at(dst, vector.target), v[0] if nbytes < 4 else u[member])
                     if vector.whole:
                         with k.Else():
                             _put_elements(k, stage, tile, dst, vector, v)

@@ -55,6 +55,16 @@ void start_copy(void* to, const void* from, bool inside = true) {
 
 }  // namespace shim
 
+template <class T>
+void store_whole(void* p, const unsigned* v) {
+    T value;
+    memcpy(&value, v, sizeof value);
+    *static_cast<T*>(p) = value;
+}
+
+inline void stg64_whole(void* p, const unsigned* v) { store_whole<uint2>(p, v); }
+inline void stg128_whole(void* p, const unsigned* v) { store_whole<uint4>(p, v); }
+
 inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
 inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
