@@ -24,7 +24,7 @@ from layoutalg.codegen.runtime import (
 )
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import MismatchError, UnknownNameError
-from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
+from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs, gemm_sm80_plan
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_simt_plan import LADDER
@@ -54,7 +54,7 @@ GEMM_FAMILIES: Mapping[str, GemmFamily] = MappingProxyType(
             ),
             GemmFamily(
                 "gemm-sm80", lambda n: gemm_problem(n, n, n, "f16"), gemm_sm80_configs.configs,
-                gemm_sm80.build, {},
+                gemm_sm80.build, gemm_sm80_plan.LADDER,
             ),
         )
     }

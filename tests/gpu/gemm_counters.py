@@ -28,11 +28,11 @@ def _cost(p: GemmProblem, c: Sm80Config, op: str) -> Cost:
 Counter = tuple[str, str, Callable[[GemmProblem, Sm80Config], int]]
 COUNTERS: tuple[Counter, ...] = (
     ("mma.sync, executed", "sm__inst_executed_pipe_tensor_op_hmma.sum", mma_count),
-    ("ldmatrix, executed", "smsp__inst_executed_op_ldsm.sum",
+    ("ldmatrix, executed", "sm__inst_executed_op_ldsm.sum",
      lambda p, c: _cost(p, c, "ldmatrix.x4").instructions),
     ("shared loads, wavefronts by instruction", "memory_l1_wavefronts_shared",
      lambda p, c: sum(x.total for op, x in predict(p, c).items() if "shared" in op or "ldmatrix" in op)),
-    ("cp.async, global sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum",
+    ("cp.async, global sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum",
      lambda p, c: _cost(p, c, "cp.async.16:global").total),
     ("stores of D, global sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
      lambda p, c: _cost(p, c, "st.global.b128").total),
