@@ -10,7 +10,9 @@ import pytest
 
 from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import variables
+from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.runtime import launch_grid
+from layoutalg.codegen.sass import disassemble, parse_sass
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import If, Kernel, Stmt
 from layoutalg.errors import SimulationError
@@ -123,3 +125,22 @@ def test_a_missing_edge_predicate_is_found() -> None:
     except SimulationError:
         return
     assert not np.array_equal(dst, raw(reference(p, src, old)))
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        permute_problem((16, 64, 64, 3), (0, 3, 1, 2), "f16"),
+        permute_problem((1001, 999), (1, 0), "u8"),
+        permute_problem((1001, 999), (1, 0), "f16"),
+        permute_problem((64, 3, 5, 511), (3, 1, 0, 2), "u8"),
+    ],
+    ids=str,
+)
+def test_the_compiler_leaves_vector_stores_whole(p: PermuteProblem) -> None:
+    """A split store costs four times the sectors; words are no element's width here, so none may be stored."""
+    x = normalise(p)
+    kernel = build(x, configs(x)[0])
+    (code,) = parse_sass(disassemble(compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").image))
+    stores = {i.opcode for i in code.instructions if i.opcode.startswith("STG")}
+    assert "STG.E.128" in stores and stores <= {"STG.E.128", f"STG.E.U{8 * p.element_bytes}"}
