@@ -138,7 +138,7 @@ def test_a_missing_edge_predicate_is_found() -> None:
     ids=str,
 )
 def test_the_compiler_leaves_vector_stores_whole(p: PermuteProblem) -> None:
-    """A split store costs four times the sectors; words are no element's width here, so none may be stored."""
+    """A split store costs four times the sectors; no element here is a word, so no word may be stored."""
     x = normalise(p)
     kernel = build(x, configs(x)[0])
     (code,) = parse_sass(disassemble(compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").image))
