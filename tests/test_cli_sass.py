@@ -11,13 +11,21 @@ from tests.command import answer, refusal, run
 SMALL = ("--m", "256", "--n", "256")
 
 
-@pytest.mark.parametrize(("family", "works"), [("gemm_sm80", "tensor"), ("gemm_simt", "fma")])
+@pytest.mark.parametrize(("family", "works"), [("gemm-sm80", "tensor"), ("gemm-simt", "fma")])
 def test_a_product_has_a_main_loop(family: str, works: str) -> None:
     payload = answer("sass", family, *SMALL, "--k", "256")
     loop, whole = payload["main_loop"], payload["all"]
     assert loop["classes"][works] > loop["total"] / 3
     assert sum(loop["classes"].values()) == loop["total"] < whole["total"] == sum(whole["classes"].values())
     assert payload["spill_bytes"] == 0 and payload["problem"].startswith("256 x 256 x 256")
+
+
+def test_the_ladder_s_steps_differ_in_what_they_execute() -> None:
+    """The published steps: single elements, vectors, then cp.async."""
+    ladder = {step: answer("sass", "gemm-sm80", *SMALL, "--k", "256", "--step", step) for step in "127"}
+    loads = {step: payload["main_loop"]["classes"] for step, payload in ladder.items()}
+    assert loads["1"]["ldg"] == 8 * loads["2"]["ldg"] and "ldgsts" in loads["7"] and "ldg" not in loads["7"]
+    assert ladder["2"]["problem"].endswith("step 2 vectors")
 
 
 def test_the_table_says_the_same() -> None:
@@ -33,11 +41,13 @@ def test_the_table_says_the_same() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, gemm_sm80, gemm_simt"),
+        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, gemm-simt, gemm-sm80"),
         (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
+        (("transpose", "--step", "1"), "UnsupportedError", "transpose has no steps"),
+        (("gemm-sm80", "--step", "99"), "UnknownNameError", "unknown step of gemm-sm80 '99'"),
         (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown compile target 'sm_42'"),
-        (("gemm_sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
-        (("gemm_sm80", "--dtype", "f64"), "UnsupportedError", "f64"),
+        (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
+        (("gemm-sm80", "--dtype", "f64"), "UnsupportedError", "f64"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], error: str, message: str) -> None:

@@ -17,18 +17,15 @@ if TYPE_CHECKING:
 SIDE = 4096
 """Default bound of m, n and k."""
 
-PRODUCTS = ("gemm_sm80", "gemm_simt")
-"""Families of m, n and k."""
-
 
 def sass_command(
     family: Annotated[
-        str, typer.Argument(help="tiled_copy, transpose, gemm_sm80 or gemm_simt.", show_default=False)
+        str, typer.Argument(help="tiled_copy, transpose, gemm-sm80 or gemm-simt.", show_default=False)
     ],
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", help="Element type. Default: f16 for gemm_sm80, else f32.", show_default=False
+            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
         ),
     ] = None,
     m: Annotated[int, typer.Option(help="Most rows.")] = SIDE,
@@ -36,12 +33,16 @@ def sass_command(
     k: Annotated[
         int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
     ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile."),
+    ] = None,
     arch: Annotated[str, typer.Option("--arch", help="Compile target: sm_80, sm_90a, ...")] = "sm_90a",
     as_json: JsonOption = False,
 ) -> None:
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
 
-    layoutalg sass gemm_sm80 --m 8192 --n 8192 --k 8192
+    layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
     """
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import TARGETS, compile_cubin
@@ -49,7 +50,7 @@ def sass_command(
 
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
-    problem, kernel = _build(family, dtype, m, n, k, arch)
+    problem, kernel = _build(family, dtype, (m, n, k), step, arch)
     cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
@@ -80,24 +81,32 @@ def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
     return {"classes": dict(classes), "total": sum(classes.values())}
 
 
-def _build(family: str, dtype: str | None, m: int, n: int, k: int | None, arch: str) -> tuple[str, Kernel]:
-    """The problem in words and the kernel that the family chooses for it."""
+def _build(
+    family: str, dtype: str | None, extents: tuple[int, int, int | None], step: str | None, arch: str
+) -> tuple[str, Kernel]:
+    """The problem in words and the kernel: the one that the family chooses, or a step of its ladder."""
     from layoutalg.kernels.families import FAMILIES
+    from layoutalg.kernels.gemm import gemm_problem
+    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 
-    if family not in PRODUCTS:
-        if family not in FAMILIES:
-            raise UnknownNameError("kernel family", family, (*FAMILIES, *PRODUCTS))
-        if k is not None:
-            raise UnsupportedError(f"{family} has no k: m and n are accepted")
+    m, n, k = extents
+    if family in FAMILIES:
+        for name, given in (("k", k), ("steps", step)):
+            if given is not None:
+                raise UnsupportedError(f"{family} has no {name}: {', '.join(GEMM_FAMILIES)} do")
         chosen = FAMILIES[family]
         problem = chosen.problem(m=m, n=n, dtype=dtype or "f32")
         return str(problem), chosen.build(problem, chosen.configs(problem, arch)[0])
-    from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
-    from layoutalg.kernels.gemm import gemm_problem
-
-    depth = SIDE if k is None else k
-    if family == "gemm_sm80":
-        product = gemm_problem(m, n, depth, dtype or "f16")
-        return str(product), gemm_sm80.build(product, gemm_sm80_configs.configs(product, arch)[0])
-    product = gemm_problem(m, n, depth, dtype or "f32")
-    return str(product), gemm_simt.build(product, gemm_simt_configs.configs(product, arch)[0])
+    if family not in GEMM_FAMILIES:
+        raise UnknownNameError("kernel family", family, (*FAMILIES, *GEMM_FAMILIES))
+    products = GEMM_FAMILIES[family]
+    usual = products.problem(SIDE)
+    product = gemm_problem(
+        m, n, SIDE if k is None else k, dtype or usual.operand, a_major=usual.a_major, b_major=usual.b_major
+    )
+    if step is None:
+        return str(product), products.build(product, products.configs(product, arch)[0])
+    for name, config in products.steps.items():
+        if step in (name, name.split()[0]):
+            return f"{product}, step {name}", products.build(product, config)
+    raise UnknownNameError(f"step of {family}", step, products.steps)
