@@ -1,4 +1,4 @@
-"""Lowering: a tile program to an equal one whose shared-memory addresses cost one XOR, or nothing.
+"""Lowering: a tile program to an equal one whose addresses cost one XOR, one addition a turn, or nothing.
 
 The idea.  The address of an unrolled access is a function f(t, u) of the thread and the unroll indices.
 For swizzled layouts it splits as
@@ -10,6 +10,10 @@ A is computed once per thread and shared by every access with the same values.  
 after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
 either the thread's or the unroll's splits with Cx = 0; otherwise the split is decided on the whole table of
 values, so it is exact by construction.  An address it does not fit stays as it is.
+
+A global address that an outermost loop moves in equal steps, k * 32 or k * 64 * ld, is carried: the loop has
+a pointer to where it is and adds the step, so that the address costs one 64-bit addition a turn.  What else
+moves (inner loops, unrolled copies, a let of the loop's body) is added to that place where it is used.
 
 Notes.  The pass also writes out unrolls of one step and branches whose condition is decided.  It maps
 programs to programs: the printer and the simulator both run the lowered one.

@@ -167,7 +167,10 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """Run `body` for var = 0 .. count - 1; `unroll` is a hint to the compiler (1: leave it rolled)."""
+    """Run `body` for var = 0 .. count - 1; `unroll` is a hint to the compiler (1: leave it rolled).
+
+    `carry` are the places that move along, which `body` may use; lowering adds them.
+    """
 
     var: Var
     count: Expr
