@@ -67,17 +67,17 @@ def _tiles(p: GemmProblem, c: Sm80Config) -> None:
     size = p.operand.nbytes
     if c.fragments not in (1, 2):
         raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
-    if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
-        raise UnsupportedError(
-            f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
-            f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
-        )
     for name, tile, part in (
         ("tile_m", c.tile_m, 16 * c.warps_m),
         ("tile_n", c.tile_n, 16 * c.warps_n),
         ("tile_k", c.tile_k, 32 // size),
     ):  # fmt: skip
         _multiple(name, tile, part, "fragments of its warps" if name != "tile_k" else "fragments of 32 bytes")
+    if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
+        raise UnsupportedError(
+            f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
+            f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
+        )
     for name, tile in (("tile_m", c.tile_m), ("tile_n", c.tile_n), ("tile_k", c.tile_k)):
         if tile & (tile - 1):
             raise DivisibilityError(
