@@ -57,6 +57,16 @@ def test_offsets_past_32_bits_make_64_bit_index_code() -> None:
         compile_cubin(text, kernel.name, "sm_90a")
 
 
+@pytest.mark.parametrize(("most", "kind"), [((1 << 32) - 1, "u32"), (1 << 32, "u64")])
+def test_a_loop_counts_in_a_type_that_holds_its_end(most: int, kind: str) -> None:
+    """Its variable stays below 2^32, but what ends the loop is that it reaches the count."""
+    k = KernelBuilder("k", 32)
+    n, x, v = k.param("n", most), k.pointer("x", 4), k.reg("v", 1)
+    with k.For("i", n):
+        k.do(LDG[4], v, k.at(x, k.tid))
+    assert f"for ({kind} i = 0; i < n; ++i)" in to_cuda(k.build())
+
+
 def test_only_used_helpers_are_printed() -> None:
     k = KernelBuilder("k", threads=32)
     x = k.pointer("x", 4, writable=True)
