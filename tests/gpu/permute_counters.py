@@ -43,10 +43,19 @@ def measure(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[R
     expected = {access: total(access) for access in METRICS}
     expected["ld.global"] += copied
     return [
-        Row(label, access, unit, expected[access], found[metric], quiet or unit == "sectors")
+        Row(label, access, unit, expected[access], found[metric], exact=_exact(access, quiet, copied))
         for access, (metric, unit) in METRICS.items()
         if unit == "sectors" or access == "ld.shared"
     ]
+
+
+def _exact(access: str, quiet: bool, copied: int) -> bool:
+    """True where nothing else can move the counter.
+
+    Asynchronous copies read a sector again where its halves go to different lines of shared memory: up to
+    19 % more than a load's rule says, for rows that start between lines.
+    """
+    return not copied if access == "ld.global" else access == "st.global" or quiet
 
 
 def main(args: list[str]) -> int:
@@ -61,7 +70,8 @@ def main(args: list[str]) -> int:
     for case in cases:
         for r in measure(*case):
             replayed = not r.exact and r.measured > r.predicted
-            lost = f" ({r.measured / r.predicted - 1:+.2%}, lost arbitration)" if replayed else ""
+            why = "split copies" if r.unit == "sectors" else "lost arbitration"
+            lost = f" ({r.measured / r.predicted - 1:+.2%}, {why})" if replayed else ""
             print(f"| {r.kernel} | {r.access} | {r.unit} | {r.predicted} | {r.measured}{lost} |", flush=True)
             wrong += r.predicted != r.measured and not replayed
     return 1 if wrong else 0
