@@ -52,7 +52,7 @@ def scale(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, "f64") * _scalar(low, high), "f64")
 
-    lines = [_put(i, f"__dmul_rn({_get('v', i)}, __hiloint2double(high, low))") for i in range(n)]
+    lines = [_put(i, f"{_get('v', i)} * __hiloint2double(high, low)") for i in range(n)]
     operands = (updated("v", 2 * n), value("low"), value("high"))
     return _make(f"scale_{n}_f64", operands, "u32* v, u32 low, u32 high", lines, effect)
 

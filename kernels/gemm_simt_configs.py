@@ -28,7 +28,7 @@ FMA_LANES = 128
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A configuration, and the share of the peak a multiprocessor reaches: busy, or `alone` with one block."""
+    """A configuration, and the share of the peak a busy multiprocessor reaches; `alone`: with one block."""
 
     config: SimtConfig
     share: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from layoutalg.codegen.check import check
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.gemm import GemmProblem, matrices
+from layoutalg.kernels.gemm import GemmProblem, matrices, scalar_words
 from layoutalg.kernels.gemm_simt import build
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 
@@ -29,14 +28,6 @@ class Outcome:
     got: Any
     expected: Any
     around: Any
-
-
-def words(name: str, x: float, element: str) -> dict[str, int]:
-    """The arguments that carry a scalar."""
-    if element == "f32":
-        return {name: struct.unpack("<I", struct.pack("<f", x))[0]}
-    low, high = struct.unpack("<II", struct.pack("<d", x))
-    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def strided(flat: Any, p: GemmProblem, leading: int) -> Any:
@@ -74,7 +65,7 @@ def run(
         kernel = change(kernel)
     x = inputs(p, seed) if data is None else data
     given: dict[str, Any] = {name: getattr(p, name) for name in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
-    given |= words("alpha", 2.0, p.operand.name) | words("beta", 3.0, p.operand.name) | x
+    given |= scalar_words(p, "alpha", 2.0) | scalar_words(p, "beta", 3.0) | x
     done = simulate(kernel, {q.name: given[q.name] for q in kernel.params}, group=group, seed=seed)
     a, b = matrices(p, x["a"], x["b"])
     with np.errstate(all="ignore"):

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.instr_sm75 import BAR
 from layoutalg.codegen.instr_sm80 import CP_WAIT
+from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.tile import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.gemm import Major, gemm_problem
+from layoutalg.kernels.gemm import Major, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_simt import build
 from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
-from tests.simt import inputs, run
+from tests.hostshim import run_cuda_text
+from tests.simt import inputs, run, strided
 
 SMALL = SimtConfig(32, 64, 8, 4, 8, 4, edges=True, panel=2)
 WAYS: dict[str, dict[str, Any]] = {
@@ -28,6 +31,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "fragments of one step": {"fragments": 1, "stages": 4},
     "straight": {"via": "global"},
 }
+DOUBLE = SimtConfig(
+    16, 32, 8, 2, 8, 8, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2, edges=True
+)  # fmt: skip
 SCALAR = replace(SMALL, a_vector=1, b_vector=1, result_vec=1)
 
 
@@ -64,25 +70,23 @@ def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) 
 @pytest.mark.parametrize("way", ["cp.async", "registers", "one stage"])
 @pytest.mark.parametrize(("a", "b"), [("k", "mn"), ("mn", "k")])
 def test_doubles(way: str, a: Major, b: Major) -> None:
-    c = SimtConfig(
-        16,
-        32,
-        8,
-        2,
-        8,
-        8,
-        run_m=2,
-        run_n=2,
-        a_vector=2,
-        b_vector=2,
-        fragment=2,
-        pad=2,
-        result_vec=2,
-        edges=True,
-    )
     p = gemm_problem(18, 34, 12, "f64", a_major=a, b_major=b, reads_c=True, bias=True, activation="relu")
-    done = run(p, replace(c, **WAYS[way]))
+    done = run(p, replace(DOUBLE, **WAYS[way]))
     np.testing.assert_array_equal(done.got, done.expected)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("way", ["cp.async", "registers", "straight"])
+def test_the_text_computes_what_the_simulator_does(way: str, dtype: str) -> None:
+    c = replace(SMALL if dtype == "f32" else DOUBLE, stride=2, **WAYS[way])
+    p = gemm_problem(34, 68, 12, dtype, b_major="mn", reads_c=True, bias=True, activation="relu")
+    done, x, kernel = run(p, c), inputs(p), build(p, c)
+    given = {name: getattr(p, name) for name in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
+    given |= scalar_words(p, "alpha", 2.0) | scalar_words(p, "beta", 3.0) | x
+    grid = launch_grid(kernel, {name: value for name, value in given.items() if isinstance(value, int)})
+    args = [given[q.name] for q in kernel.params]
+    run_cuda_text(to_cuda(kernel), kernel.name, grid, (kernel.threads,), args)
+    np.testing.assert_array_equal(strided(x["d"], p, p.ldd), done.got)
 
 
 def test_beta_zero_never_reads_c() -> None:
