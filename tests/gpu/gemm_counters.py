@@ -30,10 +30,8 @@ COUNTERS: tuple[Counter, ...] = (
     ("mma.sync, executed", "sm__inst_executed_pipe_tensor_op_hmma.sum", mma_count),
     ("ldmatrix, executed", "sm__inst_executed_op_ldsm.sum",
      lambda p, c: _cost(p, c, "ldmatrix.x4").instructions),
-    ("shared loads, wavefronts by instruction", "memory_l1_wavefronts_shared",
-     lambda p, c: sum(x.total for op, x in predict(p, c).items() if "shared" in op or "ldmatrix" in op)),
-    ("cp.async, global sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum",
-     lambda p, c: _cost(p, c, "cp.async.16:global").total),
+    ("shared memory, wavefronts by instruction", "memory_l1_wavefronts_shared",
+     lambda p, c: sum(x.total for op, x in predict(p, c).items() if "global" not in op)),
     ("stores of D, global sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
      lambda p, c: _cost(p, c, "st.global.b128").total),
 )  # fmt: skip
