@@ -114,6 +114,6 @@ def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
     c, sms = tile.config, chip.board.sms if chip.board else 1
     blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
     busiest = -(-blocks // sms)
-    alone = max(1.0, tile.blocks / busiest) ** ALONE
+    alone: float = max(1.0, tile.blocks / busiest) ** ALONE
     predicates = 1 + EDGE * (1 / c.tile_m + 1 / c.tile_n) if c.edges else 1.0
     return busiest * alone * 2 * c.tile_m * c.tile_n * p.k * predicates / tile.rate

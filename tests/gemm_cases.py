@@ -7,23 +7,10 @@ from typing import Any
 import numpy as np
 
 from layoutalg.codegen.packing import decode, encode
-from layoutalg.kernels.gemm import GemmProblem, matrices
+from layoutalg.kernels.gemm import GemmProblem, matrices, scalar_words
 
 CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
 ALPHA, BETA = 2, 3
-
-
-def word(p: GemmProblem, value: float) -> int:
-    """alpha or beta as the kernel takes it."""
-    return int(value) if p.accumulator.name == "s32" else int(np.float32(value).view(np.uint32))
-
-
-def scalar(p: GemmProblem, name: str, value: float) -> dict[str, int]:
-    """alpha or beta by parameter: one word, or the two of a double."""
-    if p.accumulator.name != "f64":
-        return {name: word(p, value)}
-    low, high = np.array([value], dtype=np.float64).view(np.uint32).tolist()
-    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def packed(values: Any, name: str) -> Any:
@@ -49,7 +36,7 @@ def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
 
     return {
         "m": p.m, "n": p.n, "k": p.k, "lda": p.lda, "ldb": p.ldb, "ldc": p.ldc, "ldd": p.ldd,
-        **scalar(p, "alpha", ALPHA), **scalar(p, "beta", BETA),
+        **scalar_words(p, "alpha", ALPHA), **scalar_words(p, "beta", BETA),
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
         "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
         "d": draw((p.m - 1) * p.ldd + p.n, p.result.name),

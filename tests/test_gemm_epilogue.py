@@ -10,10 +10,10 @@ import pytest
 
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from tests.gemm_cases import arguments, expected, taken, word
+from tests.gemm_cases import arguments, expected, taken
 
 CONFIG = Sm80Config(64, 64, 32, 2, 2, 2, edges=True, result_vec=2)
 PROBLEMS = {
@@ -59,7 +59,7 @@ def test_nan_and_infinity_go_through() -> None:
     a, c = args["a"].view(np.float16), args["c"].view(np.float16)
     a[0], a[p.lda], c[2 * p.ldc] = np.nan, np.inf, np.nan
     args["b"].view(np.float16)[:] = 1
-    mine = taken(kernel, {**args, "beta": word(p, 1)})
+    mine = taken(kernel, args | scalar_words(p, "beta", 1))
     simulate(kernel, mine)
     d = mine["d"].view(np.float16).reshape(64, 64)
     assert np.isnan(d[0]).all() and np.isposinf(d[1]).all() and np.isnan(d[2, 0]) and np.isfinite(d[3:]).all()

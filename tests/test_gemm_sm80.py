@@ -20,8 +20,9 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
 from tests import mutate
+from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
-from tests.tensor_gemm import host_run, inputs, reference, simulated
+from tests.tensor_gemm import host_run, inputs, simulated
 
 SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
 EDGES = replace(SMALL, edges=True)

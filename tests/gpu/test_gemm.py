@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.runtime import gpu_status
-from layoutalg.kernels.gemm import gemm_problem, matrices
+from layoutalg.kernels.gemm import gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import LADDER
-from tests.gemm_cases import arguments, packed, scalar, unpacked
+from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import BUILDS, launch, result, small_launches
 
 STATUS = gpu_status()
@@ -46,7 +46,7 @@ def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: 
     p = gemm_problem(m, n, k, dtype, b_major="mn")
     rng, args = np.random.default_rng(3), arguments(p)
     args["a"], args["b"] = (packed(rng.standard_normal(x), dtype) for x in (p.a_elems, p.b_elems))
-    args |= scalar(p, "alpha", 1)
+    args |= scalar_words(p, "alpha", 1)
     args["d"][:] = ~np.zeros_like(args["d"])
     build, configs = BUILDS[name]
     found = unpacked(result(build(p, configs(p, STATUS.arch)[0]), args), p.result.name).reshape(m, n)
