@@ -17,7 +17,9 @@ from layoutalg.cli.output import count, size_bytes, write_whole
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from tests.command import answer, process, refusal, run
 
-COMMANDS = ("analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw", "demo")
+COMMANDS = (
+    "analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw", "demo",
+)  # fmt: skip
 
 
 # --- help, version, errors -----------------------------------------------------------------------------

@@ -344,4 +344,4 @@ def test_a_lower_constant_gets_a_place_of_its_own() -> None:
     assert [c.var.name for c in carries(lowered)] == ["x_at0", "y_at0", "x_at1"]
     out = np.zeros(4 * 96, dtype=np.int32)
     simulate(lowered, {"x": np.arange(200, dtype=np.int32), "y": out})
-    assert (out.reshape(4, 96) == np.arange(96) + [[8], [2], [4], [9]]).all()
+    assert (out.reshape(4, 96) == np.arange(96) + np.array([[8], [2], [4], [9]])).all()
