@@ -71,21 +71,16 @@ def _at(name: str, i: object, words: int) -> str:
 
 
 @functools.cache
-def fma_outer(m: int, n: int, element: str = "f32", stride: int = 1) -> Instr:
+def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     """d[m][n] += a[m] * b[n], of f32 or f64 elements: m n fused multiply-adds a lane.
 
-    The rows are walked boustrophedon, each along columns 0, `stride`, 2 `stride`, ..., 1, ...: every
-    multiply-add then keeps an operand of the one before it, which saves a read of the register file.
-    Raises UnsupportedError for other elements, and a stride that does not divide n.
+    The rows are walked boustrophedon: every multiply-add keeps an operand of the one before it, which saves
+    a read of the register file.  Raises UnsupportedError for other elements.
 
     >>> fma_outer(8, 8).name
     'fma_outer_8x8_f32'
     """
-    if stride < 1 or n % stride:
-        raise UnsupportedError(
-            f"fma_outer of {n} columns by strides of {stride}: the stride must divide them"
-        )
-    name = f"fma_outer_{m}x{n}{f'by{stride}' if stride > 1 else ''}_{element}"
+    name = f"fma_outer_{m}x{n}_{element}"
     if element == "f32":
         dw = m * n
 
@@ -116,12 +111,11 @@ def fma_outer(m: int, n: int, element: str = "f32", stride: int = 1) -> Instr:
         f"void {name}({_ref('d', dw, const=False)}, {_ref('a', words * m, const=True)}, "
         f"{_ref('b', words * n, const=True)})"
     )
-    column = "t" if stride == 1 else f"t % {n // stride} * {stride} + t / {n // stride}"
     text = (
         f"{signature} {{\n"
         f"    #pragma unroll\n    for (int i = 0; i < {m}; ++i) {{\n"
         f"        #pragma unroll\n        for (int s = 0; s < {n}; ++s) {{\n"
-        f"            const int t = i % 2 ? {n - 1} - s : s, j = {column};\n"
+        f"            const int j = i % 2 ? {n - 1} - s : s;\n"
         f"            {step('i', 'j', f'i * {n} + j')}\n        }}\n    }}\n}}"
     )
 

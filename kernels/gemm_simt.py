@@ -251,7 +251,7 @@ class _Program:
 
     def multiply(self, which: int) -> None:
         a, b = self.fragments
-        product = fma_outer(self.c.thread_m, self.c.thread_n, self.element, self.c.stride)
+        product = fma_outer(self.c.thread_m, self.c.thread_n, self.element)
         self.k.do(product, self.acc, a[which], b[which])
 
 

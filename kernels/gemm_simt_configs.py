@@ -1,11 +1,13 @@
 """Which configurations of the SIMT GEMM to try for a problem, best first.
 
-The idea.  A few tiles cover the trade between reuse and the number of blocks.  Each has one number, the share
-of the multiply-adds' peak that a busy multiprocessor reaches with it; the rest is counting blocks:
+The idea.  A few tiles cover the trade between reuse and the number of blocks.  A multiprocessor that holds
+`blocks` of a tile reaches `share` of the peak of the multiply-adds; with fewer, `alone` for each, up to it:
 
-    cycles = blocks on the busiest multiprocessor * tile_m * tile_n * (k + PROLOGUE) / (lanes * share)
+    cycles of r blocks together = r * tile_m * tile_n * (k + PROLOGUE) / (lanes * min(share, r * alone))
 
-Notes.  Shares were measured on an H200 at 4096 x 4096 x 4096, f32 (`layoutalg bench gemm-simt`).
+The busiest multiprocessor computes its blocks in rounds of `blocks`, and the rest at the end.
+
+Notes.  Shares are of an H200 at 4096 x 4096 x 4096 and 8192 x 8192 x 8192, f32, by `layoutalg bench`.
 """
 
 from __future__ import annotations
@@ -28,21 +30,21 @@ FMA_LANES = 128
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A configuration, and the share of the peak a busy multiprocessor reaches; `alone`: with one block."""
+    """A configuration, how many blocks of it a multiprocessor holds, and the shares of the peak reached."""
 
     config: SimtConfig
+    blocks: int
     share: float
     alone: float
 
 
 TILES: tuple[Tile, ...] = (
-    Tile(SimtConfig(128, 256, 8, 16, 8, 4), 0.78, 0.78),
-    Tile(SimtConfig(256, 128, 8, 16, 8, 4), 0.68, 0.68),
-    Tile(SimtConfig(128, 128, 8, 16, 8, 4, min_blocks=2), 0.70, 0.55),
-    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2), 0.69, 0.62),
-    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4), 0.62, 0.40),
-    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), 0.55, 0.35),
-    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), 0.42, 0.25),
+    Tile(SimtConfig(128, 256, 8, 16, 8, 4), 1, 0.815, 0.815),
+    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), 2, 0.80, 0.65),
+    Tile(SimtConfig(96, 128, 16, 12, 8, 4, min_blocks=3), 3, 0.78, 0.40),
+    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4), 4, 0.80, 0.38),
+    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), 4, 0.69, 0.33),
+    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), 4, 0.50, 0.25),
 )
 """The tiles, for f32; a tile of f64 has half the columns a thread and a warp."""
 
@@ -108,10 +110,11 @@ def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> p = gemm_problem(4096, 4096, 4096, "f32")
     >>> round(expected_cycles(p, TILES[0], find_arch("sm_90")))
-    5460775
+    5226798
     """
     c, sms = tile.config, chip.board.sms if chip.board else 1
     blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
-    most = -(-blocks // sms)
-    share = tile.share if most > 1 or c.min_blocks == 1 else tile.alone
-    return most * c.tile_m * c.tile_n * (p.k + PROLOGUE) / (FMA_LANES * share)
+    rounds, rest = divmod(-(-blocks // sms), tile.blocks)
+    last = rest / min(tile.share, rest * tile.alone) if rest else 0.0
+    each = c.tile_m * c.tile_n * (p.k + PROLOGUE) / FMA_LANES
+    return each * (rounds * tile.blocks / tile.share + last)

@@ -81,7 +81,6 @@ def _tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
-    _multiple("thread_n", c.thread_n, c.stride, "the stride")
     for name, elems in (
         ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
         ("fragment", c.fragment),

@@ -35,7 +35,6 @@ REFUSED: tuple[tuple[dict[str, Any], type[LayoutAlgError], str], ...] = (
     ({"tile_k": 7}, DivisibilityError, "tile_k = 7 is no multiple of 2"),
     ({"result_vec": 8}, DivisibilityError, "run_n = 4 is no multiple of 8"),
     ({"b_vector": 3}, UnsupportedError, "b_vector = 3 of f32"),
-    ({"stride": 3}, DivisibilityError, "thread_n = 8 is no multiple of 3, the stride; the nearest is 9"),
     ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2"),
     ({"stages": 1}, UnsupportedError, "take stages = 2"),
     ({"via": "registers", "turn": "global"}, UnsupportedError, "turn = 'global'"),
