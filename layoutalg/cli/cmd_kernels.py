@@ -153,18 +153,24 @@ def verify_command(
 
 
 def bench_command(
-    family: FamilyArgument,
+    family: Annotated[
+        str,
+        typer.Argument(help="tiled_copy, transpose, permute, gemm-simt or gemm-sm80.", show_default=False),
+    ],
     dtype: Annotated[
         list[str] | None,
         typer.Option(help="Element type. Repeats. Default: f32, f16, u8.", show_default=False),
     ] = None,
     size: Annotated[
         list[int] | None,
-        typer.Option(help="Side of the square matrices. Repeats. Default: 4096, 16384.", show_default=False),
+        typer.Option(
+            help="Side of the square matrices. Repeats. Default: 4096, 16384; products 1024 to 8192.",
+            show_default=False,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time a kernel beside a device copy, PyTorch and CuPy, in one run. Needs a GPU."""
+    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
     import datetime
 
     from layoutalg.codegen.runtime import require_gpu
