@@ -24,6 +24,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from layoutalg.distinct import joined
 from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError
 from layoutalg.extent import (
     ENUMERATION_LIMIT,
@@ -110,7 +111,7 @@ def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
 def _plain_image(layout: AnyLayout, inner: Layout, swizzled: bool) -> list[tuple[int, int]] | None:
     """(stride, extent) of modes with the image of `layout`, up to a shift; None where none are found."""
     if not swizzled:
-        return sorted((abs(d), s) for s, d in leaves(inner) if s > 1 and d)
+        return joined([(abs(d), s) for s, d in leaves(inner) if d])
     try:
         constant, columns = affine_f2(layout)
     except NotLinearError:

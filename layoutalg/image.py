@@ -6,6 +6,7 @@ The idea.
                     by the residues of their inner offsets modulo the swizzle period
     is_injective    modes sorted by stride, else an exact search (layoutalg.injective); a swizzle is a
                     bijection and changes nothing
+    image_size      modes that chain or stay apart by products, others by boxes (layoutalg.distinct)
 
 None of these depends on the number of elements: only on the number of modes and on the swizzle's period.
 An F2-linear layout needs one elimination instead.
@@ -21,9 +22,8 @@ that of the inner layout; the other questions it does not answer.
 
 from __future__ import annotations
 
-import math
-
-from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
+from layoutalg.distinct import count_sums
+from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.extent import (
     SMALL_BITS,
     WINDOW_BITS,
@@ -31,14 +31,13 @@ from layoutalg.extent import (
     cosize,
     in_parts,
     offsets_table,
-    reached,
     whole_periods,
 )
 from layoutalg.f2 import Columns, affine_f2, basis, contains
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, has_symbols, leaves
-from layoutalg.measure import filter, leaf_lists, merge, rank, size, span
+from layoutalg.measure import leaf_lists, merge, size, span
 from layoutalg.swizzle import (
     AnyLayout,
     ComposedLayout,
@@ -307,7 +306,7 @@ def is_bijective(layout: AnyLayout) -> bool:
 def image_size(layout: AnyLayout) -> int:
     """Number of distinct offsets.
 
-    Raises UndecidedError where there is neither a closed form nor a small image.
+    Raises UndecidedError when the boxes of `layoutalg.distinct` exceed its budget.
 
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
@@ -316,27 +315,4 @@ def image_size(layout: AnyLayout) -> int:
     parts = in_parts(layout)
     if parts is None:
         return len(set(offsets_table("image_size", layout)))
-    inner = filter(parts[2])
-    low, high = span(inner)
-    if low == 0 and contiguous_from_zero(inner) > high:
-        return high + 1
-    if rank(inner) <= 2:
-        return _two_modes(inner)
-    if high - low < 1 << SMALL_BITS:
-        return reached(inner, high - low + 1).bit_count()
-    try:
-        if find_collision(inner) is None:
-            return size(inner)
-    except UndecidedError:
-        if high - low >= 1 << WINDOW_BITS:
-            raise
-    if high - low < 1 << WINDOW_BITS:
-        return reached(inner, high - low + 1).bit_count()
-    return len(set(offsets_table("image_size", inner)))
-
-
-def _two_modes(layout: Layout) -> int:
-    """x d + y e repeats where (x, y) and (x + e/g, y - d/g) are both in range, g the gcd of the strides."""
-    (s, d), (t, e) = (*leaves(layout), (1, 0))[:2]
-    g = math.gcd(d, e)
-    return s * t - max(0, s - abs(e) // g) * max(0, t - abs(d) // g) if t > 1 else s
+    return count_sums(layout, [(abs(d), s) for s, d in leaves(parts[2]) if d])

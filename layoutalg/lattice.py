@@ -38,6 +38,9 @@ MAX_STEPS = 10_000
 NODE_BUDGET = 100_000
 """Candidates that a search looks at, at most, before it gives up with an UndecidedError."""
 
+SETUP_NODES = 5
+"""What a search costs before its first candidate, in candidates."""
+
 
 def find_kernel_point(question: str, strides: Sequence[int], extents: Sequence[int]) -> Vector | None:
     """k != 0 with sum k_i d_i = 0 and |k_i| < s_i; strides are positive.
@@ -72,6 +75,34 @@ def find_point(question: str, strides: Sequence[int], high: Sequence[int], targe
         return start if 0 <= start[0] <= high[0] else None
     box = _Box(question, _reduced(basis, [h + 1 for h in high]), [0] * len(high), list(high))
     return next(box.points(start, len(basis) - 1), None)
+
+
+class Relations:
+    """The k with sum k_i d_i = 0, asked for in one box after the other, all under one NODE_BUDGET.
+
+    >>> relations = Relations("do they repeat?", (2, 3, 7), (6, 5, 4))
+    >>> relations.between([-5, -4, 1], [5, 4, 1]) in ([-5, 1, 1], [-2, -1, 1], [1, -3, 1])
+    True
+    >>> relations.between([-1, 0, 1], [5, 4, 1]) is None
+    True
+    """
+
+    def __init__(self, question: str, strides: Sequence[int], extents: Sequence[int]) -> None:
+        self.question = question
+        self.basis = _reduced(_kernel(strides)[0], extents)
+        self.nodes = 0
+
+    def between(self, low: Vector, high: Vector) -> Vector | None:
+        """A relation in the box low <= k <= high, or None when there is none.
+
+        Raises UndecidedError when all searches together exceed NODE_BUDGET.
+        """
+        self.basis = _reduced(self.basis, [b - a + 1 for a, b in zip(low, high, strict=True)])
+        box = _Box(self.question, self.basis, low, high)
+        box.nodes = self.nodes + SETUP_NODES
+        found = next(box.points([0] * len(low), len(self.basis) - 1), None)
+        self.nodes = box.nodes
+        return found
 
 
 def _kernel(strides: Sequence[int]) -> tuple[list[Vector], Vector, int]:

@@ -130,7 +130,7 @@ def compare() -> None:
 
 def sized(bits: int) -> dict[str, AnyLayout]:
     """Layouts of 2^bits elements or about as many."""
-    half = 1 << bits // 2
+    half, third, d = 1 << bits // 2, 1 << bits // 3, 1 << bits
     row = Layout((half, half), (half, 1))
     return {
         "row": row,
@@ -138,6 +138,8 @@ def sized(bits: int) -> dict[str, AnyLayout]:
         "swizzled": ComposedLayout(Swizzle(3, 4, 3), 0, row),
         "swizzled, padded": ComposedLayout(Swizzle(3, 4, 3), 0, Layout((half, half), (half + 8, 1))),
         "linear, 9 between": Layout((half, half // 8, 8), (72, 72 * half, 9)),
+        "woven, rank 3": Layout((third, third, half * half // third**2), (30011, 40009, 50021)),
+        "woven, sparse": Layout((third, third, half * half // third**2), (d // 3, d // 5, d // 7)),
         "rank 4, any": Layout((3, half // 2, 5, half // 4), (half, 3 * half, 1, 7)),
     }
 
