@@ -33,8 +33,9 @@ def predict(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Predic
     """Cost by instruction of a whole launch on whole tiles.  Raises what `accesses` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> predict(gemm_problem(128, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))["cp.async.4"]
-    Cost(instructions=768, total=768, ideal=768)
+    >>> p = gemm_problem(128, 256, 64, "f32", b_major="mn")
+    >>> predict(p, SimtConfig(128, 256, 8, 16, 8, 4))["cp.async.4"]
+    Cost(instructions=256, total=1024, ideal=1024)
     """
     found: dict[str, Cost] = {}
     for (_, op), cost in accesses(p, c, arch).items():

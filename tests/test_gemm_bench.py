@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from layoutalg.codegen import runtime
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.kernels import gemm_bench
 from layoutalg.kernels.gemm_bench import (
     GEMM_FAMILIES,
+    SIZES,
     STEPS_SIZE,
     GemmRow,
     benchmark_sizes,
     benchmark_ways,
     find_gemm_family,
 )
+from tests.command import answer, run
 
 
 @pytest.mark.parametrize("name", GEMM_FAMILIES)
@@ -42,3 +48,24 @@ def test_without_a_gpu_the_bench_says_so() -> None:
         benchmark_ways(family, family.problem(64), {})
     with pytest.raises(UnsupportedError, match="needs a GPU"):
         list(benchmark_sizes(family, [family.problem(64)]))
+
+
+def test_the_tables_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed of measured rows; measuring itself needs a GPU."""
+    step, size = (
+        GemmRow("4 x 4 x 4 f32 TT", "v1", 1.25, 50.0, 40),
+        GemmRow("8 x 8 x 8 f32 TT", "64x64", 2, None, 90),
+    )
+    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gemm_bench, "benchmark_ways", lambda family, p, ways: [step])
+    monkeypatch.setattr(gemm_bench, "benchmark_sizes", lambda family, problems: iter([size] * len(problems)))
+    payload = answer("bench", "gemm-simt")
+    assert payload["steps"] == [
+        {"problem": "4 x 4 x 4 f32 TT", "way": "v1", "registers": 40, "ours_tflop_per_s": 1.25,
+         "cublas_tflop_per_s": 50.0, "ratio": 0.025}
+    ]  # fmt: skip
+    assert len(payload["rows"]) == len(SIZES)
+    assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
+    text = run("bench", "gemm-simt", "--size", "8").stdout
+    assert text.startswith("gemm-simt, sizes, on Some GPU, ")
+    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +- +-", text)
