@@ -50,10 +50,10 @@ def measure(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[R
 
 
 def _exact(access: str, quiet: bool, copied: int) -> bool:
-    """True where nothing else can move the counter.
+    """True where the counter is known to be the prediction.
 
-    Asynchronous copies read a sector again where its halves go to different lines of shared memory: up to
-    19 % more than a load's rule says, for rows that start between lines.
+    Asynchronous copies of rows that start inside sectors read up to 19 % more sectors than the rule of loads
+    says; which rule they follow is not known.
     """
     return not copied if access == "ld.global" else access == "st.global" or quiet
 
@@ -70,7 +70,7 @@ def main(args: list[str]) -> int:
     for case in cases:
         for r in measure(*case):
             replayed = not r.exact and r.measured > r.predicted
-            why = "split copies" if r.unit == "sectors" else "lost arbitration"
+            why = "asynchronous copies" if r.unit == "sectors" else "lost arbitration"
             lost = f" ({r.measured / r.predicted - 1:+.2%}, {why})" if replayed else ""
             print(f"| {r.kernel} | {r.access} | {r.unit} | {r.predicted} | {r.measured}{lost} |", flush=True)
             wrong += r.predicted != r.measured and not replayed

@@ -70,4 +70,5 @@ def test_predictions_equal_the_hardware_counters() -> None:
 
     for case in CASES:
         for row in measure(*case):
-            assert row.predicted == row.measured or (not row.exact and row.predicted < row.measured), row
+            near = row.predicted < row.measured <= 1.2 * row.predicted
+            assert row.predicted == row.measured or (not row.exact and near), row
