@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any
 
@@ -82,6 +83,16 @@ class GemmRow:
     def ratio(self) -> float | None:
         """Our rate over cuBLAS's."""
         return None if self.cublas is None else self.ours / self.cublas
+
+
+def mean_ratio(rows: Sequence[GemmRow]) -> float | None:
+    """The geometric mean of the ratios; None without any.
+
+    >>> round(mean_ratio([GemmRow("p", "w", 50.0, 25.0, 1), GemmRow("p", "w", 50.0, 100.0, 1)]), 6)
+    1.0
+    """
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    return geometric_mean(ratios) if ratios else None
 
 
 def find_gemm_family(name: str) -> GemmFamily:

@@ -18,6 +18,7 @@ from layoutalg.kernels.gemm_bench import (
     benchmark_sizes,
     benchmark_ways,
     find_gemm_family,
+    mean_ratio,
 )
 from tests.command import answer, run
 
@@ -34,6 +35,7 @@ def test_every_step_and_every_choice_can_be_built(name: str) -> None:
 def test_the_ratio_is_ours_over_cublas() -> None:
     assert GemmRow("p", "w", 55.0, 50.0, 200).ratio == 1.1
     assert GemmRow("p", "w", 55.0, None, 200).ratio is None
+    assert mean_ratio([GemmRow("p", "w", 55.0, None, 200)]) is None
 
 
 def test_unknown_families_are_named() -> None:
@@ -54,7 +56,7 @@ def test_the_tables_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed of measured rows; measuring itself needs a GPU."""
     step, size = (
         GemmRow("4 x 4 x 4 f32 TT", "v1", 1.25, 50.0, 40),
-        GemmRow("8 x 8 x 8 f32 TT", "64x64", 2, None, 90),
+        GemmRow("8 x 8 x 8 f32 TT", "64x64", 2, 4, 90),
     )
     monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     monkeypatch.setattr(gemm_bench, "benchmark_ways", lambda family, p, ways: [step])
@@ -68,4 +70,5 @@ def test_the_tables_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
     text = run("bench", "gemm-simt", "--size", "8").stdout
     assert text.startswith("gemm-simt, sizes, on Some GPU, ")
-    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +- +-", text)
+    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
+    assert "Geometric mean of the ratios: 0.500." in text

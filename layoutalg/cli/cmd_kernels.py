@@ -249,6 +249,7 @@ def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> N
         benchmark_sizes,
         benchmark_ways,
         find_gemm_family,
+        mean_ratio,
     )
 
     chosen, status, asked = find_gemm_family(family), require_gpu(), sizes or list(SIZES)
@@ -273,6 +274,8 @@ def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> N
             columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
             title = f"{family}, {name}, on {status.name}, {today}, TFLOP/s"
             say(table(title, columns, map(_gemm_row, part), left=2))
+    if (mean := mean_ratio(rows)) is not None:
+        say(f"Geometric mean of the ratios: {mean:.3f}.")
 
 
 def gemm_fields(row: GemmRow) -> dict[str, Any]:
