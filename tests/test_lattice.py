@@ -8,7 +8,7 @@ import random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.lattice import find_kernel_point, find_point
+from layoutalg.lattice import Relations, find_kernel_point, find_point
 
 boxes = st.lists(st.tuples(st.integers(1, 40), st.integers(2, 6)), min_size=1, max_size=4)
 
@@ -41,6 +41,26 @@ def test_a_kernel_point_is_found_exactly_where_sums_repeat(box: list[tuple[int, 
     if found is not None:
         assert _sum(found, strides) == 0 and any(found)
         assert all(abs(k) < s for k, s in zip(found, extents, strict=True))
+
+
+sides = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 5)), min_size=2, max_size=8)
+
+
+@given(boxes.filter(lambda box: len(box) > 1), st.lists(sides, min_size=1, max_size=4))
+def test_relations_are_found_in_one_box_after_the_other(
+    box: list[tuple[int, int]], asked: list[list[tuple[int, int]]]
+) -> None:
+    strides, extents = [d for d, _ in box], [s for _, s in box]
+    relations = Relations("?", strides, extents)
+    for sides in asked:
+        low = [sides[i % len(sides)][0] for i in range(len(box))]
+        high = [a + sides[i % len(sides)][1] for i, a in enumerate(low)]
+        inside = itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+        found = relations.between(low, high)
+        assert (found is not None) == any(_sum(x, strides) == 0 for x in inside)
+        if found is not None:
+            assert _sum(found, strides) == 0
+            assert all(a <= x <= b for a, x, b in zip(low, found, high, strict=True))
 
 
 def test_large_numbers_are_no_harder() -> None:
