@@ -8,8 +8,8 @@ depends on the number of classes, not on the size of the tensor.
 
 Notes.  Sectors that asynchronous copies read are counted by the rule of loads.  Counted on an H200 they are
 more, by up to 19 %, where rows start inside sectors; by which rule is not known.  For rows of whole sectors
-both agree.  The bound is a comparison of rates, not a simulation: bytes over the memory's bandwidth, requests and wavefronts over
-what the load-store units take.
+both agree.  The bound is a comparison of rates, not a simulation: bytes over the memory's bandwidth, requests
+and wavefronts over what the load-store units take.
 """
 
 from __future__ import annotations
