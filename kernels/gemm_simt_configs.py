@@ -7,7 +7,8 @@ The idea.  A few tiles cover the trade between reuse and the number of blocks.  
 
 The busiest multiprocessor computes its blocks in rounds of `blocks`, and the rest at the end.
 
-Notes.  Shares are of an H200 at 4096 x 4096 x 4096 and 8192 x 8192 x 8192, f32, by `layoutalg bench`.
+Notes.  Shares were measured on an H200, f32, at 2176, 3072 and 4096 squared (busy) and 1024 squared (alone; of
+the last tile, by its four blocks); PROLOGUE is a guess.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ class Tile:
 
 
 TILES: tuple[Tile, ...] = (
-    Tile(SimtConfig(128, 256, 8, 16, 8, 4), 1, 0.815, 0.815),
-    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), 2, 0.80, 0.65),
-    Tile(SimtConfig(96, 128, 16, 12, 8, 4, min_blocks=3), 3, 0.78, 0.40),
-    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4), 4, 0.80, 0.38),
-    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), 4, 0.69, 0.33),
-    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), 4, 0.50, 0.25),
+    Tile(SimtConfig(128, 256, 8, 16, 8, 4), 1, 0.805, 0.78),
+    Tile(SimtConfig(192, 192, 8, 12, 8, 4, stages=4), 1, 0.80, 0.79),
+    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), 2, 0.785, 0.715),
+    Tile(SimtConfig(96, 128, 8, 12, 8, 4, min_blocks=3, stages=4), 3, 0.785, 0.70),
+    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4), 4, 0.775, 0.61),
+    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), 4, 0.68, 0.27),
+    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), 4, 0.58, 0.15),
 )
 """The tiles, for f32; a tile of f64 has half the columns a thread and a warp."""
 
@@ -110,7 +112,7 @@ def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> p = gemm_problem(4096, 4096, 4096, "f32")
     >>> round(expected_cycles(p, TILES[0], find_arch("sm_90")))
-    5226798
+    5291727
     """
     c, sms = tile.config, chip.board.sms if chip.board else 1
     blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
