@@ -7,8 +7,8 @@ The idea.  A few tiles cover the trade between reuse and the number of blocks.  
 
 The busiest multiprocessor computes its blocks in rounds of `blocks`, and the rest at the end.
 
-Notes.  Shares were measured on an H200, f32, at 2176, 3072 and 4096 squared (busy) and 1024 squared (alone; of
-the last tile, by its four blocks); PROLOGUE is a guess.
+Notes.  Shares were measured on an H200, f32, at 2176, 3072 and 4096 squared (busy) and 1024 squared (alone;
+of the last tile, by its four blocks); PROLOGUE is a guess.
 """
 
 from __future__ import annotations
