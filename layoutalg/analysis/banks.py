@@ -24,6 +24,7 @@ phases (a perfect 16-byte access has 4 lanes on every bank) and the broadcast.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -107,17 +108,14 @@ def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
     >>> clash(rule, machine, ((0, 0), (1, 128), (2, 4), (3, 128)))
     Clash(ways=2, bank=0, lanes=(0, 1, 3))
     """
-    words: dict[int, list[int]] = {}
-    users: dict[int, list[int]] = {}
-    for lane, address in group:
-        first = address // machine.bank_bytes
-        for word in range(first, first + max(1, rule.width_bytes // machine.bank_bytes)):
-            bank = word % machine.banks
-            words.setdefault(bank, []).append(word)
-            users.setdefault(bank, []).append(lane)
-    load = {bank: len(set(w)) if rule.broadcast else len(w) for bank, w in words.items()}
+    size, banks = machine.bank_bytes, machine.banks
+    wide = range(max(1, rule.width_bytes // size))
+    asked = [address // size + i for _, address in group for i in wide]
+    load = Counter(word % banks for word in (set(asked) if rule.broadcast else asked))
     bank = min(load, key=lambda b: (-load[b], b))
-    return Clash(load[bank], bank, tuple(users[bank]))
+    lanes = (lane for lane, _ in group for _ in wide)
+    users = tuple(lane for lane, word in zip(lanes, asked, strict=True) if word % banks == bank)
+    return Clash(load[bank], bank, users)
 
 
 def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> Clash:
