@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import count, header, say, say_json, size_bytes, table
-from layoutalg.errors import UnknownNameError, UnsupportedError
-
-if TYPE_CHECKING:
-    from layoutalg.codegen.tile import Kernel
-
-SIDE = 4096
-"""Default bound of m, n and k."""
+from layoutalg.cli.products import SIDE, find_kernel
+from layoutalg.errors import UnknownNameError
 
 
 def sass_command(
@@ -50,7 +45,7 @@ def sass_command(
 
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
-    problem, kernel = _build(family, dtype, (m, n, k), step, arch)
+    problem, kernel = find_kernel(family, dtype, (m, n, k), step, arch)
     cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
@@ -79,34 +74,3 @@ def sass_command(
 
 def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
     return {"classes": dict(classes), "total": sum(classes.values())}
-
-
-def _build(
-    family: str, dtype: str | None, extents: tuple[int, int, int | None], step: str | None, arch: str
-) -> tuple[str, Kernel]:
-    """The problem in words and the kernel: the one that the family chooses, or a step of its ladder."""
-    from layoutalg.kernels.families import FAMILIES
-    from layoutalg.kernels.gemm import gemm_problem
-    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
-
-    m, n, k = extents
-    if family in FAMILIES:
-        for name, given in (("k", k), ("steps", step)):
-            if given is not None:
-                raise UnsupportedError(f"{family} has no {name}: {', '.join(GEMM_FAMILIES)} do")
-        chosen = FAMILIES[family]
-        problem = chosen.problem(m=m, n=n, dtype=dtype or "f32")
-        return str(problem), chosen.build(problem, chosen.configs(problem, arch)[0])
-    if family not in GEMM_FAMILIES:
-        raise UnknownNameError("kernel family", family, (*FAMILIES, *GEMM_FAMILIES))
-    products = GEMM_FAMILIES[family]
-    usual = products.problem(SIDE)
-    product = gemm_problem(
-        m, n, SIDE if k is None else k, dtype or usual.operand, a_major=usual.a_major, b_major=usual.b_major
-    )
-    if step is None:
-        return str(product), products.build(product, products.configs(product, arch)[0])
-    for name, config in products.steps.items():
-        if step in (name, name.split()[0]):
-            return f"{product}, step {name}", products.build(product, config)
-    raise UnknownNameError(f"step of {family}", step, products.steps)
