@@ -1,4 +1,4 @@
-"""The `layoutalg` command: analyze, synthesize, generate, verify, bench, draw, demo.
+"""The `layoutalg` command: analyze, solve, synthesize, explain, generate, verify, bench, sass, draw, demo.
 
 Every command answers with tables, or with `--json` as one JSON object that follows
 layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property
