@@ -139,6 +139,8 @@ def _elementwise(
 def scale(n: int, element: str = "f32") -> Instr:
     """v[i] *= alpha for n floats, or n integers modulo 2^32; alpha is a word of the same kind.
 
+    Raises UnsupportedError for elements and numbers of them that are not accepted.
+
     >>> scale(4).name
     'scale_4_f32'
     """
@@ -163,6 +165,8 @@ def add_scaled(n: int, element: str) -> Instr:
     """v[i] += beta * c[i]: n floats and n packed elements of f32, f16 or bf16; or integers modulo 2^32.
 
     One f16 or bf16 element lies zero-extended in its word.
+
+    Raises UnsupportedError for elements and numbers of them that are not accepted.
 
     >>> add_scaled(8, "f16").operands[1].words
     4
@@ -201,6 +205,8 @@ def add_scaled(n: int, element: str) -> Instr:
 def unpack(n: int, element: str) -> Instr:
     """n packed f16 or bf16 elements, in whole words, to floats.
 
+    Raises UnsupportedError for elements and numbers of them that are not accepted.
+
     >>> unpack(4, "f16").operands[1].words
     2
     """
@@ -223,6 +229,8 @@ def unpack(n: int, element: str) -> Instr:
 @functools.cache
 def pack(n: int, element: str) -> Instr:
     """n floats to packed f16 or bf16 elements.
+
+    Raises UnsupportedError for elements and numbers of them that are not accepted.
 
     >>> pack(8, "f16").operands[0].words
     4
@@ -251,6 +259,8 @@ def pack(n: int, element: str) -> Instr:
 @functools.cache
 def activate(n: int, activation: str, element: str = "f32") -> Instr:
     """v[i] = max(v[i], 0), NaN kept, for n floats or n integers.
+
+    Raises UnknownNameError for another activation, UnsupportedError for elements that are not accepted.
 
     >>> activate(4, "relu").name
     'relu_4_f32'

@@ -25,6 +25,7 @@ from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
+from layoutalg.kernels.gemm_simt_rules import check_config
 from layoutalg.kernels.gemm_simt_side import Side
 
 MOST_32 = (1 << 32) - 1
@@ -56,10 +57,13 @@ _ARITHMETIC: Mapping[str, _Arithmetic] = MappingProxyType(
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below.
 
+    Raises what `check_config` raises.
+
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4)).name
     'gemm_simt_f32'
     """
+    check_config(p, c)
     k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, min_blocks=c.min_blocks)
     m, n, depth = (
         k.param(name, most, of, multiple=of)

@@ -110,15 +110,10 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.int_tuple import (
-    IntTuple,
-    compatible,
-    congruent,
-    product,
-    weakly_congruent,
-)
+from layoutalg.int_tuple import IntTuple, product
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
 from layoutalg.scaled_basis import ArithTuple, ScaledBasis, make_basis_like
+from layoutalg.shapes import compatible, congruent, weakly_congruent
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 from layoutalg.symbols import with_assumptions
 

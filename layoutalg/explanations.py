@@ -125,7 +125,7 @@ from layoutalg.image import (
     same_function,
 )
 from layoutalg.injective import find_collision
-from layoutalg.int_tuple import compatible, congruent, product, weakly_congruent
+from layoutalg.int_tuple import product
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
 from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
@@ -143,7 +143,17 @@ from layoutalg.products import (
 from layoutalg.recast import downcast, recast_layout, upcast
 from layoutalg.regroup import flatten, make_layout, unflatten
 from layoutalg.scaled_basis import make_basis_like
-from layoutalg.shapes import ceil_div, check_nesting, crd2crd, crd2idx, idx2crd, shape_div
+from layoutalg.shapes import (
+    ceil_div,
+    check_nesting,
+    compatible,
+    congruent,
+    crd2crd,
+    crd2idx,
+    idx2crd,
+    shape_div,
+    weakly_congruent,
+)
 from layoutalg.slicing import slice_and_offset
 from layoutalg.solving import find_coordinate, find_overlap, overlap
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse

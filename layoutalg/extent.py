@@ -13,6 +13,8 @@ Comparison with CuTe.  Its cosize of a swizzled layout is that of the layout ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from layoutalg.composed import normal_form
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
@@ -174,15 +176,8 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
 def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, inner: Layout) -> int:
     """The least offset of `layout`, where `bottom` is the least before the swizzles."""
     bits = max(s.period for s in swizzles).bit_length() - 1
-    if bits > SMALL_BITS:
-        try:
-            best, columns = affine_f2(layout)
-        except NotLinearError:
-            pass
-        else:
-            for vector in reversed(basis(columns)):
-                best = min(best, best ^ vector)
-            return best
+    if bits > SMALL_BITS and (linear := _of_linear(layout, min)) is not None:
+        return linear
     if bits > WINDOW_BITS:
         return min(offsets_table("extremes", layout))
     period = 1 << bits
@@ -199,15 +194,8 @@ def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, i
 def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
     """The largest offset of `layout`, where `top` is the largest before the swizzles."""
     bits = max(s.period for s in swizzles).bit_length() - 1
-    if bits > SMALL_BITS:
-        try:
-            best, columns = affine_f2(layout)
-        except NotLinearError:
-            pass
-        else:
-            for vector in reversed(basis(columns)):
-                best = max(best, best ^ vector)
-            return best
+    if bits > SMALL_BITS and (linear := _of_linear(layout, max)) is not None:
+        return linear
     if bits > WINDOW_BITS:
         return max(offsets_table("cosize", layout))
     first, last = top >> bits << bits, top & ((1 << bits) - 1)
@@ -219,6 +207,17 @@ def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, in
         if kept:
             window, best = kept, best | 1 << i
     return first + best
+
+
+def _of_linear(layout: ComposedLayout, pick: Callable[[int, int], int]) -> int | None:
+    """The least or largest offset (`pick` min or max) of a layout that is affine over F2; None of another."""
+    try:
+        best, columns = affine_f2(layout)
+    except NotLinearError:
+        return None
+    for vector in reversed(basis(columns)):
+        best = pick(best, best ^ vector)
+    return best
 
 
 def _rows(swizzles: tuple[Swizzle, ...], bits: int) -> list[int]:

@@ -69,7 +69,7 @@ class Layout:
                     raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
         except TypeError:  # a sympy relation that is neither true nor false
             require_positive(shape)
-        stride = prefix_product(shape) if stride is None else normalize(stride, "stride", _stride)
+        stride = prefix_product(shape) if stride is None else normalize(stride, "stride", leaf_of_stride)
         if not congruent(shape, stride):
             raise ShapeError(
                 f"stride {to_text(stride)} does not have the form of shape {to_text(shape)}: "
@@ -170,8 +170,12 @@ def leaf_of_shape(value: Any, what: str) -> Any:
     return symbolic_leaf(value, what) if is_symbolic(value) else None
 
 
-def _stride(value: Any, what: str) -> Any:
-    """A leaf of a stride that is no integer, in canonical form; None for what no stride can be."""
+def leaf_of_stride(value: Any, what: str) -> Any:
+    """A leaf of a stride that is no integer, in canonical form; None for what no stride can be.
+
+    >>> print(leaf_of_stride(ScaledBasis(2, 0), "stride"))
+    2@0
+    """
     if isinstance(value, ScaledBasis):
         return value.scaled(symbolic_leaf(value.value, what)) if is_symbolic(value.value) else value
     return leaf_of_shape(value, what)

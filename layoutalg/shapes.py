@@ -1,4 +1,4 @@
-"""Arithmetic of shapes and coordinates: ceil_div, shape_div, crd2idx, idx2crd, crd2crd.
+"""Shapes and coordinates: ceil_div, shape_div, congruent, compatible, crd2idx, idx2crd, crd2crd.
 
 The idea.  Dividing a shape by a number takes the number out of the leftmost modes first, as a flat index
 fills them: what a mode cannot take is left for the next one.
@@ -23,7 +23,7 @@ from typing import Any
 from layoutalg import int_tuple
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, flatten, normalize, product, to_text
-from layoutalg.layout import Layout, leaf_of_shape, require_positive
+from layoutalg.layout import Layout, leaf_of_shape, leaf_of_stride, require_positive
 from layoutalg.symbols import canonical, divides, is_symbolic, quotient, require
 
 
@@ -109,6 +109,43 @@ def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[Any, Any], Any]
         return tuple(parts)
 
     return run(a, b)
+
+
+def congruent(a: IntTuple, b: IntTuple) -> bool:
+    """True when both trees have the same form (leaves may differ).
+
+    Raises ArgumentTypeError for leaves that no extent or stride can be, ShapeError past MAX_DEPTH levels.
+
+    >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
+    (True, False)
+    """
+    return int_tuple.congruent(_tree(a), _tree(b))
+
+
+def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
+    """True when `b` refines the tree of `a`: every leaf of `a` meets any subtree of `b`.
+
+    Raises as `congruent` does.
+
+    >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
+    (True, False)
+    """
+    return int_tuple.weakly_congruent(_tree(a), _tree(b))
+
+
+def compatible(a: IntTuple, b: IntTuple) -> bool:
+    """True when every coordinate of shape `a` is one of shape `b`: sizes agree along the tree of `a`.
+
+    Raises UndecidedError where sizes agree for some values of symbols alone, and as `congruent` does.
+
+    >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
+    (True, True, False)
+    """
+    return int_tuple.compatible(normalize(a, "shape", leaf_of_shape), normalize(b, "shape", leaf_of_shape))
+
+
+def _tree(value: object) -> IntTuple:
+    return normalize(value, "a tree", leaf_of_stride)
 
 
 def check_nesting(value: object, what: str) -> None:

@@ -86,3 +86,8 @@ def _words(shape: tuple[int, ...]) -> int:
     for n in shape:
         total *= n
     return total
+
+
+def test_build_refuses_what_the_rules_refuse() -> None:
+    with pytest.raises(DivisibilityError, match="lanes_m = 5"):
+        build(ROW_MAJOR, replace(GOOD, lanes_m=5))

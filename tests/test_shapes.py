@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.int_tuple import IntTuple, compatible, crd2idx, idx2crd, product
-from layoutalg.shapes import ceil_div, crd2crd, shape_div
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError
+from layoutalg.int_tuple import IntTuple, crd2idx, idx2crd, product
+from layoutalg.layout import make_identity_layout
+from layoutalg.shapes import ceil_div, compatible, congruent, crd2crd, shape_div, weakly_congruent
 from layoutalg.strategies import layouts
 
 shapes = layouts(max_size=96).map(lambda layout: layout.shape)
@@ -65,3 +69,18 @@ def test_what_does_not_fit_is_refused() -> None:
         ceil_div(4, 0)
     with pytest.raises(ShapeError, match="differ in rank"):
         crd2crd((1, 2), (4, 8), (4, 8, 2))
+
+
+@pytest.mark.parametrize("question", [congruent, weakly_congruent, compatible])
+@pytest.mark.parametrize("other", ["4", 1.5, True, None, (2, "x")], ids=str)
+def test_what_is_no_shape_is_refused_on_either_side(question: Any, other: Any) -> None:
+    """Text is refused before it meets a symbol, with which it would be compared by parsing it."""
+    for shape in ((4, 6), sympy.Symbol("n", integer=True, positive=True)):
+        for pair in ((other, shape), (shape, other)):
+            with pytest.raises(ArgumentTypeError):
+                question(*pair)
+
+
+def test_trees_of_symbols_and_bases_are_compared() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    assert compatible(n * 4, (n, 4)) and congruent((n, 4), make_identity_layout((n, 4)).stride)
