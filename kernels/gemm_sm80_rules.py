@@ -1,4 +1,4 @@
-"""What a configuration of the tensor-core GEMM must fulfil, rule by rule, and which configurations to try.
+"""What a configuration of the tensor-core GEMM must fulfil, rule by rule.
 
 `check_config` refuses before anything is compiled: each refusal names the rule and the nearest value that
 fulfils it.
