@@ -52,8 +52,8 @@ def part_problem(p: GemmProblem) -> GemmProblem:
 def build_parts(p: GemmProblem, c: Sm80Config) -> Kernel:
     """The kernel that writes the workspace; its `d` is the workspace and its alpha is 1.
 
-    Raises UnsupportedError for f16 sums, DivisibilityError where parts do not have whole tiles of k and edges are not predicated, and what
-    `gemm_sm80.build` raises.
+    Raises UnsupportedError for f16 sums, DivisibilityError where parts do not have whole tiles of k and
+    edges are not predicated, and what `gemm_sm80.build` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build_parts(gemm_problem(64, 64, 512), Sm80Config(64, 64, 32, 2, 2, 3, splits=4)).name
