@@ -25,7 +25,10 @@ from layoutalg.layout import modes
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the end of a kernel writes: `m0`, `n0` is the corner of the block's tile, `m`, `n` the matrix."""
+    """What the end of a kernel writes: `m0`, `n0` is the corner of the block's tile, `m`, `n` the matrix.
+
+    D starts at `first_row` of its buffer.
+    """
 
     d: Global
     c: Global | None
@@ -36,6 +39,7 @@ class Result:
     n0: Expr
     m: Var
     n: Var
+    first_row: Expr
 
 
 def write_result(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result) -> None:
@@ -60,7 +64,7 @@ def _through_shared(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r
     stage = k.shared("stage", 4, layout, elems * c.threads // 32, 1024, overlay=True)
     store, load = stage_store_tv(c.warp_n), stage_load_tv(c.warp_n, vec)
     parts, columns, rows = (product(m.shape) for m in modes(load[2]))
-    words, part = _Words(k, p, vec), min(vec, 4)
+    words, part = Words(k, p, vec), min(vec, 4)
     m1 = k.let("m1", r.m0 + warp % c.warps_m * c.warp_m)
     n1 = k.let("n1", r.n0 + warp // c.warps_m * c.warp_n)
 
@@ -88,7 +92,7 @@ def _through_shared(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r
 
 def _direct(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result) -> None:
     lane, warp = k.tid % 32, k.tid // 32
-    words = _Words(k, p, 2)
+    words = Words(k, p, 2)
     row0 = k.let("row0", r.m0 + warp % c.warps_m * c.warp_m + lane // 4)
     col0 = k.let("col0", r.n0 + warp // c.warps_m * c.warp_n + lane % 4 * 2)
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
@@ -99,7 +103,7 @@ def _direct(k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result
             words.write(r, row0 + i * 16 + h * 8, col0 + j * 8)
 
 
-class _Words:
+class Words:
     """`vec` results of a row in registers: sums, then what is stored."""
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, vec: int) -> None:
@@ -132,7 +136,7 @@ class _Words:
             if self.p.activation != "none":
                 k.do(activate(vec, self.p.activation, self.kind), self.out)
             if name in ("f32", "s32"):
-                k.do(STG[self.nbytes], k.at(r.d, row, column), self.out)
+                k.do(STG[self.nbytes], k.at(r.d, r.first_row + row, column), self.out)
             else:
                 k.do(pack(vec, name), self.packed, self.out)
-                k.do(STG[self.nbytes], k.at(r.d, row, column), self.packed)
+                k.do(STG[self.nbytes], k.at(r.d, r.first_row + row, column), self.packed)

@@ -85,6 +85,13 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     n0 = k.let("n0", (block // (tiles_m * c.panel) * c.panel + in_panel % c.panel) * c.tile_n)
     m0 = k.let("m0", in_panel // c.panel * c.tile_m)
     warp = k.tid // 32
+    first_tile: Expr = Const(0)
+    first_row: Expr = Const(0)
+    tiles_k: Expr = (depth + (c.tile_k - 1)) // c.tile_k
+    if c.splits > 1:
+        part = k.block(1, c.splits)
+        tiles_k = k.let("tiles_a_split", (tiles_k + (c.splits - 1)) // c.splits)
+        first_tile, first_row = k.let("first_tile", part * tiles_k), k.let("first_row", part * m)
 
     def side(name: str, *, paired: bool) -> Side:
         rows = c.tile_n if paired else c.tile_m
@@ -99,7 +106,10 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         major, first, extent = (p.b_major, n0, n) if paired else (p.a_major, m0, m)
         which, own = (warp // c.warps_m, c.warp_n) if paired else (warp % c.warps_m, c.warp_m)
         matrix = b if paired else a
-        return Side(k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired, staged)
+        return Side(
+            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired, first_tile,
+            staged,
+        )  # fmt: skip
 
     left, right = side("a", paired=False), side("b", paired=True)
     ra = k.reg("ra", c.fragments, c.warp_m // 16, 4)
@@ -109,12 +119,12 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     with k.If(n0 < n):
         with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
             k.do(CLEAR[4 * mma.words[2]], acc[i, j])
-        tiles = k.let("tiles", (depth + (c.tile_k - 1)) // c.tile_k)
+        tiles = k.let("tiles", tiles_k)
         if c.via == "cp.async":
             program.by_async_copies(tiles)
         else:
             program.through_registers(tiles)
-        write_result(k, p, c, acc, Result(d, source, bias, alpha, beta, m0, n0, m, n))
+        write_result(k, p, c, acc, Result(d, source, bias, alpha, beta, m0, n0, m, n, first_row))
     return k.build()
 
 

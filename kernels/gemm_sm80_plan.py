@@ -41,7 +41,8 @@ class Sm80Config:
     stage or two, `ahead` where the next tile is loaded before the current one is multiplied.  `fragments` is
     2 where the next fragments are loaded while the current ones are multiplied.  `mma_k` is the k of one mma,
     0 for the largest.  `edges` predicates rows, columns and k; without it they are whole tiles.
-    `static_ld` builds the kernel for the problem's leading dimensions alone.
+    `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
+    of D, each a part of k; they write sums that gemm_split adds up.
     """
 
     tile_m: int
@@ -63,6 +64,7 @@ class Sm80Config:
     epilogue: Literal["shared", "direct"] = "shared"
     min_blocks: int = 1
     static_ld: bool = False
+    splits: int = 1
 
     @property
     def threads(self) -> int:

@@ -24,7 +24,7 @@ class Side:
     """Operand A (`paired` False) or B of a kernel that is being written.
 
     `first` is the row of the matrix where the block's tile starts, `extent` and `depth` are its rows and k;
-    `warp` is the number of the warp's rows in the tile.
+    `warp` is the number of the warp's rows in the tile, `first_tile` the block's first tile of k.
     """
 
     k: KernelBuilder
@@ -40,6 +40,7 @@ class Side:
     warp: Expr
     warp_rows: int
     paired: bool
+    first_tile: Expr
     staged: Reg | None
 
     @property
@@ -107,6 +108,6 @@ class Side:
         """Where a pass goes in the tile, where it comes from, and whether that exists."""
         at = self._copy(self.k.tid, 0, step)
         row = self.first + simplify(at % self.rows)
-        deep = kt * Const(self.c.tile_k) + simplify(at // self.rows)
+        deep = (self.first_tile + kt) * Const(self.c.tile_k) + simplify(at // self.rows)
         place = self.k.at(self.source, *((row, deep) if self.major == "k" else (deep, row)))
         return at, place, (row < self.extent) & (deep < self.depth)
