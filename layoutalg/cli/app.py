@@ -14,13 +14,15 @@ from typer.core import TyperGroup
 from layoutalg import __version__
 from layoutalg.cli import (
     cmd_analyze,
+    cmd_bench,
     cmd_demo,
     cmd_draw,
     cmd_explain,
-    cmd_kernels,
+    cmd_generate,
     cmd_sass,
     cmd_solve,
     cmd_synthesize,
+    cmd_verify,
 )
 from layoutalg.cli.output import header
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
@@ -114,9 +116,9 @@ app.command("analyze")(cmd_analyze.analyze_command)
 app.command("solve")(cmd_solve.solve_command)
 app.command("synthesize")(cmd_synthesize.synthesize_command)
 app.command("explain")(cmd_explain.explain_command)
-app.command("generate")(cmd_kernels.generate_command)
-app.command("verify")(cmd_kernels.verify_command)
-app.command("bench")(cmd_kernels.bench_command)
+app.command("generate")(cmd_generate.generate_command)
+app.command("verify")(cmd_verify.verify_command)
+app.command("bench")(cmd_bench.bench_command)
 app.command("sass")(cmd_sass.sass_command)
 app.command("draw")(cmd_draw.draw_command)
 app.command("demo")(cmd_demo.demo_command)

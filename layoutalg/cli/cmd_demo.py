@@ -12,14 +12,14 @@ from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.cli.cmd_draw import wants_color
-from layoutalg.cli.cmd_kernels import (
+from layoutalg.cli.cmd_synthesize import certificate_sentence
+from layoutalg.cli.kernel_words import (
     cubin_fields,
     cubin_sentence,
     kernel_sentence,
     verify_fields,
     verify_tables,
 )
-from layoutalg.cli.cmd_synthesize import certificate_sentence
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import (
     PAGE,

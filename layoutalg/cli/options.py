@@ -22,3 +22,9 @@ JsonOption: TypeAlias = Annotated[
 OutputOption: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
 ]
+LdsOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of the source, in elements. Default: n.")
+]
+LddOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of the destination. Default: its row length.")
+]

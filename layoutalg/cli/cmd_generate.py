@@ -1,0 +1,85 @@
+"""`layoutalg generate`: the CUDA text of a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.kernel_words import cubin_fields, cubin_sentence, kernel_sentence
+from layoutalg.cli.options import JsonOption, LddOption, LdsOption, OutputOption
+from layoutalg.cli.output import count, header, say, say_json, write_whole
+from layoutalg.cli.products import find_kernel, is_product
+from layoutalg.errors import UnsupportedError
+
+LARGEST = 16384
+"""Default bound of m and n of a generated kernel."""
+
+
+def generate_command(
+    family: Annotated[
+        str, typer.Argument(help="tiled_copy, transpose, gemm-simt or gemm-sm80.", show_default=False)
+    ],
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+        ),
+    ] = None,
+    m: Annotated[int, typer.Option(help="Most rows of the source, or of a product.")] = LARGEST,
+    n: Annotated[int, typer.Option(help="Most columns of the source, or of a product.")] = LARGEST,
+    k: Annotated[
+        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+    ] = None,
+    lds: LdsOption = None,
+    ldd: LddOption = None,
+    arch: Annotated[str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a.")] = "sm_90",
+    compile_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
+        ),
+    ] = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the CUDA source of a kernel, for all sizes up to m x n (and k).
+
+    layoutalg generate transpose --dtype f32 -o transpose.cu
+
+    layoutalg generate gemm-sm80 --m 8192 --n 8192 --k 8192 -o gemm.cu
+    """
+    from layoutalg.codegen.cuda import to_cuda
+    from layoutalg.codegen.nvrtc import compile_cubin
+    from layoutalg.kernels.families import find_family
+
+    if is_product(family) and (lds is not None or ldd is not None):
+        raise UnsupportedError(f"{family} has no lds and ldd: its matrices are dense here")
+    if is_product(family) or k is not None or (lds is None and ldd is None):
+        problem, kernel = find_kernel(family, dtype, (m, n, k), None, arch)
+    else:
+        chosen = find_family(family)
+        moved = chosen.problem(m=m, n=n, dtype=dtype or "f32", lds=lds, ldd=ldd)
+        problem, kernel = str(moved), chosen.build(moved, chosen.configs(moved, arch)[0])
+    source = to_cuda(kernel, arch)
+    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    if output is not None:
+        write_whole(output, source.encode())
+    if as_json:
+        say_json(
+            header("generate")
+            | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
+            | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
+            | {"output": None if output is None else str(output)}
+            | {"source": source if output is None else None}
+            | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
+        )
+        return
+    if output is None:
+        sys.stdout.write(source)
+    else:
+        lines = count(len(source.splitlines()))
+        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}, and less", kernel_sentence(kernel))
+        say(*(cubin_sentence(cubin) for cubin in compiled))

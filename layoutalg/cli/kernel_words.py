@@ -1,0 +1,58 @@
+"""What is said of kernels, compilations and verified problems, for people and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.cli.output import size_bytes, table
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.nvrtc import Cubin
+    from layoutalg.codegen.tile import Kernel
+    from layoutalg.kernels.family import VerifyReport
+
+
+def kernel_sentence(kernel: Kernel) -> str:
+    """What a block of a kernel takes, and how its shared memory is laid out."""
+    buffers = "".join(f", {s.name} as {s.layout}" for s in kernel.shared)
+    shared = f"{size_bytes(kernel.shared_bytes)} of shared memory{buffers}" if buffers else "no shared memory"
+    return f"{kernel.threads} threads a block, {shared}"
+
+
+def cubin_sentence(cubin: Cubin) -> str:
+    """What the assembler said of a kernel."""
+    spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"
+    return (
+        f"{cubin.name} for {cubin.arch}: {cubin.registers} registers a thread, {spills}, "
+        f"{size_bytes(len(cubin.image))} of machine code"
+    )
+
+
+def cubin_fields(cubin: Cubin) -> dict[str, Any]:
+    """What `--json` says of one compilation."""
+    return {
+        "arch": cubin.arch,
+        "registers": cubin.registers,
+        "spill_bytes": cubin.spill_bytes,
+        "shared_bytes": cubin.shared_bytes,
+        "image_bytes": len(cubin.image),
+    }
+
+
+def verify_tables(reports: list[VerifyReport]) -> list[Any]:
+    """One table a report: every check, and what was seen."""
+    return [
+        table(
+            f"{report.family}, {report.problem}, on the {report.target}",
+            ("check", "", "seen"),
+            ((c.name, "ok" if c.passed else "FAILS", c.detail) for c in report.checks),
+            left=3,
+        )
+        for report in reports
+    ]
+
+
+def verify_fields(report: VerifyReport) -> dict[str, Any]:
+    """What `--json` says of one verified problem."""
+    checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in report.checks]
+    return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
