@@ -10,6 +10,7 @@ import csv
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layoutalg.arch import find_arch
@@ -86,23 +87,30 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
 
 
 def counted(kernel: str, module: str, *args: str) -> dict[str, int]:
-    """The counters of the one kernel, named by a regular expression, that `python -m module args` launches.
+    """The counters of METRICS, and BY_INSTRUCTION, of one launch: see `count_metrics`."""
+    wanted = (*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION)
+    return {name: int(value) for name, value in count_metrics(kernel, wanted, module, *args).items()}
 
-    Raises UnsupportedError without ncu.
+
+def count_metrics(kernel: str, metrics: Sequence[str], module: str, *args: str) -> dict[str, float]:
+    """Metrics of the first kernel, named by a regular expression, that `python -m module args` launches.
+
+    A metric that this GPU does not have is left out.  Raises UnsupportedError without ncu.
     """
     ncu = shutil.which("ncu")
     if ncu is None:
         raise UnsupportedError("hardware counters need Nsight Compute: ncu is not on PATH")
-    wanted = ",".join([*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION])
     command = [
-        ncu, "--csv", "--clock-control", "none", "--cache-control", "none", "--metrics", wanted,
-        "--kernel-name", f"regex:{kernel}", sys.executable, "-m", module, *args,
+        ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
+        "--metrics", ",".join(metrics), "--kernel-name", f"regex:{kernel}", "--launch-count", "1",
+        sys.executable, "-m", module, *args,
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
+    if run.returncode or '"ID"' not in run.stdout:
         raise RuntimeError(f"ncu failed:\n{run.stdout}\n{run.stderr}")
     lines = csv.DictReader(run.stdout[run.stdout.index('"ID"') :].splitlines())
-    return {line["Metric Name"]: int(line["Metric Value"].replace(",", "")) for line in lines}
+    found = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in lines}
+    return {name: float(value) for name, value in found.items() if value != "n/a"}
 
 
 def main(args: list[str]) -> int:
