@@ -60,8 +60,7 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     file_name = f"{name}.cu".encode()
     _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
     try:
-        flags = (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v")
-        options = [flag.encode() for flag in flags]
+        options = [flag.encode() for flag in compile_options(arch)]
         status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         log = _text(lib, program, "ProgramLog")
         if status != 0:
@@ -75,6 +74,15 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     stack, stores, loads = map(int, spills.groups())
     shared = int(smem.group(1)) if smem else 0
     return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
+
+
+def compile_options(arch: str) -> tuple[str, ...]:
+    """What NVRTC is told.  Its own cache would not repeat the assembler's report.
+
+    >>> compile_options("sm_80")[0]
+    '--gpu-architecture=sm_80'
+    """
+    return (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v")
 
 
 def version() -> tuple[int, int]:

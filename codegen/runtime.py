@@ -17,9 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from layoutalg.codegen.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import (
     AlignmentError,
@@ -81,7 +82,7 @@ def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
     """
     status = require_gpu()
     text = to_cuda(kernel, status.arch) if source is None else source
-    return load_cubin(kernel, compile_cubin(text, kernel.name, status.arch), text)
+    return load_cubin(kernel, cached_cubin(text, kernel.name, status.arch, cache_folder()), text)
 
 
 def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:

@@ -1,0 +1,281 @@
+"""Compiled kernels on disk: what is damaged is not believed, processes do not disturb each other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen import cubin_cache
+from layoutalg.codegen.cubin_cache import (
+    SWEEPING,
+    cache_folder,
+    cached_cubin,
+    cubin_key,
+    evict,
+    fetch,
+    store,
+    usage,
+)
+from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+
+SOURCE = 'extern "C" __global__ void two(unsigned* p) { p[threadIdx.x] *= 2; }'
+CUBIN = Cubin("two", "sm_80", bytes(range(256)) * 8, 16, 8, 4, 1024, "ptxas info\nline two")
+KEY = "ab" * 32
+OTHER = "cd" * 32
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "deep" / "cubins"
+    cubin_cache._usable.cache_clear()
+    cubin_cache._warn_once.cache_clear()
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the kernels that were compiled."""
+    seen: list[str] = []
+
+    def counted(source: str, name: str, arch: str) -> Cubin:
+        seen.append(f"{name} {arch}")
+        return compile_cubin(source, name, arch)
+
+    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    return seen
+
+
+def code(cubin: Cubin) -> Cubin:
+    """Without the compiler's words, which tell how long it took."""
+    return replace(cubin, log="")
+
+
+def test_a_kernel_is_compiled_once(folder: Path, compiles: list[str]) -> None:
+    first, second = (cached_cubin(SOURCE, "two", "sm_80", folder) for _ in range(2))
+    assert first == second and code(first) == code(compile_cubin(SOURCE, "two", "sm_80"))
+    assert compiles == ["two sm_80"]
+    assert [p.name for p in folder.iterdir()] == [cubin_key(SOURCE, "two", "sm_80")]
+    assert usage(folder)[0] == 1 and usage(folder)[1] > len(first.image)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_key_depends_on_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {cubin_key(SOURCE, "two", "sm_80"), cubin_key(SOURCE + " ", "two", "sm_80")}
+    keys |= {cubin_key(SOURCE, "three", "sm_80"), cubin_key(SOURCE, "two", "sm_90a")}
+    monkeypatch.setattr(cubin_cache, "version", lambda: (99, 0))
+    keys.add(cubin_key(SOURCE, "two", "sm_80"))
+    monkeypatch.setattr(cubin_cache, "compile_options", lambda arch: ("--other",))
+    keys.add(cubin_key(SOURCE, "two", "sm_80"))
+    monkeypatch.setattr(cubin_cache, "_MAGIC", b"layoutalg-cubin 2\n")
+    keys.add(cubin_key(SOURCE, "two", "sm_80"))
+    assert len(keys) == 7
+
+
+def test_parts_of_the_key_do_not_run_together() -> None:
+    assert cubin_key("ab", "c", "sm_80") != cubin_key("a", "bc", "sm_80")
+
+
+def test_an_entry_comes_back_as_it_was(tmp_path: Path) -> None:
+    store(tmp_path, KEY, CUBIN)
+    assert fetch(tmp_path, KEY) == CUBIN
+    assert fetch(tmp_path, OTHER) is None
+
+
+def test_any_byte_that_differs_is_noticed(tmp_path: Path) -> None:
+    store(tmp_path, KEY, CUBIN)
+    path = tmp_path / KEY
+    whole = path.read_bytes()
+    assert len(whole) > 2300
+    for at in (*range(400), *range(400, len(whole), 7), len(whole) - 1):
+        for mask in (1, 0x80):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ mask]) + whole[at + 1 :])
+            assert fetch(tmp_path, KEY) is None, f"byte {at} ^ {mask} was believed"
+    path.write_bytes(whole)
+    assert fetch(tmp_path, KEY) == CUBIN
+
+
+def test_an_entry_cut_short_or_grown_is_noticed(tmp_path: Path) -> None:
+    store(tmp_path, KEY, CUBIN)
+    path = tmp_path / KEY
+    whole = path.read_bytes()
+    for length in (*range(300), *range(300, len(whole), 37), len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert fetch(tmp_path, KEY) is None, f"{length} bytes were believed"
+    for tail in (b"\0", whole):
+        path.write_bytes(whole + tail)
+        assert fetch(tmp_path, KEY) is None
+
+
+def test_an_entry_under_another_name_is_not_believed(tmp_path: Path) -> None:
+    store(tmp_path, KEY, CUBIN)
+    (tmp_path / KEY).rename(tmp_path / OTHER)
+    assert fetch(tmp_path, OTHER) is None
+
+
+@pytest.mark.parametrize("wrong", ["16", 16.0, None, True, [16]])
+def test_fields_of_another_kind_are_not_believed(tmp_path: Path, wrong: object) -> None:
+    store(tmp_path, KEY, replace(CUBIN, registers=wrong))  # type: ignore[arg-type]
+    assert fetch(tmp_path, KEY) is None
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "flipped", "text", "folder"])
+def test_a_damaged_entry_is_compiled_again(folder: Path, compiles: list[str], damage: str) -> None:
+    expected = cached_cubin(SOURCE, "two", "sm_80", folder)
+    path = folder / cubin_key(SOURCE, "two", "sm_80")
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+        with pytest.warns(RuntimeWarning, match="cannot be written"):
+            assert code(cached_cubin(SOURCE, "two", "sm_80", folder)) == code(expected)
+        return
+    path.write_bytes(
+        {"empty": b"", "half": whole[: len(whole) // 2], "flipped": whole[::-1], "text": b"what"}[damage]
+    )
+    again = cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert code(again) == code(expected)
+    assert fetch(folder, path.name) == again == cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert len(compiles) == 2
+
+
+def test_a_writer_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.warns(RuntimeWarning, match=r"not kept in .*cubins: .*No space left on device"):
+            cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["a file", "below a file", "writable by everybody"])
+def test_a_folder_that_cannot_be_used_is_said_once(
+    tmp_path: Path, folder: Path, compiles: list[str], kind: str
+) -> None:
+    path = tmp_path / "place"
+    if kind == "writable by everybody":
+        path.mkdir()
+        path.chmod(0o777)
+    else:
+        path.write_text("taken")
+    folder = path / "below" if kind == "below a file" else path
+    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in"):
+        cached_cubin(SOURCE, "two", "sm_80", folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert len(compiles) == 2
+    assert path.is_dir() == (kind == "writable by everybody")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="no folder is read-only for root")
+def test_a_read_only_folder_is_read(folder: Path, compiles: list[str]) -> None:
+    cached_cubin(SOURCE, "two", "sm_80", folder)
+    folder.chmod(0o500)
+    cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert len(compiles) == 1
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        cached_cubin(SOURCE, "two", "sm_75", folder)
+    folder.chmod(0o700)
+
+
+def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nobody")
+    home, usual = Path("/nobody/.cache/layoutalg/cubins"), "/var/tmp/caches"
+    assert cache_folder({}) == cache_folder({"XDG_CACHE_HOME": "relative", "LAYOUTALG_CACHE": ""}) == home
+    assert cache_folder({"XDG_CACHE_HOME": usual}) == Path(usual) / "layoutalg" / "cubins"
+    assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "/mine"}) == Path("/mine")
+    assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "off"}) is None
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache_folder({}) is None
+
+
+def test_without_a_folder_everything_is_compiled(compiles: list[str]) -> None:
+    first, second = (cached_cubin(SOURCE, "two", "sm_80", None) for _ in range(2))
+    assert code(first) == code(second) and len(compiles) == 2
+
+
+def test_those_used_longest_ago_are_removed_first(tmp_path: Path) -> None:
+    keys = [f"{n:064x}" for n in range(1, 9)]
+    now = time.time()
+    for n, key in enumerate(keys):
+        store(tmp_path, key, CUBIN)
+        os.utime(tmp_path / key, (now - 1000 + n, now - 1000 + n))
+    assert fetch(tmp_path, keys[0]) == CUBIN  # used now: the youngest of all
+    each = usage(tmp_path)[1] // 8
+    assert evict(tmp_path, 8 * each) == 0
+    assert evict(tmp_path, 3 * each + 1) == 5
+    assert {p.name for p in tmp_path.iterdir()} == {keys[0], keys[6], keys[7]}
+    assert evict(tmp_path, 0) == 3 and usage(tmp_path) == (0, 0)
+
+
+def test_a_store_now_and_then_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cubin_cache, "LIMIT_BYTES", 10_000)
+    for n in range(1, 30):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+    assert usage(tmp_path)[0] == 29
+    store(tmp_path, f"{SWEEPING}{0:062x}", CUBIN)
+    assert 0 < usage(tmp_path)[1] <= 10_000
+
+
+def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:
+    names = ["notes.txt", KEY[:-1], KEY.upper(), "x" * 64, ".new-young", ".new-old"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x" * 100)
+    os.utime(tmp_path / ".new-old", (1, 1))
+    (tmp_path / OTHER).symlink_to(tmp_path / "notes.txt")
+    store(tmp_path, KEY, CUBIN)
+    assert evict(tmp_path, 0) == 1
+    assert {p.name for p in tmp_path.iterdir()} == {*names[:-1], OTHER}
+
+
+def churn(folder: str, seed: int) -> list[str]:
+    """Store, fetch and evict the same few entries many times; what was fetched and not right."""
+    wrong = []
+    for n in range(150):
+        which = (n * 7 + seed) % 5
+        cubin = replace(CUBIN, registers=which, image=bytes([which]) * 200_000)
+        key = f"{which:064x}"
+        store(Path(folder), key, cubin)
+        found = fetch(Path(folder), key)
+        if found is not None and found != cubin:
+            wrong.append(key)
+        if n % 10 == seed:
+            evict(Path(folder), 600_000)
+    return wrong
+
+
+def test_several_processes_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(4, mp_context=context) as pool:
+        assert list(pool.map(churn, [str(tmp_path)] * 4, range(4))) == [[]] * 4
+    assert not list(tmp_path.glob(".new-*"))
+    for which in range(5):
+        found = fetch(tmp_path, f"{which:064x}")
+        assert found is None or set(found.image) == {which}
+
+
+def compile_here(folder: str) -> Cubin:
+    return cached_cubin(SOURCE, "two", "sm_80", Path(folder))
+
+
+def test_several_processes_compile_the_same_kernel(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(3, mp_context=context) as pool:
+        got = list(pool.map(compile_here, [str(tmp_path)] * 6))
+    assert all(code(cubin) == code(got[0]) for cubin in got)
+    assert [p.name for p in tmp_path.iterdir()] == [cubin_key(SOURCE, "two", "sm_80")]
