@@ -203,7 +203,7 @@ def add_scaled(n: int, element: str) -> Instr:
 
 @functools.cache
 def unpack(n: int, element: str) -> Instr:
-    """n packed f16 or bf16 elements, in whole words, to floats.
+    """n packed f16 or bf16 elements, in whole words or one, to floats.
 
     Raises UnsupportedError for elements and numbers of them that are not accepted.
 
@@ -211,19 +211,18 @@ def unpack(n: int, element: str) -> Instr:
     2
     """
     _known("unpack", element, ("f16", "bf16"))
-    if n % 2:
-        raise UnsupportedError(f"unpack of {n} {element}: whole words are accepted")
-    lines = ""
+    _per_word(n, element)
+    words, lines = -(-n // 2), ""
     for i in range(0, n, 2):
-        lines += _UNPACK[element].format(i=i, j=i + 1, w=_at("c", i // 2, n // 2))
-        lines += "".join(f"    v[{x}] = __float_as_uint(c{x});\n" for x in (i, i + 1))
+        lines += _UNPACK[element].format(i=i, j=i + 1, w=_at("c", i // 2, words))
+        lines += "".join(f"    {_at('v', x, n)} = __float_as_uint(c{x});\n" for x in range(i, min(n, i + 2)))
 
     def effect(machine: Any, group: Any, c: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return encode(decode(c, element), "f32")
+            return encode(decode(c, element)[:, :n], "f32")
 
-    signature = f"u32* v, {_ref('c', n // 2, const=True)}"
-    return _elementwise(f"unpack_{n}_{element}", (out("v", n), into("c", n // 2)), lines, signature, effect)
+    signature = f"{_ref('v', n, const=False)}, {_ref('c', words, const=True)}"
+    return _elementwise(f"unpack_{n}_{element}", (out("v", n), into("c", words)), lines, signature, effect)
 
 
 @functools.cache

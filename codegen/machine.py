@@ -309,14 +309,18 @@ class Machine:
         """Land all but the `newest` groups of copies of the active lanes."""
         group.copies.wait(group.active.mask, newest)
 
-    def sync_warp(self, group: Group) -> None:
-        """The lanes of each executing warp meet.  Raises SimulationError where a warp is divided."""
+    def exchange_in_warp(self, group: Group) -> None:
+        """The lanes of each executing warp trade registers.  Raises SimulationError where one is divided."""
         lanes = group.active
         idle = group.exists.mask & ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
             raise group.fail(f"meets a warp barrier that thread {thread} does not reach")
-        self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(lanes.warps))
+
+    def sync_warp(self, group: Group) -> None:
+        """The lanes of each executing warp meet, and see what the others wrote; as `exchange_in_warp`."""
+        self.exchange_in_warp(group)
+        self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(group.active.warps))
 
     def arrive_block_barrier(self, group: Group) -> None:
         """The group's warps arrive.  Raises SimulationError in divergent code."""

@@ -17,6 +17,19 @@ from layoutalg.codegen import instr_mma, instr_sm75, instr_sm80
 from layoutalg.codegen.instr import Instr, Operand, imm, into, moves, out, read, write
 from layoutalg.codegen.instr_float import activate, add_scaled, fma_outer, pack, scale
 from layoutalg.codegen.instr_mma import MMA_SYNC
+from layoutalg.codegen.instr_norm import (
+    add_exp,
+    add_one,
+    add_square,
+    apply_norm,
+    apply_softmax,
+    deviation,
+    merge_moments,
+    multiply,
+    reciprocal,
+    rescale,
+)
+from layoutalg.codegen.instr_reduce import butterfly, fill, fold, within
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
@@ -27,6 +40,9 @@ LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.ite
 MADE = (
     fma_outer(8, 8), fma_outer(1, 4), fma_outer(2, 2, "f64"), scale(1), scale(8), add_scaled(1, "f32"),
     add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), activate(4, "relu"),
+    fill(1), fill(3), within(4), fold("sum", 4, 1), fold("max", 2, 2), butterfly("sum", 2),
+    butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1), reciprocal(2),
+    add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1), add_one(2),
 )  # fmt: skip
 ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
 EVERY = pytest.mark.parametrize("instr", ALL.values(), ids=str)
@@ -109,6 +125,7 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
     needs = {"cp_async": 80, "pack": 80, "ldmatrix": 75}
     needs |= {m: 75 if m.endswith(("k8_f16_f32", "k8_f16_f16")) else 80 for m in map(str, MMA_SYNC.values())}
+    needs |= {"fold_max": 80, "butterfly_max": 80}
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
     assert instr.requires.sm == (max(wanted) if wanted else 70)
     assert (instr.engine is not None) == (instr in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values()))

@@ -12,7 +12,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.check import check
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_float import ONE_F32, activate, add_scaled, fma_outer, pack, scale
+from layoutalg.codegen.instr_float import ONE_F32, activate, add_scaled, fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.packing import decode, encode
@@ -121,6 +121,16 @@ def test_packing_converts_in_order(element: str) -> None:
     np.testing.assert_array_equal(decode(got, element), decode(wanted, element))
 
 
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_unpacking_undoes_packing(n: int, element: str) -> None:
+    v = encode(decode(pack(n, element).effect(None, None, drawn(n)), element)[:, :n], "f32")
+    packed = pack(n, element).effect(None, None, v)
+    np.testing.assert_array_equal(
+        decode(unpack(n, element).effect(None, None, packed), "f32"), decode(v, "f32")
+    )
+
+
 def test_relu_keeps_what_is_no_number() -> None:
     v = encode(np.array([[np.nan, -1.0, -0.0, 2.0, -np.inf, np.inf, 0.0, -1e-40]]), "f32")
     got = decode(activate(8, "relu").effect(None, None, v), "f32")[0]
@@ -157,6 +167,7 @@ CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
     *((add_scaled(4, e), [drawn(4), drawn(4, e)], [0.3]) for e in ("f32", "f16", "bf16")),
     (add_scaled(2, "f16"), [drawn(2), drawn(2, "f16")], [1.0]),
     *((pack(n, e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
+    *((unpack(n, e), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
     (activate(3, "relu"), [drawn(3)], []),
 ]  # fmt: skip
 """Instructions, the words of their register operands, and their value operands."""

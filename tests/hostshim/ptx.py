@@ -18,6 +18,11 @@ _MMA = re.compile(
 )
 _UNPACK = "{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}"
 
+_FLOAT = {
+    "max.NaN.f32 %0, %1, %2;": "shim::ptx_max_nan",
+    "ex2.approx.ftz.f32 %0, %1;": "shim::ptx_ex2",
+}
+
 
 def in_cpp(text: str) -> str:
     """The text with every PTX statement that the shim can spell replaced; others stay."""
@@ -36,6 +41,8 @@ def _name(ptx: str) -> str | None:
     """The shim's function for a PTX text that takes its operands in order: outputs, then inputs."""
     if ptx == _UNPACK:
         return "shim::ptx_unpack"
+    if ptx in _FLOAT:
+        return _FLOAT[ptx]
     if found := re.fullmatch(r"cvt\.rn\.(f16|bf16)x2\.f32 %0, %1, %2;", ptx):
         return f"shim::ptx_pack<shim::{found[1]}>"
     if found := _MMA.fullmatch(ptx):

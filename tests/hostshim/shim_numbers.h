@@ -16,6 +16,9 @@ inline float __uint_as_float(unsigned x) { return shim_bits<float>(x); }
 inline unsigned __float_as_uint(float x) { return shim_bits<unsigned>(x); }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
+inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }
@@ -26,6 +29,12 @@ inline double __hiloint2double(int hi, int lo) {
 }
 
 namespace shim {
+
+inline void ptx_max_nan(float& d, float a, float b) { d = a != a ? a : a < b || b != b ? b : a; }
+inline void ptx_ex2(float& d, float x) {  // the nearest float; what is subnormal becomes 0
+    d = static_cast<float>(__builtin_exp2(static_cast<double>(x)));
+    if (d < 0x1p-126f) d = 0;
+}
 
 // A float of 16 bits, `mantissa` of them below the exponent, to and from its pattern.
 template <int mantissa>

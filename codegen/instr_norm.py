@@ -1,0 +1,351 @@
+"""What softmax and layer norm do to floats in registers: exponentials of differences, and moments.
+
+The idea.  n values v of a lane belong to one statistic (accumulators = 1) or to n of them, side by side:
+
+    softmax      fold("max")                   m = the largest value
+                 rescale(k)                    s *= e^(old - m) where the maximum has grown
+                 add_exp(n, k)                 s += e^(v - m)
+                 apply_softmax(n, k)           v = e^(v - m) * r,   r = 1 / s  (reciprocal)
+    layer norm   add_square(n, k)              q += (v - mean)^2
+                 merge_moments(k)              (count, mean, q) of a part joins those of what came before it
+                 apply_norm(n, k)              v = (v - mean) * r,  r = rsqrt(q / count + eps)
+
+An online softmax keeps (m, s) and rescales; a stable variance keeps (mean, q) and merges.  A maximum of
+-infinity, of values that are all -infinity so far, counts as 0 while sums are made: their exponentials are 0.
+The last step uses the true one, so that such a row becomes NaN, as -inf - -inf is.
+
+Notes.  e^x is 2^(x log2 e) by ex2.approx.ftz.f32, whose relative error is at most 2^-22.5 + 2^-24 or so over
+its range ("2 ulp"); subnormal results are 0.  The simulator computes the nearest float instead: results of
+the two agree within a bound, not to the bit.  Differences are taken before the product, so that values near
+the largest float do not overflow.  All else is rounded to the nearest float on both sides.
+
+Sources: PTX ISA 9.0, 9.7.3.21 (ex2.approx); M. Milakov, N. Gimelshein, "Online normalizer calculation for
+softmax", 2018; T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
+computing sample variances", 1979.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy
+
+from layoutalg.codegen.instr import Instr, into, updated, value
+from layoutalg.codegen.instr_reduce import tree
+from layoutalg.codegen.packing import Array
+from layoutalg.errors import UnsupportedError
+
+LOG2_E = 0x3FB8AA3B
+"""log2 e as the word of the nearest float."""
+
+_EXP2 = (
+    "    {{ const float x = __fmul_rn(__fsub_rn({v}, {m}), __uint_as_float(0x3FB8AA3Bu));\n"
+    '      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"({d}) : "f"(x)); }}\n'
+)
+_FINITE = "{m} == __uint_as_float(0xFF800000u) ? 0.0f : {m}"
+
+
+def _ref(name: str, words: int, const: str = "") -> str:
+    return f"{const}u32{'&' if words == 1 else '*'} {name}"
+
+
+def _at(name: str, i: int, words: int) -> str:
+    return name if words == 1 else f"{name}[{i}]"
+
+
+def _get(name: str, i: int, words: int) -> str:
+    return f"__uint_as_float({_at(name, i, words)})"
+
+
+def _floats(words: Array) -> Array:
+    return numpy.ascontiguousarray(words).view(numpy.float32)
+
+
+def _words(values: Array) -> Array:
+    return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+
+
+def _exp(values: Array, most: Array) -> Array:
+    """e^(values - most) as the instructions have it, but for the error of ex2.approx."""
+    log2_e = numpy.array(LOG2_E, dtype=numpy.uint32).view(numpy.float32)
+    power = numpy.exp2(((values - most) * log2_e).astype(numpy.float64)).astype(numpy.float32)
+    tiny = numpy.finfo(numpy.float32).tiny
+    return numpy.where(power < tiny, numpy.float32(0), power)
+
+
+def _finite(m: Array) -> Array:
+    return numpy.where(m == -numpy.inf, numpy.float32(0), m)
+
+
+def _shares(n: int, k: int) -> None:
+    if k not in (1, n):
+        raise UnsupportedError(f"{n} values of {k} statistics: 1 or {n} are accepted")
+
+
+def _column(x: Array, i: int) -> Array:
+    return x[:, i : i + 1]
+
+
+@functools.cache
+def add_exp(n: int, k: int) -> Instr:
+    """s += e^(v - m) of n values of k statistics, 1 or n; where m is -infinity it counts as 0.
+
+    Raises UnsupportedError for another k.
+
+    >>> add_exp(8, 1).name
+    'add_exp_8_to_1'
+    """
+    _shares(n, k)
+    name = f"add_exp_{n}_to_{k}"
+    lines = [f"    const float m{j} = {_FINITE.format(m=_get('m', j, k))};\n" for j in range(k)]
+    lines.append(f"    float e[{n}];\n")
+    for i in range(n):
+        lines.append(_EXP2.format(v=_get("v", i, n), m=f"m{i if k > 1 else 0}", d=f"e[{i}]"))
+    shares = [[f"e[{i}]" for i in range(n)]] if k == 1 else [[f"e[{i}]"] for i in range(n)]
+    for j, share in enumerate(shares):
+        total = tree(share, lambda a, b: f"__fadd_rn({a}, {b})")
+        lines.append(f"    {_at('s', j, k)} = __float_as_uint(__fadd_rn({_get('s', j, k)}, {total}));\n")
+
+    def effect(machine: Any, group: Any, s: Array, v: Array, m: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            e = _exp(_floats(v), _finite(_floats(m)))
+            total = tree([_column(e, i) for i in range(n)], numpy.add) if k == 1 else e
+            return _words(_floats(s) + total)
+
+    text = f"void {name}({_ref('s', k)}, {_ref('v', n, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
+    operands = (updated("s", k), into("v", n), into("m", k))
+    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def rescale(k: int) -> Instr:
+    """s *= e^(old - m) for k sums whose maximum was `old` and is m; where m is -infinity s stays.
+
+    >>> rescale(4).operands[1].name
+    'old'
+    """
+    name, lines = f"rescale_{k}", []
+    for j in range(k):
+        lines.append(f"    const float m{j} = {_FINITE.format(m=_get('m', j, k))};\n    float f{j};\n")
+        lines.append(_EXP2.format(v=_get("old", j, k), m=f"m{j}", d=f"f{j}"))
+        lines.append(f"    {_at('s', j, k)} = __float_as_uint(__fmul_rn({_get('s', j, k)}, f{j}));\n")
+
+    def effect(machine: Any, group: Any, s: Array, old: Array, m: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words(_floats(s) * _exp(_floats(old), _finite(_floats(m))))
+
+    text = f"void {name}({_ref('s', k)}, {_ref('old', k, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
+    operands = (updated("s", k), into("old", k), into("m", k))
+    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def apply_softmax(n: int, k: int) -> Instr:
+    """v = e^(v - m) * r for n values of k statistics, 1 or n.  Raises UnsupportedError for another k.
+
+    >>> apply_softmax(4, 4).name
+    'apply_softmax_4_of_4'
+    """
+    _shares(n, k)
+    name, lines = f"apply_softmax_{n}_of_{k}", []
+    for i in range(n):
+        j = i if k > 1 else 0
+        lines.append(f"    float e{i};\n")
+        lines.append(_EXP2.format(v=_get("v", i, n), m=_get("m", j, k), d=f"e{i}"))
+        lines.append(f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn(e{i}, {_get('r', j, k)}));\n")
+
+    def effect(machine: Any, group: Any, v: Array, m: Array, r: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words(_exp(_floats(v), _floats(m)) * _floats(r))
+
+    text = f"void {name}({_ref('v', n)}, {_ref('m', k, 'const ')}, {_ref('r', k, 'const ')}) {{\n"
+    operands = (updated("v", n), into("m", k), into("r", k))
+    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def reciprocal(k: int) -> Instr:
+    """d[i] = 1 / d[i], rounded to the nearest, for k floats.
+
+    >>> reciprocal(1).name
+    'reciprocal_1'
+    """
+
+    def effect(machine: Any, group: Any, d: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words(numpy.float32(1) / _floats(d))
+
+    lines = "".join(
+        f"    {_at('d', j, k)} = __float_as_uint(__frcp_rn({_get('d', j, k)}));\n" for j in range(k)
+    )
+    return Instr(
+        f"reciprocal_{k}", (updated("d", k),), f"void reciprocal_{k}({_ref('d', k)}) {{\n{lines}}}", effect
+    )
+
+
+@functools.cache
+def add_square(n: int, k: int) -> Instr:
+    """q += (v - mean)^2 of n values of k statistics, 1 or n.  Raises UnsupportedError for another k.
+
+    >>> add_square(8, 1).name
+    'add_square_8_to_1'
+    """
+    _shares(n, k)
+    name = f"add_square_{n}_to_{k}"
+    lines = [
+        f"    const float c{i} = __fsub_rn({_get('v', i, n)}, {_get('mean', i if k > 1 else 0, k)});\n"
+        for i in range(n)
+    ]
+    squares = [f"__fmul_rn(c{i}, c{i})" for i in range(n)]
+    for j, share in enumerate([squares] if k == 1 else [[x] for x in squares]):
+        total = tree(share, lambda a, b: f"__fadd_rn({a}, {b})")
+        lines.append(f"    {_at('q', j, k)} = __float_as_uint(__fadd_rn({_get('q', j, k)}, {total}));\n")
+
+    def effect(machine: Any, group: Any, q: Array, v: Array, mean: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            square = (_floats(v) - _floats(mean)) ** 2
+            total = tree([_column(square, i) for i in range(n)], numpy.add) if k == 1 else square
+            return _words(_floats(q) + total)
+
+    text = f"void {name}({_ref('q', k)}, {_ref('v', n, 'const ')}, {_ref('mean', k, 'const ')}) {{\n"
+    operands = (updated("q", k), into("v", n), into("mean", k))
+    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def merge_moments(k: int) -> Instr:
+    """(count, mean, q) of k statistics joined with those of another part, which has `more` values.
+
+    count and more are one float for all k; a part without values changes nothing.
+
+    >>> merge_moments(1).name
+    'merge_moments_1'
+    """
+    name = f"merge_moments_{k}"
+    lines = [
+        "    const float n = __uint_as_float(count), b = __uint_as_float(more), all = __fadd_rn(n, b);\n"
+        "    const float share = all > 0.0f ? __fmul_rn(b, __frcp_rn(all)) : 0.0f;\n"
+        "    count = __float_as_uint(all);\n"
+    ]
+    for j in range(k):
+        mean, q = (_get(x, j, k) for x in ("mean", "q"))
+        lines.append(
+            f"    {{ const float d = __fsub_rn({_get('mean_b', j, k)}, {mean}), step = __fmul_rn(d, share);\n"
+            f"      {_at('q', j, k)} = __float_as_uint(__fadd_rn({q}, __fadd_rn({_get('q_b', j, k)}, "
+            "__fmul_rn(__fmul_rn(d, n), step))));\n"
+            f"      {_at('mean', j, k)} = __float_as_uint(__fadd_rn({mean}, step)); }}\n"
+        )
+
+    def effect(
+        machine: Any, group: Any, count: Array, mean: Array, q: Array, more: Array, mean_b: Array, q_b: Array
+    ) -> tuple[Array, Array, Array]:
+        with numpy.errstate(all="ignore"):
+            n, b = _floats(count), _floats(more)
+            every = n + b
+            share = numpy.where(every > 0, b * (numpy.float32(1) / every), numpy.float32(0))
+            d = _floats(mean_b) - _floats(mean)
+            step = d * share
+            square = _floats(q) + (_floats(q_b) + d * n * step)
+            return _words(every), _words(_floats(mean) + step), _words(square)
+
+    signature = (
+        f"u32& count, {_ref('mean', k)}, {_ref('q', k)}, u32 more, {_ref('mean_b', k, 'const ')}, "
+        f"{_ref('q_b', k, 'const ')}"
+    )
+    operands = (
+        updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
+        into("q_b", k),
+    )  # fmt: skip
+    return Instr(name, operands, f"void {name}({signature}) {{\n{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def deviation(k: int) -> Instr:
+    """d[i] = 1 / sqrt(d[i] * scale + eps) for k floats: the reciprocal of a standard deviation.
+
+    >>> deviation(1).name
+    'deviation_1'
+    """
+    name = f"deviation_{k}"
+    lines = "".join(
+        f"    {_at('d', j, k)} = __float_as_uint(__frsqrt_rn(__fadd_rn(__fmul_rn({_get('d', j, k)}, "
+        f"__uint_as_float(scale)), __uint_as_float(eps))));\n"
+        for j in range(k)
+    )
+
+    def effect(machine: Any, group: Any, d: Array, scale: Array, eps: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            variance = _floats(d) * _floats(scale) + _floats(eps)
+            return _words(1 / numpy.sqrt(variance.astype(numpy.float64)))
+
+    text = f"void {name}({_ref('d', k)}, u32 scale, u32 eps) {{\n{lines}}}"
+    return Instr(name, (updated("d", k), value("scale"), value("eps")), text, effect)
+
+
+@functools.cache
+def apply_norm(n: int, k: int) -> Instr:
+    """v = (v - mean) * r for n values of k statistics, 1 or n.  Raises UnsupportedError for another k.
+
+    >>> apply_norm(8, 1).name
+    'apply_norm_8_of_1'
+    """
+    _shares(n, k)
+    name = f"apply_norm_{n}_of_{k}"
+    lines = "".join(
+        f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn(__fsub_rn({_get('v', i, n)}, "
+        f"{_get('mean', i if k > 1 else 0, k)}), {_get('r', i if k > 1 else 0, k)}));\n"
+        for i in range(n)
+    )
+
+    def effect(machine: Any, group: Any, v: Array, mean: Array, r: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words((_floats(v) - _floats(mean)) * _floats(r))
+
+    text = f"void {name}({_ref('v', n)}, {_ref('mean', k, 'const ')}, {_ref('r', k, 'const ')}) {{\n{lines}}}"
+    return Instr(name, (updated("v", n), into("mean", k), into("r", k)), text, effect)
+
+
+@functools.cache
+def multiply(n: int, k: int) -> Instr:
+    """v[i] *= w[i] for n floats and as many factors, or one.  Raises UnsupportedError for another k.
+
+    >>> multiply(4, 1).name
+    'multiply_4_by_1'
+    """
+    _shares(n, k)
+    name = f"multiply_{n}_by_{k}"
+    lines = "".join(
+        f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn({_get('v', i, n)}, "
+        f"{_get('w', i if k > 1 else 0, k)}));\n"
+        for i in range(n)
+    )
+
+    def effect(machine: Any, group: Any, v: Array, w: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words(_floats(v) * _floats(w))
+
+    text = f"void {name}({_ref('v', n)}, {_ref('w', k, 'const ')}) {{\n{lines}}}"
+    return Instr(name, (updated("v", n), into("w", k)), text, effect)
+
+
+@functools.cache
+def add_one(n: int) -> Instr:
+    """v[i] += b for n floats and one summand; for n summands see instr_reduce.fold.
+
+    >>> add_one(4).name
+    'add_one_4'
+    """
+
+    def effect(machine: Any, group: Any, v: Array, b: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return _words(_floats(v) + _floats(b))
+
+    lines = "".join(
+        f"    {_at('v', i, n)} = __float_as_uint(__fadd_rn({_get('v', i, n)}, __uint_as_float(b)));\n"
+        for i in range(n)
+    )
+    return Instr(
+        f"add_one_{n}", (updated("v", n), into("b", 1)),
+        f"void add_one_{n}({_ref('v', n)}, const u32& b) {{\n{lines}}}", effect,
+    )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Folds and butterflies: each effect is its definition, and each text computes the same bits."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, joined, tree, within
+from layoutalg.codegen.instr_sm75 import LDG, STG
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import SimulationError, UnknownNameError, UnsupportedError
+from tests.hostshim import run_cuda_text
+
+RANDOM = np.random.default_rng(3)
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1e-42, 3e38], dtype=np.float32)
+OPS = pytest.mark.parametrize("op", ["sum", "max"])
+
+
+def drawn(n: int, *, special: bool = True) -> np.ndarray:
+    """Words of random floats of 32 lanes."""
+    values = (RANDOM.standard_normal((32, n)) * 10.0 ** RANDOM.integers(-3, 3, (32, n))).astype(np.float32)
+    if special:
+        at = RANDOM.random((32, n)) < 0.1
+        values[at] = RANDOM.choice(SPECIAL, int(at.sum()))
+    return values.view(np.uint32)
+
+
+def floats(words: np.ndarray) -> np.ndarray:
+    return words.view(np.float32)
+
+
+def joins(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The definition, on floats."""
+    with np.errstate(all="ignore"):
+        return (
+            a + b if op == "sum" else np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), np.fmax(a, b))
+        )
+
+
+def test_a_tree_joins_neighbours_and_keeps_the_order() -> None:
+    for n in range(1, 20):
+        assert tree([str(i) + " " for i in range(n)], lambda a, b: a + b).split() == [
+            str(i) for i in range(n)
+        ]
+    depth = tree([0] * 64, lambda a, b: max(a, b) + 1)
+    assert depth == 6
+
+
+@OPS
+def test_the_neutral_word_changes_nothing(op: str) -> None:
+    v = drawn(4)
+    np.testing.assert_array_equal(floats(joined(op, np.full_like(v, NEUTRAL[op]), v)), floats(v))
+
+
+@OPS
+@pytest.mark.parametrize(("n", "into"), [(1, 1), (2, 1), (5, 1), (8, 1), (4, 4)])
+def test_a_fold_joins_its_values_to_the_accumulators(op: str, n: int, into: int) -> None:
+    d, v = drawn(into), drawn(n)
+    got = floats(fold(op, n, into).effect(None, None, d, v))
+    parts = [floats(v)[:, i : i + 1] for i in range(n)]
+    wanted = joins(op, floats(d), tree(parts, functools.partial(joins, op)) if into == 1 else floats(v))
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_maximum_of_anything_with_nan_is_nan() -> None:
+    v = np.array([[np.nan, 1.0], [2.0, np.nan], [-np.inf, np.inf]], dtype=np.float32).view(np.uint32)
+    d = np.full((3, 1), NEUTRAL["max"], dtype=np.uint32)
+    np.testing.assert_array_equal(
+        floats(fold("max", 2, 1).effect(None, None, d, v)), [[np.nan], [np.nan], [np.inf]]
+    )
+
+
+def test_a_value_outside_is_replaced() -> None:
+    v, base = drawn(8), RANDOM.integers(0, 9, (32, 1)).astype(np.uint32)
+    low, high = np.full((32, 1), 4, np.uint32), np.full((32, 1), 11, np.uint32)
+    other = np.full((32, 1), NEUTRAL["max"], np.uint32)
+    got = within(8).effect(None, None, v, base, low, high, other)
+    for lane in range(32):
+        for i in range(8):
+            inside = 4 <= base[lane, 0] + i < 11
+            assert got[lane, i] == (v[lane, i] if inside else NEUTRAL["max"])
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: fold("product", 4, 1), UnknownNameError),
+        (lambda: butterfly("xor", 1), UnknownNameError),
+        (lambda: fold("sum", 4, 2), UnsupportedError),
+    ],
+)
+def test_what_is_not_offered_is_refused(make: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make()  # type: ignore[operator]
+
+
+# --- whole warps ---------------------------------------------------------------------------------------
+
+
+def warp_reduction(op: str, *, divided: bool = False) -> Kernel:
+    """y[tid] = the reduction of x[4 * lane + i] over the lanes of a warp, for each i; two warps."""
+    k = KernelBuilder(f"warp_{op}", 64)
+    x, y = k.pointer("x", 4, (4, 1)), k.pointer("y", 4, (4, 1), writable=True)
+    v, d = k.reg("v", 4), k.reg("d", 4)
+    k.do(fill(4), d, NEUTRAL[op] + k.tid * 0)
+    k.do(LDG[16], v, k.at(x, k.tid, 0))
+    k.do(fold(op, 4, 4), d, v)
+    for mask in (1, 2, 4, 8, 16):
+        if divided and mask == 4:
+            with k.If(k.tid < 40):
+                k.do(butterfly(op, 4), mask, d)
+        else:
+            k.do(butterfly(op, 4), mask, d)
+    k.do(STG[16], k.at(y, k.tid, 0), d)
+    return k.build()
+
+
+@OPS
+@pytest.mark.parametrize("special", [False, True])
+def test_a_warp_reduces_in_the_simulator_and_on_the_host_alike(op: str, special: bool) -> None:
+    x = np.concatenate([drawn(4, special=special) for _ in range(2)])
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    simulate(warp_reduction(op), {"x": x.reshape(-1), "y": y.reshape(-1)})
+    run_cuda_text(to_cuda(warp_reduction(op)), f"warp_{op}", (1,), (64,), [x, z])
+    np.testing.assert_array_equal(floats(y), floats(z))
+    for half in (y[:32], y[32:]):
+        assert (floats(half) == floats(half)[:1]).all() or special
+    wanted = [tree(list(floats(w)), functools.partial(joins, op)) for w in (x[:32], x[32:])]
+    np.testing.assert_array_equal(floats(y), np.repeat(wanted, 32, axis=0))
+
+
+def test_a_divided_warp_cannot_exchange() -> None:
+    x = drawn(8).reshape(-1)
+    with pytest.raises(SimulationError, match="thread 40"):
+        simulate(warp_reduction("sum", divided=True), {"x": x, "y": np.zeros_like(x)})
+
+
+@OPS
+def test_the_texts_compile(op: str) -> None:
+    assert compile_cubin(to_cuda(warp_reduction(op)), f"warp_{op}", "sm_90a").spill_bytes == 0
