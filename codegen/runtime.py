@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
+from layoutalg.codegen.cuda import is_dynamic
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.prepare import Prepared, prepare
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import (
     AlignmentError,
@@ -80,9 +80,13 @@ def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
     `source` replaces the printed text.  Raises UnsupportedError without a GPU, CompileError, and what
     `to_cuda` raises.
     """
-    status = require_gpu()
-    text = to_cuda(kernel, status.arch) if source is None else source
-    return load_cubin(kernel, cached_cubin(text, kernel.name, status.arch, cache_folder()), text)
+    ready = prepare(kernel, require_gpu().arch, source)
+    return load_cubin(kernel, ready.cubin, ready.source)
+
+
+def load_prepared(ready: Prepared) -> Loaded:
+    """Load a kernel that another process may have prepared.  Raises UnsupportedError without a GPU."""
+    return load_cubin(ready.kernel, ready.cubin, ready.source)
 
 
 def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
