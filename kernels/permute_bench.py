@@ -2,7 +2,8 @@
 
 The problems are five that the literature quotes and twenty drawn at random (`random_cases`, its seed is
 `SEED`): dense tensors of 2 to 6 modes, with extents that are powers of two, multiples of eight, or neither.
-"Copy" is the driver's device-to-device copy of as many bytes.
+"Copy" is the driver's device-to-device copy of as many bytes.  All cores make the kernels before the first is
+timed.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from math import prod
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.prepare import Prepared, in_processes, prepare
 from layoutalg.codegen.runtime import (
     array_assign,
     device_copy,
-    load,
+    load_prepared,
     median_times_ms,
     random_bytes,
     require_gpu,
@@ -25,7 +27,7 @@ from layoutalg.codegen.runtime import (
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.baselines import torch_assign
 from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
+from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import Bound, bounds, predict
 from layoutalg.kernels.permute_stage import PermuteConfig
@@ -113,7 +115,7 @@ class PermuteRow:
 def benchmark_permutes(
     cases: Iterable[Case], dtypes: Iterable[str] = DTYPES, which: int = 0
 ) -> Iterator[PermuteRow]:
-    """Measure every case in every dtype with configuration number `which`.
+    """Measure every case in every dtype with configuration number `which`; kernels are made first.
 
     Raises UnsupportedError without a GPU, MismatchError where our result differs from CuPy's.
 
@@ -123,18 +125,42 @@ def benchmark_permutes(
     """
     chip = require_gpu()
     cases = tuple(cases)
-    for dtype in dtypes:
-        for case in cases:
-            yield _row(case, dtype, which, chip.arch)
+    asked = [(case, dtype, which, chip.arch) for dtype in dtypes for case in cases]
+    for ready in in_processes(make_ready, asked):
+        yield _row(ready, chip.arch)
 
 
-def _row(case: Case, dtype: str, which: int, arch: str) -> PermuteRow:
-    shape, axes = case
-    p = permute_problem(shape, axes, dtype)
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A case whose kernel is compiled, and what is predicted of it."""
+
+    case: Case
+    problem: PermuteProblem
+    config: PermuteConfig
+    kernel: Prepared
+    prediction: Prediction
+    bound: Bound
+
+
+def make_ready(asked: tuple[Case, str, int, str]) -> Ready:
+    """Plan, predict, print and compile a case in a dtype, with configuration `which`, for an architecture.
+
+    >>> make_ready((((64, 48), (1, 0)), "f32", 0, "sm_80")).kernel.cubin.spill_bytes
+    0
+    """
+    case, dtype, which, arch = asked
+    p = permute_problem(*case, dtype)
     x = normalise(p)
     found = configs(x, arch)
     config = found[min(which, len(found) - 1)]
-    kernel = load(build(x, config))
+    prediction = predict(x, config, arch)
+    kernel = prepare(build(x, config), arch)
+    return Ready(case, p, config, kernel, dict(prediction), bounds(x, prediction, arch)[0])
+
+
+def _row(ready: Ready, arch: str) -> PermuteRow:
+    (shape, axes), p = ready.case, ready.problem
+    kernel = load_prepared(ready.kernel)
     board = find_arch(arch).board
     sets = min(64, 1 + 4 * (board.l2_bytes if board else 0) // (p.moved_bytes + 1))
     contenders: list[list[Callable[[], Any]]] = [[], [], []]
@@ -142,7 +168,7 @@ def _row(case: Case, dtype: str, which: int, arch: str) -> PermuteRow:
     nbytes = -(-prod(shape) * p.element_bytes // 16) * 16
     for n in range(sets):
         src, dst = (random_bytes(nbytes, 2 * n + side) for side in range(2))
-        wide, plain = CARRIER[x.element_bytes], CARRIER[p.element_bytes]
+        wide, plain = CARRIER[normalise(p).element_bytes], CARRIER[p.element_bytes]
         contenders[0].append(kernel.launcher(src=src.view(wide), dst=dst.view(wide)))
         contenders[1].append(device_copy(dst, src))
         source = src.view(plain)[: prod(shape)].reshape(shape).transpose(axes)
@@ -154,10 +180,10 @@ def _row(case: Case, dtype: str, which: int, arch: str) -> PermuteRow:
     if all(launch is not None for launch in by_torch):
         contenders.append([launch for launch in by_torch if launch is not None])
     ours, copy, cupy, *torch = (p.moved_bytes / ms / 1e6 for ms in median_times_ms(contenders))
-    prediction = predict(x, config, arch)
-    bound = bounds(x, prediction, arch)[0]
-    name = f"{'x'.join(map(str, shape))} -> {','.join(map(str, axes))} {dtype}"
-    return PermuteRow(name, ours, copy, torch[0] if torch else None, cupy, config, prediction, bound)
+    name = f"{'x'.join(map(str, shape))} -> {','.join(map(str, axes))} {p.dtype}"
+    return PermuteRow(
+        name, ours, copy, torch[0] if torch else None, cupy, ready.config, ready.prediction, ready.bound
+    )
 
 
 def _compare(problem: str, contenders: list[list[Callable[[], Any]]], dst: Any) -> None:

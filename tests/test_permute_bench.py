@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 
+from layoutalg.codegen.prepare import in_processes
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_bench import (
@@ -13,6 +14,7 @@ from layoutalg.kernels.permute_bench import (
     ELEMS,
     PermuteRow,
     benchmark_permutes,
+    make_ready,
     random_cases,
 )
 from layoutalg.kernels.permute_modes import normalise, permute_problem
@@ -47,3 +49,11 @@ def test_sectors_are_those_of_loads_and_of_stores() -> None:
 def test_without_a_gpu_the_bench_says_so() -> None:
     with pytest.raises(UnsupportedError, match="needs a GPU"):
         list(benchmark_permutes(CASES[:1]))
+
+
+def test_kernels_of_cases_are_made_by_several_processes() -> None:
+    asked = [(((40, 24), (1, 0)), dtype, 0, "sm_90a") for dtype in ("f16", "f32")]
+    there, here = in_processes(make_ready, asked), [make_ready(one) for one in asked]
+    assert [r.kernel.source for r in there] == [r.kernel.source for r in here]
+    assert [r.prediction for r in there] == [r.prediction for r in here]
+    assert there[0].kernel.kernel.name == "permute_b16" and there[1].problem.dtype.name == "f32"
