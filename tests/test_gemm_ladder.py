@@ -1,0 +1,89 @@
+"""Steps of the products' ladders before they run: machine code against program, and bounds by hand."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from layoutalg.errors import UnknownNameError
+from layoutalg.kernels.gemm_bench import find_gemm_family
+from layoutalg.kernels.gemm_ladder import ARCH, FLOPS_PER_CYCLE, Step, effects, predict_steps
+from layoutalg.kernels.predict import Cost
+
+SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
+SIMT = ("v4", "v8", "warp tiles", "cp.async")
+
+
+@cache
+def steps(family: str, n: int = 1024) -> dict[str, Step]:
+    names = {"gemm-sm80": SM80, "gemm-simt": SIMT}[family]
+    return {s.name: s for s in predict_steps(find_gemm_family(family), n, names)}
+
+
+@pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
+def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
+    """The multiplications of a pass, from the machine code, times passes and warps are the program's."""
+    kind = {"gemm-sm80": "tensor", "gemm-simt": "fma"}[family]
+    for step in steps(family).values():
+        assert step.loop[kind] * step.passes * step.config.threads // 32 == step.multiplies
+        assert step.counts["instructions"] > step.multiplies
+
+
+@pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
+def test_machine_code_loads_fragments_as_the_program_says_unless_merged(family: str) -> None:
+    merged = {name for name, step in steps(family).items() if step.merged != 1}
+    assert merged == ({"v4"} if family == "gemm-simt" else set())
+    assert steps("gemm-simt")["v4"].merged > 1
+
+
+def test_cycles_of_a_pass_by_hand() -> None:
+    """256 x 128 x 64: 8 warps load 32 fragments, 4 wavefronts each, and copy 3072 vectors of 16 bytes."""
+    step = steps("gemm-sm80")["3 swizzle"]
+    found = step.cycles
+    assert found["tensor"] == 2 * 256 * 128 * 64 / FLOPS_PER_CYCLE["f16.k8"]
+    assert found["L1"] == 8 * 32 * 4 + (3072 * 16 // 128) + (3072 * 16 // 128)
+    assert found["L2"] == 3072 * 16 / 64
+    assert found["issue"] == 8 * sum(step.loop.values()) / 4
+    assert found["DRAM"] < found["L2"] and step.bound == max(found, key=lambda what: found[what])
+    assert step.flops_per_cycle == 2 * 256 * 128 * 64 / found[step.bound]
+
+
+def test_the_swizzle_takes_away_an_eight_way_conflict_and_nothing_else() -> None:
+    before, after = steps("gemm-sm80")["2 vectors"], steps("gemm-sm80")["3 swizzle"]
+    assert (before.ways["ldmatrix.x4"], after.ways["ldmatrix.x4"]) == (8, 1)
+    assert set(effects(before, after)) == {"shared wavefronts"}
+    assert before.bound == "L1"
+
+
+def test_two_buffers_halve_the_barriers() -> None:
+    before, after = steps("gemm-sm80")["5 tile 256x128x32"], steps("gemm-sm80")["6 two buffers"]
+    assert effects(before, after)["barriers"] == 0.5
+    assert before.counts["barriers"] == 2 * before.passes * 8
+
+
+def test_an_mma_of_twice_the_k_is_executed_half_as_often() -> None:
+    factors = effects(steps("gemm-sm80")["6 two buffers"], steps("gemm-sm80")["7 cp.async ring, mma k16"])
+    assert factors["mma"] == 0.5 and factors["instructions"] < 0.7
+
+
+def test_counts_add_up_the_accesses() -> None:
+    step = steps("gemm-simt")["cp.async"]
+    found, seen = step.counts, step.accesses
+    assert found["sectors loaded"] == seen["cp.async.4:global"].total + seen["cp.async.16:global"].total
+    assert found["sectors stored"] == seen["st.global.b128"].total
+    shared = [cost for op, cost in seen.items() if "global" not in op]
+    assert found["shared wavefronts"] == sum(shared, Cost(0, 0, 0)).total
+    assert found["lds"] == seen["ld.shared.b128"].instructions
+
+
+def test_occupancy_and_reuse_follow_registers_and_order() -> None:
+    step = steps("gemm-simt")["v8"]
+    assert step.occupancy.arch == ARCH and step.occupancy.registers_per_thread == step.cubin.registers
+    assert step.occupancy.blocks_per_sm == 2 and 1 < step.reuse < 2 * step.blocks
+    assert step.intensity == 32
+
+
+def test_a_step_there_is_not_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="step of gemm-simt"):
+        next(predict_steps(find_gemm_family("gemm-simt"), 128, ("v9",)))
