@@ -25,6 +25,9 @@ from layoutalg.errors import ArgumentTypeError, IRError
 
 VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
 
+MOST_BLOCKS = (1 << 31) - 1
+"""Blocks of a grid along its longest axis: what blockIdx can be, whatever a kernel could be launched for."""
+
 
 class _Operators:
     """Python's operators build nodes; ints become constants."""
@@ -130,8 +133,8 @@ class Var(_Node):
     """A named value in [lo, extent), a multiple of `multiple`; `extent` may itself be an expression.
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
-    address) or place (an index that a loop carries along); lowering is decided by it.  Raises IRError for
-    an empty range.
+    address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind
+    there are no more than MOST_BLOCKS.  Raises IRError for an empty range.
 
     >>> Var("lane", 32).facts.hi
     31
@@ -145,6 +148,8 @@ class Var(_Node):
 
     def __post_init__(self) -> None:
         top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
+        if self.kind == "block":
+            top = min(top, MOST_BLOCKS)
         first = -(-self.lo // self.multiple) * self.multiple if self.multiple > 0 else top
         if self.lo < 0 or first >= top:
             what = f"no multiple of {self.multiple}" if self.multiple != 1 else "no value"

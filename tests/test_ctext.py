@@ -58,6 +58,12 @@ def test_the_sum_of_narrow_values_that_is_wide() -> None:
     assert to_c(a << 1) == "(u64)a << 1"
 
 
+def test_a_block_index_is_narrow_however_many_blocks_a_kernel_is_built_for() -> None:
+    """blockIdx has 32 bits: what is made of it is widened where it grows."""
+    block = Var("block_x", Var("m", 1 << 40, "param", 1), "block")
+    assert to_c(block // 8 * 2048) == "(u64)(block_x / 8) * 2048"
+
+
 def test_unsimplified_literals_do_not_overflow() -> None:
     assert to_c(Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000"
     assert to_c(Var("i", 1 << 20) >> 40) == "(u64)i >> 40"
