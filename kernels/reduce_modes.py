@@ -262,6 +262,15 @@ def normalise(p: AxesProblem) -> Axes:
         dst_low -= (n - 1) * max(-d, 0)
         turned = s < 0 or (s == 0 and d < 0)
         modes.append(Mode(n, abs(s), -d if turned else d, k in p.axes))
+    return Axes(p.dtype.nbytes, shortest(modes), src_low, dst_low, p.source_elems, p.target_elems)
+
+
+def shortest(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    """Modes by source stride, neighbours of one kind that are contiguous on both sides made one.
+
+    >>> [str(m) for m in shortest((Mode(8, 4, 4, False), Mode(4, 1, 1, False), Mode(6, 32, 0, True)))]
+    ['K 32:1->1', 'R 6:32']
+    """
     merged: list[Mode] = []
     for m in sorted(modes, key=lambda m: (m.src == 0, m.src, m.reduced, abs(m.dst))):
         low = merged[-1] if merged else None
@@ -272,4 +281,4 @@ def normalise(p: AxesProblem) -> Axes:
             merged[-1] = Mode(low.extent * m.extent, low.src, low.dst, low.reduced)
         else:
             merged.append(m)
-    return Axes(p.dtype.nbytes, tuple(merged), src_low, dst_low, p.source_elems, p.target_elems)
+    return tuple(merged)

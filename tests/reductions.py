@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import prod
+from typing import Any
 
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, reduce_problem, reference
 from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem
+from layoutalg.kernels.reduce_plan import plan_with
+from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 257)
@@ -51,3 +57,79 @@ def _strides(
         if wild and rng.random() < 0.3:
             step += rng.choice((1, 2, 4, 8, 16))
     return tuple(strides), low
+
+
+def random_reduction(rng: random.Random, most: int) -> ReduceProblem:
+    """A problem of up to `most` elements, none of them empty."""
+    x = random_axes(rng, most)
+    op = rng.choice(("sum", "max", "mean"))
+    result = rng.choice((None, None, "f32"))
+    return reduce_problem(
+        x.shape, x.axes, op, x.dtype, x.src, x.dst, x.src_offset, x.dst_offset, result
+    )  # fmt: skip
+
+
+def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
+    """A plan with few threads and short rounds, so that small problems have many, and several blocks."""
+    base = rng.choice(plans(p)).passes[0].config
+    if rng.random() < 0.3:
+        return plan_with(p, base)
+    rows = base.outs > 1 or base.fast > 1 or Walk(plan_with(p, base).passes[0].form, base).rows
+    fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
+    slow = rng.choice((1, 1, 2, 4))
+    kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
+    c = ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), rng.choice((1, 1, 2)) if rows else 1)
+    rounds = Walk(plan_with(p, c).passes[0].form, c).rounds
+    return plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
+
+
+def random_numbers(elems: int, dtype: str, seed: int) -> Any:
+    """Normal numbers as words of a type, and their float64 values: (bits, values)."""
+    import numpy
+
+    values = numpy.random.default_rng(seed).standard_normal(-(-elems // 2) * 2)
+    bits = encode(values[None, :], dtype)[0]
+    carrier = {4: "u4", 2: "u2"}[DTYPES[dtype]]
+    return bits.view(carrier)[:elems].copy(), decode(bits[None, :], dtype)[0][:elems]
+
+
+def decoded(bits: Any, dtype: str) -> Any:
+    """The float64 values of words of a type."""
+    import numpy
+
+    padded = numpy.zeros(-(-len(bits) // 2) * 2, bits.dtype)
+    padded[: len(bits)] = bits
+    return decode(padded.view("u4")[None, :], dtype)[0][: len(bits)]
+
+
+def strided_view(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """A tensor inside a flat buffer."""
+    import numpy
+
+    steps = tuple(d * buffer.itemsize for d in strides)
+    return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)
+
+
+def outputs(p: ReduceProblem, buffer: Any) -> Any:
+    """The outputs inside a destination buffer, in the shape of the kept modes."""
+    x = p.axes
+    kept = [k for k in range(len(x.shape)) if k not in x.axes]
+    return strided_view(buffer, x.kept_shape, tuple(x.dst[k] for k in kept), x.dst_offset)
+
+
+ROUNDING = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
+
+
+def error_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
+    """How far each output may be from the true one: depth u of the magnitudes, and one final rounding."""
+    import numpy
+
+    u = ROUNDING["f32"]
+    lost = additions * u / (1 - additions * u)
+    exact = reference(p, values)
+    if p.op == "max":
+        return numpy.zeros(exact.shape)
+    sizes = numpy.abs(reference(p, numpy.abs(values)))
+    final = ROUNDING[p.result.name] if p.result.name != "f32" else 0.0
+    return lost * sizes * (1 + final) + final * numpy.abs(exact) + SMALLEST[p.result.name]

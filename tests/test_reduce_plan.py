@@ -1,0 +1,115 @@
+"""Plans by hand: vector widths, who shares an output, when there are two passes; and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels.reduce_modes import axes_problem, normalise
+from layoutalg.kernels.reduce_plan import Pass, Rates, candidates, model_us, plan_with, plans, reduce_problem
+from layoutalg.kernels.reduce_walk import ReduceConfig
+
+
+def first(shape: tuple[int, ...], axes: int | tuple[int, ...], dtype: str = "f32") -> Pass:
+    return plans(reduce_problem(shape, axes, "sum", dtype))[0].passes[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "vec"),
+    [
+        ((8192, 8192), 1, "f32", 4),
+        ((8192, 8192), 0, "bf16", 8),
+        ((8191, 8193), 1, "f16", 8),
+        ((8191, 8193), 0, "f16", 1),
+        ((8192, 8196), 0, "f16", 4),
+        ((1000, 3), 1, "f32", 1),
+        ((1000, 33), 1, "f32", 1),
+        ((1000, 20), 1, "f32", 4),
+    ],
+)
+def test_the_width_of_loads(shape: tuple[int, int], axes: int, dtype: str, vec: int) -> None:
+    assert first(shape, axes, dtype).config.vec == vec
+
+
+def test_long_sums_of_few_outputs_take_two_passes() -> None:
+    for shape, axes in (((1 << 26,), 0), ((65536, 1024), 0), ((4, 1 << 22), 1)):
+        plan = plans(reduce_problem(shape, axes, "sum", "f32"))[0]
+        outputs = math.prod(shape) // math.prod(shape[k] for k in (axes,))
+        assert len(plan.passes) == 2
+        assert plan.workspace_elems == plan.passes[0].config.splits * outputs
+        assert plan.passes[1].form.count == plan.passes[0].config.splits
+    for shape, axes in (((8192, 8192), 1), ((256, 256), 1), ((65536, 1024), 1)):
+        assert len(plans(reduce_problem(shape, axes, "sum", "f32"))[0].passes) == 1
+
+
+def test_the_second_pass_carries_operation_factor_and_type() -> None:
+    p = reduce_problem((4, 1 << 12), 1, "mean", "f16")
+    one, two = plan_with(p, ReduceConfig(8, 32, 1, 1, 2, splits=3)).passes
+    assert (one.op, one.result.name, one.factor) == ("sum", "f32", 1.0)
+    assert (two.op, two.element.name, two.result.name, two.factor) == ("mean", "f32", "f16", 2.0**-12)
+
+
+def test_what_broadcasts_is_a_factor() -> None:
+    def factor(op: str) -> float:
+        p = reduce_problem((8, 5, 16), (0, 2), op, "f32", src=(0, 16, 1))
+        assert str(plans(p)[0].passes[0].form) == "R 16:1, K 5:16->1"
+        return plans(p)[0].passes[0].factor
+
+    assert (factor("sum"), factor("mean"), factor("max")) == (8.0, 1 / 16, 1.0)
+
+
+def test_sums_round_rarely() -> None:
+    """The bound of an output of n elements is far from n u."""
+    for shape, axes in (
+        ((8192, 8192), 1),
+        ((8192, 8192), 0),
+        ((1 << 26,), 0),
+        ((64, 256, 56, 56), (0, 2, 3)),
+    ):
+        assert plans(reduce_problem(shape, axes, "sum", "f32"))[0].additions <= 300
+    assert plans(reduce_problem((8192, 8192), 1, "max", "f32"))[0].additions == 0
+
+
+def test_the_model_is_bound_by_memory_or_by_an_sm() -> None:
+    rates = Rates()
+    large = first((8192, 8192), 1)
+    assert model_us(large, rates) == pytest.approx(8192 * 8192 * 4 / rates.memory, rel=0.1)
+    alone = plan_with(reduce_problem((1 << 22,), 0, "sum", "f32"), ReduceConfig(4, 32, 1, 32, 8)).passes[0]
+    assert model_us(alone, rates) > (1 << 24) / rates.sm
+
+
+def test_blocks_fit_the_hardware() -> None:
+    for shape in ((7, 3), (1000, 3), (3, 1000), (1, 1), (64, 33, 5), (100_000, 2), (2, 100_000)):
+        for axes in (0, 1):
+            for element in ("f32", "f16"):
+                p = reduce_problem(shape, axes, "sum", element)
+                for c in candidates(normalise(p.axes), p.axes.dtype, Rates()):
+                    assert c.threads % 32 == 0 and 32 <= c.threads <= 1024
+                    assert c.fast <= 32 and c.fast & (c.fast - 1) == 0 == c.slow & (c.slow - 1)
+
+
+def test_what_cannot_be_reduced_is_refused_by_name() -> None:
+    with pytest.raises(UnknownNameError, match="reduction"):
+        reduce_problem((2, 3), 0, "product", "f32")
+    with pytest.raises(UnsupportedError, match="u8"):
+        reduce_problem((2, 3), 0, "sum", "u8")
+    with pytest.raises(UnsupportedError, match="bf16"):
+        reduce_problem((2, 3), 0, "sum", "f16", result="bf16")
+    with pytest.raises(ShapeError, match="axis 2"):
+        reduce_problem((2, 3), 2, "sum", "f32")
+    with pytest.raises(NotInjectiveError):
+        reduce_problem((2, 3), 1, "sum", "f32", dst=(0, 0))
+
+
+def test_sums_of_nothing() -> None:
+    assert reduce_problem((4, 0), 1, "sum", "f16").of_nothing == 0.0
+    assert math.isnan(reduce_problem((4, 0), 1, "mean", "f16").of_nothing or 0.0)
+    assert reduce_problem((4, 3), 1, "mean", "f16").of_nothing is None
+    assert reduce_problem((0, 3), 1, "max", "f16").empty
+    with pytest.raises(ShapeError, match="no elements"):
+        reduce_problem((4, 0), 1, "max", "f16")
+    with pytest.raises(ShapeError, match="nothing to launch"):
+        plans(reduce_problem((4, 0), 1, "sum", "f16"))
+    assert axes_problem((4, 0), 1, "f16").source_elems == 1
