@@ -38,8 +38,8 @@ from layoutalg.analysis.l2_order import l2_locality
 from layoutalg.analysis.occupancy import Occupancy, occupancy_of
 from layoutalg.analysis.roofline import tile_intensity
 from layoutalg.arch import find_arch
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.sass import count_classes, disassemble, main_loop, parse_sass
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels import gemm_simt_predict, gemm_sm80_predict
@@ -51,8 +51,9 @@ from layoutalg.kernels.predict import Prediction
 
 ARCH, TARGET = "sm_90", "sm_90a"
 
-FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2426.0, "f16.k8": 2048.0, "ffma": 256.0})
-"""Floating-point operations a cycle and multiprocessor on registers alone: `python -m tests.gpu.peak`."""
+FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
+"""Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
+partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
 
 L2_BYTES_PER_CYCLE = 64.0
 """What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
@@ -138,7 +139,7 @@ class Step:
         wavefronts = self.counts.get("shared wavefronts", 0) + sum(
             max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through_l1
         )
-        clock = board.f32_flops_per_s / board.sms / FLOPS_PER_CYCLE["ffma"]
+        clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
         return MappingProxyType(
             {
                 "tensor" if self.family == "gemm-sm80" else "fma": flops / FLOPS_PER_CYCLE[self.rate_name],
@@ -207,7 +208,7 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     predict, multiplies = _PREDICT[family.name]
     accesses, count = predict(p, config, ARCH), multiplies(p, config)
     kernel = family.build(p, config)
-    cubin = compile_cubin(to_cuda(kernel, TARGET), kernel.name, TARGET)
+    cubin = prepare(kernel, TARGET).cubin
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     body = main_loop(function)
     inner = count_classes(body)

@@ -93,7 +93,14 @@ def counted(kernel: str, module: str, *args: str) -> dict[str, int]:
 
 
 def count_metrics(kernel: str, metrics: Sequence[str], module: str, *args: str) -> dict[str, float]:
-    """Metrics of the first kernel, named by a regular expression, that `python -m module args` launches.
+    """Metrics of the first kernel of `count_launches`."""
+    return count_launches(kernel, metrics, module, *args, most=1)[0]
+
+
+def count_launches(
+    kernel: str, metrics: Sequence[str], module: str, *args: str, most: int = 1 << 10
+) -> list[dict[str, float]]:
+    """Metrics of the kernels, named by a regular expression, that `python -m module args` launches in turn.
 
     A metric that this GPU does not have is left out.  Raises UnsupportedError without ncu.
     """
@@ -102,15 +109,18 @@ def count_metrics(kernel: str, metrics: Sequence[str], module: str, *args: str) 
         raise UnsupportedError("hardware counters need Nsight Compute: ncu is not on PATH")
     command = [
         ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
-        "--metrics", ",".join(metrics), "--kernel-name", f"regex:{kernel}", "--launch-count", "1",
+        "--metrics", ",".join(metrics), "--kernel-name", f"regex:{kernel}", "--launch-count", str(most),
         sys.executable, "-m", module, *args,
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode or '"ID"' not in run.stdout:
         raise RuntimeError(f"ncu failed:\n{run.stdout}\n{run.stderr}")
-    lines = csv.DictReader(run.stdout[run.stdout.index('"ID"') :].splitlines())
-    found = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in lines}
-    return {name: float(value) for name, value in found.items() if value != "n/a"}
+    found: dict[str, dict[str, float]] = {}
+    for line in csv.DictReader(run.stdout[run.stdout.index('"ID"') :].splitlines()):
+        launch, value = found.setdefault(line["ID"], {}), line["Metric Value"].replace(",", "")
+        if value != "n/a":
+            launch[line["Metric Name"]] = float(value)
+    return list(found.values())
 
 
 def main(args: list[str]) -> int:

@@ -1,0 +1,159 @@
+"""The steps of the products' ladders: what was predicted of each, what the hardware counted, where time went.
+
+python -m tests.gpu.gemm_ladder gemm-sm80             tables, at 4096 x 4096 x 4096
+python -m tests.gpu.gemm_ladder gemm-simt 2048        at another size
+python -m tests.gpu.gemm_ladder gemm-sm80 512 launch  every step once: the process that the profiler watches
+
+Predictions are those of layoutalg.kernels.gemm_ladder, for the machine code that is launched.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.prepare import in_processes, prepare
+from layoutalg.codegen.runtime import device_array, load_prepared, random_normal
+from layoutalg.kernels.gemm import scalar_words
+from layoutalg.kernels.gemm_bench import STEPS_SIZE, find_gemm_family
+from layoutalg.kernels.gemm_ladder import TARGET, Step, effects, predict_steps
+from tests.gpu.counters import BY_INSTRUCTION, count_launches
+
+COUNTERS: Mapping[str, tuple[str, int]] = {
+    "instructions": ("smsp__inst_executed.sum", 1),
+    "mma": ("sm__inst_executed_pipe_tensor_op_hmma.sum", 1),
+    "ffma": ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 32),
+    "ldmatrix": ("smsp__inst_executed_op_ldsm.sum", 1),
+    "lds": ("sass__inst_executed_shared_loads", 1),
+    "shared wavefronts": (BY_INSTRUCTION, 1),
+    "global loads": ("sass__inst_executed_global_loads", 1),
+    "sectors loaded": ("l1tex__m_xbar2l1tex_read_sectors.sum", 1),
+    "sectors stored": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", 1),
+}
+"""The counter of each count of a Step, and by how much it counts too often."""
+
+STALLS = (
+    "selected", "not_selected", "math_pipe_throttle", "wait", "dispatch_stall", "short_scoreboard",
+    "mio_throttle", "long_scoreboard", "lg_throttle", "barrier", "branch_resolve", "no_instruction",
+)  # fmt: skip
+"""What a warp can be doing, as Nsight Compute calls it."""
+
+CYCLES = "sm__cycles_elapsed.max"
+"""Cycles of the launch."""
+
+BOARD = find_arch(TARGET).board
+
+
+def stall_metric(name: str) -> str:
+    """The metric of a state: warps in it, for one that issues."""
+    return f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio"
+
+
+def launch_all(family: str, n: int) -> None:
+    """Launch every step once, on normal random numbers."""
+    chosen = find_gemm_family(family)
+    p = chosen.problem(n)
+    given: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")}
+    given |= scalar_words(p, "alpha", 1.0)
+    word = f"uint{8 * p.operand.nbytes}"
+    given |= {x: random_normal(n * n, i, p.operand.name).view(word) for i, x in enumerate("ab")}
+    given["d"] = device_array((n, n), word)
+    for config in chosen.steps.values():
+        loaded = load_prepared(prepare(chosen.build(p, config), TARGET))
+        loaded(**{q.name: given[q.name] for q in loaded.kernel.params})
+
+
+def compile_step(what: tuple[str, int, str]) -> str:
+    """Put a step's machine code into the cache."""
+    family, n, name = what
+    chosen = find_gemm_family(family)
+    return prepare(chosen.build(chosen.problem(n), chosen.steps[name]), TARGET).cubin.name
+
+
+def measure(family: str, n: int) -> list[dict[str, float]]:
+    """The metrics of every step, in order.  Raises UnsupportedError without ncu or a GPU."""
+    in_processes(compile_step, [(family, n, name) for name in find_gemm_family(family).steps])
+    metrics = [*(name for name, _ in COUNTERS.values()), *map(stall_metric, STALLS), CYCLES]
+    return count_launches("^gemm_", metrics, "tests.gpu.gemm_ladder", family, str(n), "launch")
+
+
+def main(args: Sequence[str]) -> int:
+    """Print the tables; the exit status is 1 when a prediction is refuted."""
+    family, n = args[0], int(args[1]) if len(args) > 1 else STEPS_SIZE
+    if args[2:] == ["launch"]:
+        launch_all(family, n)
+        return 0
+    seen = measure(family, n)
+    steps = list(predict_steps(find_gemm_family(family), n))
+    wrong = counters_table(steps, seen) + effects_table(steps, seen)
+    time_table(steps, seen)
+    return 1 if wrong else 0
+
+
+def counters_table(steps: Sequence[Step], seen: Sequence[Mapping[str, float]]) -> int:
+    """Each count beside its counter; returns how many are refuted."""
+    wrong = 0
+    print("| step | counted | predicted | measured | |\n|---|---|---:|---:|---|")
+    for step, found in zip(steps, seen, strict=True):
+        for what, predicted in step.counts.items():
+            if (measured := count_of(what, found)) is not None:
+                verdict = judge(step, what, predicted, measured)
+                wrong += verdict.startswith("refuted")
+                print(f"| {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)
+    return wrong
+
+
+def count_of(what: str, found: Mapping[str, float]) -> float | None:
+    """What the hardware counted, None where it has no counter for it."""
+    metric, times = COUNTERS.get(what, ("", 1))
+    return found[metric] / times if metric in found else None
+
+
+def judge(step: Step, what: str, predicted: float, measured: float) -> str:
+    """Whether a count is the predicted one; instructions are predicted to within a few per cent."""
+    if predicted == measured:
+        return "equal"
+    apart = measured / predicted - 1
+    if what == "instructions" and abs(apart) < 0.03:
+        return f"{apart:+.2%}"
+    if what == "shared wavefronts" and step.merged > 1 and measured < predicted:
+        return f"{apart:+.0%}: loads merged by the compiler"
+    return f"refuted: {apart:+.2%}"
+
+
+def effects_table(steps: Sequence[Step], seen: Sequence[Mapping[str, float]]) -> int:
+    """Each predicted effect of a step beside the measured one; returns how many are refuted."""
+    wrong = 0
+    print("\n| from | to | effect on | predicted | measured | |\n|---|---|---|---:|---:|---|")
+    for at in range(1, len(steps)):
+        for what, factor in effects(steps[at - 1], steps[at]).items():
+            before, after = (count_of(what, seen[i]) for i in (at - 1, at))
+            if before is None or after is None:
+                continue
+            measured = after / before
+            held = abs(measured / factor - 1) < 0.03
+            wrong += not held
+            name, then = steps[at - 1].name, steps[at].name
+            print(f"| {name} | {then} | {what} | x {factor:.3f} | x {measured:.3f} | "
+                  f"{'confirmed' if held else 'refuted'} |", flush=True)  # fmt: skip
+    return wrong
+
+
+def time_table(steps: Sequence[Step], seen: Sequence[Mapping[str, float]]) -> None:
+    """Operations a cycle beside the bound, and the share of a warp's time in each state."""
+    sms = BOARD.sms if BOARD else 1
+    states = [name for name in STALLS if any(found.get(stall_metric(name), 0) > 0.05 for found in seen)]
+    print(f"\n| step | bound by | flops a cycle and SM, at most | measured | {' | '.join(states)} |")
+    print("|---|---|---:|---:|" + "---:|" * len(states))
+    for step, found in zip(steps, seen, strict=True):
+        total = sum(found.get(stall_metric(name), 0.0) for name in STALLS)
+        shares = [f"{found.get(stall_metric(name), 0.0) / total:.1%}" for name in states]
+        rate = step.problem.flops / found[CYCLES] / sms
+        print(f"| {step.name} | {step.bound} | {step.flops_per_cycle:.0f} | {rate:.0f} | "
+              f"{' | '.join(shares)} |", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
