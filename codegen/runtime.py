@@ -7,11 +7,12 @@ multiple of integers, alignment of pointers) and launches on CuPy's current stre
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,6 +130,26 @@ class Loaded:
         block = (self.kernel.threads, 1, 1)
         return lambda: self.function(grid, block, values, shared_mem=shared)
 
+    def of_addresses(self) -> Callable[..., None]:
+        """The launch of a kernel that takes pointers alone, as a function of their addresses, in order.
+
+        The function raises AlignmentError.  Raises ArgumentTypeError for a kernel that takes more.
+        """
+        import numpy
+
+        pointers = [p for p in self.kernel.params if isinstance(p, Global)]
+        if len(pointers) < len(self.kernel.params):
+            raise ArgumentTypeError(f"{self.kernel.name} takes more than pointers: launch it by names")
+        grid, block = launch_grid(self.kernel, {}), (self.kernel.threads, 1, 1)
+        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
+
+        def launch(*addresses: int) -> None:
+            for p, address in zip(pointers, addresses, strict=True):
+                _check_aligned(p, address)
+            self.function(grid, block, tuple(map(numpy.uint64, addresses)), shared_mem=shared)
+
+        return launch
+
     def _values(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
         import numpy
 
@@ -188,13 +209,17 @@ def _pointer(p: Global, value: Any) -> Any:
         raise ArgumentTypeError(
             f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
         )
+    _check_aligned(p, address)
+    return numpy.uint64(address)
+
+
+def _check_aligned(p: Global, address: int) -> None:
     if address % p.align_bytes:
         raise AlignmentError(
             f"{p.name} starts at {address:#x}: this kernel was built for {p.align_bytes}-byte alignment",
             offset=address,
             required_bytes=p.align_bytes,
         )
-    return numpy.uint64(address)
 
 
 def to_device(array: Any) -> Any:
@@ -206,7 +231,14 @@ def to_device(array: Any) -> Any:
 
 
 def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array of zeros on the GPU.  Raises ResourceError where it does not fit into free memory."""
+    """An array of zeros on the GPU.  Raises ResourceError where it does not fit into memory."""
+    found = device_empty(shape, dtype)
+    found.fill(0)
+    return found
+
+
+def device_empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A new array on the GPU, of any content.  Raises ResourceError where it does not fit into memory."""
     require_gpu()
     import cupy
     import numpy
@@ -216,15 +248,34 @@ def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
     free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
     if asked > free:
         raise ResourceError("bytes of GPU memory", asked, free)
-    return cupy.zeros(shape, kind)
+    try:
+        return cupy.empty(shape, kind)
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise ResourceError("bytes of GPU memory", asked, free) from error
 
 
 def device_view(x: Any) -> Any:
-    """What another library's GPU array holds, as a CuPy array that shares its memory (DLPack)."""
+    """Another library's GPU array as a CuPy array that shares its memory; the current stream waits for it."""
     require_gpu()
     import cupy
 
-    return cupy.from_dlpack(x)
+    return cupy.asarray(x) if hasattr(x, "__cuda_array_interface__") else cupy.from_dlpack(x)
+
+
+@contextlib.contextmanager
+def on_stream(device: int, stream: int | None = None) -> Iterator[None]:
+    """What is launched or allocated inside is so on a device, on a stream (a cudaStream_t) of it.
+
+    Without `stream` it is CuPy's current one.
+    """
+    import cupy
+
+    with cupy.cuda.Device(device):
+        if stream is None:
+            yield
+        else:
+            with cupy.cuda.ExternalStream(stream, device):
+                yield
 
 
 def random_bytes(nbytes: int, seed: int) -> Any:

@@ -1,34 +1,34 @@
-"""What users call: permute, transpose and relayout of arrays, wherever they are.
+"""What users call to move data: permute, transpose and relayout of arrays, wherever they are.
 
-The idea.  An array is an address, a shape and strides.  Arrays on a GPU (CuPy, PyTorch, anything with
-__cuda_array_interface__ or DLPack) are moved by a kernel that is planned for exactly this problem, compiled
-once and kept; arrays on the CPU by the same kernel in the simulator while they are small, by NumPy after.
+The idea.  An array is an address, a shape and strides (kernels.arrays).  Arrays on a GPU (CuPy, PyTorch,
+anything with __cuda_array_interface__ or DLPack) are moved by a kernel that is planned for exactly this
+problem, compiled once and kept, on disk too; arrays on the CPU by the same kernel in the simulator while they
+are small, by NumPy after.
 
     y = layoutalg.permute(x, (0, 3, 1, 2))                       NHWC to NCHW, as x.transpose(...) copied
     y = layoutalg.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
 
 Notes.  Elements are moved, never interpreted.  What starts or strides at no multiple of its element is moved
-in narrower pieces.  Kernels run on CuPy's current stream.
+in narrower pieces.  Kernels run on the current stream of the array's library: a call returns before the data
+has moved.  An array without elements is a no-op.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import gcd, prod
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias
 
-from layoutalg.algebra import find_overlap
-from layoutalg.codegen.runtime import Loaded, device_array, device_view, load, require_gpu
+from layoutalg.codegen.runtime import load, require_gpu
 from layoutalg.codegen.simulate import simulate
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.kernels.arrays import View, destination, launching, of_library, overlapping, view
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
-    WIDTHS_BYTES,
-    Moves,
     PermuteProblem,
     move_problem,
     normalise,
@@ -36,39 +36,23 @@ from layoutalg.kernels.permute_modes import (
     reference,
 )
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import PLAIN
 from layoutalg.kernels.refinement import relayout_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout
+
+Launch: TypeAlias = Callable[[int, int], None]
+"""A kernel, as a function of the addresses of source and destination."""
 
 SIMULATED_ELEMS = 1 << 14
 """CPU arrays up to this size go through the simulator."""
 
+KEPT_KERNELS = 1024
+"""Problems whose kernels stay loaded; those asked for longest ago leave."""
+
 _ALIGN_BYTES = 16
 _DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
-_DLPACK_CPU, _DLPACK_GPU = 1, (2, 13)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """An array as memory: `strides` in bytes; `array` keeps it alive."""
-
-    array: Any
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
-    on_gpu: bool
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first byte, and the one past the last."""
-        steps = [(n - 1) * d for n, d in zip(self.shape, self.strides, strict=True)]
-        low = self.address + sum(min(s, 0) for s in steps)
-        return low, self.address + sum(max(s, 0) for s in steps) + self.dtype.itemsize
-
-
-def permute(x: Any, axes: Sequence[int], out: Any = None) -> Any:
+def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
     """A copy of x with its modes permuted: mode k of the result is mode axes[k] of x, as in NumPy.
 
     `out`, if given, is written and returned; it may have any strides that do not alias.  Raises ShapeError
@@ -80,37 +64,32 @@ def permute(x: Any, axes: Sequence[int], out: Any = None) -> Any:
     >>> permute(numpy.arange(6).reshape(2, 3), (1, 0)).tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    source = _view(x)
-    rank = len(source.shape)
-    axes = tuple(a + rank if isinstance(a, int) and -rank <= a < 0 else a for a in axes)
-    if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"axes {axes} are no permutation of 0..{rank - 1}, the modes of {source.shape}")
-    shape = tuple(source.shape[a] for a in axes)
-    strides = tuple(source.strides[a] for a in axes)
-    moved = _View(source.array, source.address, shape, strides, source.dtype, source.on_gpu)
-    target = _target(source, shape, out)
-    if prod(shape) == 0:
-        return _returned(target, x, out)
-    if source.on_gpu:
-        _move_on_gpu(moved, target)
-    else:
-        _check_apart(moved, target)
-        data = source.array.transpose(axes)
-        if prod(shape) <= SIMULATED_ELEMS:
-            p = permute_problem(source.shape, axes, _DTYPE[source.dtype.itemsize])
-            data = _simulated(p, source.array.ravel(), prod(shape)).reshape(shape)
-        target.array[...] = data
-    return _returned(target, x, out)
+    source = view(x)
+    order = _axes(axes, source.shape)
+    shape = tuple(source.shape[a] for a in order)
+    target = destination(source, shape, out)
+    if prod(shape):
+        _check_apart(source, target)
+        strides = tuple(source.strides[a] for a in order)
+        (src, src_at), (dst, dst_at) = _base(source), _base(target)
+        posed = (shape, source.itemsize, strides, target.strides, src_at, dst_at)
+        if source.device is None:
+            problem_of(*posed)  # raises where `out` aliases
+            _bits(target.host)[...] = _permuted_here(_bits(source.host), order)
+        else:
+            with launching(source):
+                _kernel_of(*posed, source.device)(src, dst)
+    return of_library(x, target) if out is None else out
 
 
-def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
+def transpose(x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = None) -> Any:
     """A copy of x with its modes reversed, or permuted by `axes`.  Raises as `permute` does.
 
     >>> import numpy
     >>> transpose(numpy.zeros((2, 3, 5))).shape
     (5, 3, 2)
     """
-    return permute(x, range(len(_view(x).shape))[::-1] if axes is None else axes, out)
+    return permute(x, range(len(view(x).shape))[::-1] if axes is None else axes, out)
 
 
 def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
@@ -118,163 +97,142 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
 
     x is a contiguous array of at least cosize(src) elements, read as a flat buffer; y has cosize(dst)
     elements, zeros where no element goes, unless `out` is given.  Raises as `relayout_problem` and `permute`
-    do.
+    do, AlignmentError for GPU buffers that do not start at a multiple of 16 bytes.
 
     >>> import numpy
+    >>> from layoutalg.layout import Layout
     >>> relayout(numpy.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3))).tolist()
     [0, 3, 1, 4, 2, 5]
     """
-    source = _flat(_view(x), "x")
-    p = relayout_problem(src, dst, _DTYPE[source.dtype.itemsize])
-    length = p.target_elems
-    target = _flat(_target(source, (length,), None) if out is None else _view(out), "out")
-    if target.dtype.itemsize != source.dtype.itemsize or target.on_gpu != source.on_gpu:
-        raise ArgumentTypeError(f"out holds {target.dtype}, x {source.dtype}: both must be of one kind")
-    p = relayout_problem(src, dst, p.dtype, (source.shape[0], target.shape[0]))
-    if source.on_gpu:
-        if source.address % _ALIGN_BYTES or target.address % _ALIGN_BYTES:
-            raise UnsupportedError("relayout needs buffers that start at multiples of 16 bytes")
-        _check_apart(source, target)
-        _launch(normalise(p), source.address, target.address)
+    source = _flat(view(x), "x")
+    element = _DTYPE[source.itemsize]
+    length = _relayout(src, dst, element, None).target_elems
+    target = destination(source, (length,), None, zeros=True) if out is None else _buffer(source, out)
+    p = _relayout(src, dst, element, (source.shape[0], target.shape[0]))
+    _check_apart(source, target)
+    if source.device is None:
+        of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
+        to[...] = _run(p, of, to) if prod(p.shape) <= SIMULATED_ELEMS else reference(p, of, to)
     else:
-        _check_apart(source, target)
-        old = target.array.reshape(-1)
-        small = prod(p.shape) <= SIMULATED_ELEMS
-        carrier = CARRIER[source.dtype.itemsize]
-        of, to = source.array.reshape(-1).view(carrier), old.view(carrier)
-        to[...] = _run(p, of, to) if small else reference(p, of, to)
-    return _returned(target, x, out)
+        for name, v in (("x", source), ("out", target)):
+            if v.address % _ALIGN_BYTES:
+                raise AlignmentError(
+                    f"{name} starts at {v.address:#x}: relayout takes buffers at multiples of 16 bytes",
+                    offset=v.address,
+                    required_bytes=_ALIGN_BYTES,
+                )
+        with launching(source):
+            _kernel(p, source.device)(source.address, target.address)
+    return of_library(x, target) if out is None else out
 
 
-# --- arrays --------------------------------------------------------------------------------------------
+# --- arguments -----------------------------------------------------------------------------------------
 
 
-def _view(x: Any) -> _View:
-    """Any array as memory.  Raises ArgumentTypeError for what is none, UnsupportedError for its elements."""
-    import numpy
-
-    interface = getattr(x, "__cuda_array_interface__", None)
-    if interface is None and not isinstance(x, numpy.ndarray):
-        if not hasattr(x, "__dlpack_device__"):
-            raise ArgumentTypeError(f"{type(x).__name__} is no array: NumPy, CuPy, DLPack are understood")
-        kind = int(x.__dlpack_device__()[0])
-        if kind not in (_DLPACK_CPU, *_DLPACK_GPU):
-            raise UnsupportedError(f"the array is on a device of DLPack kind {kind}; CPU and CUDA are known")
-        x = numpy.from_dlpack(x) if kind == _DLPACK_CPU else device_view(x)
-        interface = getattr(x, "__cuda_array_interface__", None)
-    if interface is None:
-        view = _View(x, x.ctypes.data, x.shape, x.strides, x.dtype, False)
-    else:
-        dtype = numpy.dtype(interface["typestr"])
-        shape = tuple(interface["shape"])
-        strides = interface.get("strides") or tuple(
-            dtype.itemsize * prod(shape[k + 1 :]) for k in range(len(shape))
-        )
-        view = _View(x, int(interface["data"][0]), shape, tuple(strides), dtype, True)
-    if view.dtype.itemsize not in WIDTHS_BYTES or view.dtype.hasobject:
-        raise UnsupportedError(f"elements of type {view.dtype}: 1, 2, 4, 8 and 16 bytes are accepted")
-    return view
+def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(shape)
+    try:
+        asked = tuple(operator.index(a) for a in axes)
+    except TypeError as error:
+        raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed") from error
+    order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
+    if sorted(order) != list(range(rank)):
+        raise ShapeError(f"axes {asked} are no permutation of 0..{rank - 1}, the modes of {shape}")
+    return order
 
 
-def _flat(view: _View, name: str) -> _View:
+def _flat(v: View, name: str) -> View:
     """A contiguous array as one mode."""
-    length, step = prod(view.shape), view.dtype.itemsize
-    for n, d in zip(reversed(view.shape), reversed(view.strides), strict=True):
+    step = v.itemsize
+    for n, d in zip(reversed(v.shape), reversed(v.strides), strict=True):
         if n > 1 and d != step:
-            raise ShapeError(f"{name} has strides {view.strides}: relayout takes a contiguous buffer")
+            raise ShapeError(f"{name} has strides {v.strides}: relayout takes a contiguous buffer")
         step *= n
-    return _View(view.array, view.address, (length,), (view.dtype.itemsize,), view.dtype, view.on_gpu)
+    return replace(v, shape=(prod(v.shape),), strides=(v.itemsize,))
 
 
-def _target(source: _View, shape: tuple[int, ...], out: Any) -> _View:
-    """The destination: `out`, checked, or a new array."""
-    import numpy
-
-    if out is None:
-        return _view(device_array(shape, source.dtype) if source.on_gpu else numpy.zeros(shape, source.dtype))
-    target = _view(out)
-    if target.shape != shape:
-        raise ShapeError(f"out has shape {target.shape}; the result has {shape}")
-    if target.dtype.itemsize != source.dtype.itemsize or target.on_gpu != source.on_gpu:
-        raise ArgumentTypeError(f"out holds {target.dtype}, x {source.dtype}: both must be of one kind")
-    return target
+def _buffer(source: View, out: Any) -> View:
+    """`out` of a relayout: a contiguous array of any shape."""
+    return _flat(destination(source, view(out).shape, out), "out")
 
 
-def _returned(target: _View, x: Any, out: Any) -> Any:
-    """What the caller gets: `out`, or the new array as an array of x's library."""
-    if out is not None:
-        return out
-    library = sys.modules.get(type(x).__module__.partition(".")[0])
-    same = type(target.array) is type(x) or not hasattr(library, "from_dlpack")
-    return target.array if same or library is None else library.from_dlpack(target.array)
-
-
-def _check_apart(a: _View, b: _View) -> None:
-    """Raise ArgumentTypeError where two arrays share a byte."""
-    (low, end), (other, other_end) = a.span, b.span
-    if low >= other_end or other >= end:
-        return
-    first, second = (
-        ComposedLayout(
-            PLAIN,
-            view.span[0] - min(low, other),
-            Layout((view.dtype.itemsize, *view.shape), (1, *map(abs, view.strides))),
-        )
-        for view in (a, b)
-    )
-    if find_overlap(first, second) is not None:
+def _check_apart(source: View, target: View) -> None:
+    if overlapping(source, target):
         raise ArgumentTypeError("x and out overlap: a permutation cannot be done in place")
+
+
+# --- problems and kernels, kept ------------------------------------------------------------------------
+
+
+def _base(v: View) -> tuple[int, int]:
+    """The 16-byte boundary before an array's first byte, and where its coordinate 0 is from there."""
+    base = v.span[0] // _ALIGN_BYTES * _ALIGN_BYTES
+    return base, v.address - base
+
+
+def problem_of(
+    shape: tuple[int, ...],
+    itemsize: int,
+    src: tuple[int, ...],
+    dst: tuple[int, ...],
+    src_at: int,
+    dst_at: int,
+) -> PermuteProblem:
+    """dst[i] = src[i] with strides and starts in bytes, in the widest pieces that all of them allow.
+
+    >>> print(problem_of((4, 6), 4, (4, 16), (24, 4), 6, 0))
+    permute (4,6,2) u16, src (2,8,1) -> dst (12,2,1) at 3 -> 0
+    """
+    unit = gcd(itemsize, src_at, dst_at)
+    for n, s, d in zip(shape, src, dst, strict=True):
+        unit = gcd(unit, s, d) if n > 1 else unit
+    of, to = (
+        (*(d // unit if n > 1 else 0 for n, d in zip(shape, strides, strict=True)), 1)
+        for strides in (src, dst)
+    )
+    pieces = itemsize // unit
+    return move_problem((*shape, pieces), _DTYPE[unit], of, to, src_at // unit, dst_at // unit)
+
+
+_relayout = functools.lru_cache(KEPT_KERNELS)(relayout_problem)
+
+
+@functools.lru_cache(KEPT_KERNELS)
+def _kernel_of(
+    shape: tuple[int, ...],
+    itemsize: int,
+    src: tuple[int, ...],
+    dst: tuple[int, ...],
+    src_at: int,
+    dst_at: int,
+    device: int,
+) -> Launch:
+    return _kernel(problem_of(shape, itemsize, src, dst, src_at, dst_at), device)
+
+
+@functools.lru_cache(KEPT_KERNELS)
+def _kernel(p: PermuteProblem, device: int) -> Launch:
+    """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
+    x = normalise(p)
+    return load(build(x, configs(x, require_gpu().arch)[0])).of_addresses()
 
 
 # --- running -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Pointer:
-    """An address that kernels take for an array."""
-
-    address: int
-    itemsize: int
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        kind = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}[self.itemsize]
-        return {"data": (self.address, False), "typestr": kind, "shape": (1,), "version": 3}
+def _bits(host: Any) -> Any:
+    """A NumPy array as elements that carry bits."""
+    return host.view(CARRIER[host.itemsize])
 
 
-def _move_on_gpu(source: _View, target: _View) -> None:
-    """Plan the problem that two arrays pose, and launch its kernel."""
-    _check_apart(source, target)
-    unit = gcd(source.dtype.itemsize, source.address, target.address)
-    for n, s, d in zip(source.shape, source.strides, target.strides, strict=True):
-        unit = gcd(unit, s, d) if n > 1 else unit
-    pieces = source.dtype.itemsize // unit
-    bases = [view.span[0] // _ALIGN_BYTES * _ALIGN_BYTES for view in (source, target)]
-    offsets = [(view.address - base) // unit for view, base in zip((source, target), bases, strict=True)]
-    src, dst = (
-        (*(d // unit if n > 1 else 0 for n, d in zip(view.shape, view.strides, strict=True)), 1)
-        for view in (source, target)
-    )
-    p = move_problem((*source.shape, pieces), _DTYPE[unit], src, dst, offsets[0], offsets[1])
-    _launch(normalise(p), *bases)
-
-
-def _launch(x: Moves, source: int, target: int) -> None:
-    kernel = _compiled(x, require_gpu().arch)
-    kernel(src=_Pointer(source, x.element_bytes), dst=_Pointer(target, x.element_bytes))
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(x: Moves, arch: str) -> Loaded:
-    return load(build(x, configs(x, arch)[0]))
-
-
-def _simulated(p: PermuteProblem, data: Any, length: int) -> Any:
-    """A permute of contiguous data in the simulator, as a new flat array."""
+def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
+    """A NumPy array of carriers permuted: small ones by the kernel in the simulator, others by NumPy."""
     import numpy
 
-    carrier = CARRIER[data.dtype.itemsize]
-    return _run(p, data.view(carrier), numpy.zeros(length, carrier)).view(data.dtype)
+    if data.size > SIMULATED_ELEMS:
+        return data.transpose(order)
+    p = permute_problem(data.shape, order, _DTYPE[data.itemsize])
+    return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
 
 
 def _run(p: PermuteProblem, source: Any, old: Any) -> Any:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import layoutalg
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.kernels.api import SIMULATED_ELEMS, permute, relayout, transpose
+from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.api import SIMULATED_ELEMS, permute, problem_of, relayout, transpose
+from layoutalg.kernels.permute_modes import CARRIER, reference
 from layoutalg.layout import Layout
 
 
@@ -120,6 +124,60 @@ def test_what_does_not_fit_is_refused() -> None:
         relayout(x.T, Layout(12), Layout(12))
     with pytest.raises(ShapeError, match="needs 24 elements; its buffer has 12"):
         relayout(x, Layout(24), Layout(24))
+
+
+def test_out_of_another_type_takes_the_bits() -> None:
+    x, out = np.arange(6, dtype="f4").reshape(2, 3), np.zeros((3, 2), "i4")
+    assert np.array_equal(permute(x, (1, 0), out).view("f4"), x.T)
+
+
+def test_axes_are_ints() -> None:
+    x = np.zeros((3, 4))
+    assert permute(x, np.array([1, 0])).shape == permute(x, (np.int64(-1), np.int8(0))).shape == (4, 3)
+    for wrong in ((1.0, 0), "10", 1, None):
+        with pytest.raises(ArgumentTypeError, match="a sequence of ints is needed"):
+            permute(x, wrong)  # type: ignore[arg-type]
+
+
+def test_an_out_that_aliases_is_refused() -> None:
+    cell = np.zeros(1, "f4")
+    out = np.lib.stride_tricks.as_strided(cell, (4, 3), (0, 0))
+    with pytest.raises(NotInjectiveError, match="writes one place for two coordinates"):
+        permute(np.ones((3, 4), "f4"), (1, 0), out)
+    assert cell[0] == 0
+
+
+def test_more_elements_than_memory_are_refused() -> None:
+    huge = np.broadcast_to(np.zeros(1, "u1"), (1 << 40, 1 << 10))
+    with pytest.raises(ResourceError, match="bytes of memory"):
+        permute(huge, (1, 0))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(-40, 40)), min_size=1, max_size=3),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.tuples(st.integers(0, 15), st.integers(0, 15)),
+)
+def test_problems_in_bytes_move_the_bytes(
+    modes: list[tuple[int, int]], itemsize: int, starts: tuple[int, int]
+) -> None:
+    """`problem_of` against its definition: every byte of every element goes to its place."""
+    shape = tuple(n for n, _ in modes)
+    src = tuple(d for _, d in modes)
+    dst = tuple(itemsize * prod(shape[:k]) for k in range(len(shape)))
+    low = sum(min(0, (n - 1) * d) for n, d in modes)
+    p = problem_of(shape, itemsize, src, dst, starts[0] - low, starts[1])
+    rng = np.random.default_rng(0)
+    source = rng.integers(0, 256, 1024, dtype="u1")
+    old = np.zeros(4096, "u1")
+    expected = old.copy()
+    for crd in np.ndindex(shape):
+        a = starts[0] - low + sum(i * d for i, d in zip(crd, src, strict=True))
+        b = starts[1] + sum(i * d for i, d in zip(crd, dst, strict=True))
+        expected[b : b + itemsize] = source[a : a + itemsize]
+    carrier = CARRIER[p.element_bytes]
+    got = reference(p, source.view(carrier), old.view(carrier))
+    assert np.array_equal(got.view("u1"), expected)
 
 
 def test_overlap_is_refused_and_neighbours_are_not() -> None:

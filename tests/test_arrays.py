@@ -1,0 +1,136 @@
+"""Arrays as memory on the CPU; those on a GPU are in tests/gpu/array_cases.py."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.arrays import (
+    View,
+    check_fellows,
+    destination,
+    launching,
+    new_array,
+    of_library,
+    overlapping,
+    view,
+)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]", ">f4"])
+def test_a_view_is_where_the_array_is(dtype: str) -> None:
+    whole = np.zeros((6, 8), dtype)
+    part = whole[::-2, 1:7:3]
+    seen = view(part)
+    assert (seen.address, seen.shape, seen.strides) == (part.ctypes.data, part.shape, part.strides)
+    assert (seen.itemsize, seen.device, seen.library) == (whole.itemsize, None, "numpy")
+    low, end = seen.span
+    assert low == whole[1:2, 1:].ctypes.data and end == whole[5:, 4:].ctypes.data + whole.itemsize
+
+
+def test_what_cannot_be_written_is_no_destination() -> None:
+    x = view(np.zeros((2, 3), "f4"))
+    frozen = np.zeros((2, 3), "f4")
+    frozen.flags.writeable = False
+    assert view(frozen).shape == (2, 3)  # as a source it will do
+    with pytest.raises(ArgumentTypeError, match="out is read-only"):
+        destination(x, (2, 3), frozen)
+    with pytest.raises(ShapeError, match=r"out has shape \(3, 2\); the result has \(2, 3\)"):
+        destination(x, (2, 3), np.zeros((3, 2), "f4"))
+    with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
+        destination(x, (2, 3), np.zeros((2, 3)))
+    assert destination(x, (2, 3), np.zeros((2, 3), "i4")).kind == "int32"
+
+
+def test_fellows_share_a_device() -> None:
+    x = view(np.zeros(3))
+    there = View(x.array, x.address, (3,), (8,), "float64", 8, 1)
+    check_fellows(x, x)
+    with pytest.raises(
+        ArgumentTypeError, match="out is an array of cupy on GPU 1, x an array of numpy on the"
+    ):
+        check_fellows(x, there)
+
+
+def test_more_than_memory_is_refused_before_anything_is_allocated() -> None:
+    huge = np.broadcast_to(np.zeros(1, "u1"), (1 << 50,))
+    with pytest.raises(ResourceError, match="bytes of memory: 1125899906842624 asked"):
+        new_array(view(huge), huge.shape)
+
+
+def test_new_arrays_are_zeros_on_demand() -> None:
+    made = new_array(view(np.ones(3, "f2")), (50, 70), zeros=True)
+    assert not made.host.any() and made.array.dtype == np.float16
+
+
+def boxes(rank: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
+    """(start, stop, step) of some modes of extent 9."""
+    one = st.tuples(st.integers(0, 8), st.integers(1, 9), st.sampled_from([-3, -2, -1, 1, 2, 3]))
+    return st.lists(one, min_size=rank, max_size=rank)
+
+
+@given(boxes(2), boxes(2), st.sampled_from(["u1", "f4"]))
+def test_overlap_is_a_shared_byte(a: list[Any], b: list[Any], dtype: str) -> None:
+    whole = np.arange(81, dtype=dtype).reshape(9, 9)
+
+    def part(box: list[tuple[int, int, int]]) -> Any:
+        return whole[tuple(slice(low, high, 1) for low, high, _ in box)][
+            tuple(slice(None, None, step) for _, _, step in box)
+        ]
+
+    x, y = part(a), part(b)
+    assert overlapping(view(x), view(y)) == bool(set(x.ravel().tolist()) & set(y.ravel().tolist()))
+
+
+def test_parts_of_one_element_overlap() -> None:
+    raw = np.zeros(64, "u1")
+    assert overlapping(view(raw[0:32].view("f4")), view(raw[1:33].view("f4")))
+    assert not overlapping(view(raw[0:4].view("f4")), view(raw[4:8].view("f4")))
+
+
+def test_a_result_on_the_cpu_stays_what_it_is() -> None:
+    made = new_array(view(np.zeros(3)), (2,))
+    assert of_library(np.zeros(3), made) is made.array
+    with launching(made):
+        assert made.device is None
+
+
+def torch_like(monkeypatch: pytest.MonkeyPatch, **traits: Any) -> Any:
+    """An object that is a tensor of a library named torch, as far as `view` asks."""
+
+    class Tensor:
+        dtype, layout, is_quantized, requires_grad = "torch.float32", "strided", False, False
+        is_conj = is_neg = staticmethod(lambda: False)
+        device = type("device", (), {"type": "cpu", "index": None})
+
+    library = ModuleType("torch")
+    library.__dict__.update(Tensor=Tensor, strided="strided", is_grad_enabled=lambda: True)
+    monkeypatch.setitem(sys.modules, "torch", library)
+    for name, value in traits.items():
+        setattr(Tensor, name, value)
+    return Tensor()
+
+
+@pytest.mark.parametrize(
+    ("traits", "reason"),
+    [
+        ({"layout": "sparse"}, "sparse"),
+        ({"is_quantized": True}, "quantised"),
+        ({"is_conj": staticmethod(lambda: True)}, "a conjugate or negative not yet computed"),
+        ({"is_neg": staticmethod(lambda: True)}, "a conjugate or negative not yet computed"),
+        ({"requires_grad": True}, r"records gradients, which kernels do not: detach\(\) it"),
+        ({"device": type("device", (), {"type": "xpu"})}, "on a device of type xpu"),
+    ],
+)
+def test_tensors_whose_values_are_elsewhere_are_refused(
+    monkeypatch: pytest.MonkeyPatch, traits: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        view(torch_like(monkeypatch, **traits))
