@@ -60,13 +60,13 @@ def matrices(draw: st.DrawFn, size: int) -> tuple[int, ...]:
 
 @st.composite
 def conversions(
-    draw: st.DrawFn, *, in_warp: bool | None = None, max_lanes: int = 3
+    draw: st.DrawFn, *, in_warp: bool | None = None, min_lanes: int = 0, max_lanes: int = 3
 ) -> tuple[LinearLayout, LinearLayout]:
     """Pairs (src, dst) of register layouts of one tensor: bijections, broadcasts, and parts of the tensor.
 
     `in_warp` draws only pairs that keep every value in its warp.
     """
-    registers, lanes = draw(st.integers(0, 3)), draw(st.integers(0, max_lanes))
+    registers, lanes = draw(st.integers(0, 3)), draw(st.integers(min_lanes, max_lanes))
     warps = draw(st.integers(0, 2))
     size = registers + lanes + warps
     held = list(draw(matrices(size)))

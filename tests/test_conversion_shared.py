@@ -59,13 +59,33 @@ def test_wavefronts_are_those_of_the_addresses_and_the_fewest(
 ) -> None:
     steps = exchange_plan(*pair, 0, unit_bits, SM90)
     store, load = _sides(steps)
-    for side in (store.transfer, load.transfer):
+    for side, silent in ((store.transfer, store.silent_lanes), (load.transfer, 0)):
         assert side.op.endswith(f".b{unit_bits * len(side.vectors[0])}")
         for warp in range(1 << len(side.warp_columns)):
             instructions = _addresses(store.tile, side, unit_bits, warp)
-            lanes = [[*offsets, *[None] * (32 - len(offsets))] for offsets in instructions]
+            lanes = [
+                [
+                    *(None if lane & silent else x for lane, x in enumerate(offsets)),
+                    *[None] * (32 - len(offsets)),
+                ]
+                for offsets in instructions
+            ]
             assert sum(wavefronts(side.op, offsets) for offsets in lanes) == side.wavefronts
             assert sum(ideal_wavefronts(side.op, offsets) for offsets in lanes) == side.wavefronts
+
+
+@given(conversions(max_lanes=5), st.sampled_from((8, 32, 128)))
+def test_every_element_is_stored_once(pair: tuple[LinearLayout, LinearLayout], unit_bits: int) -> None:
+    """Lanes that hold the same would race."""
+    store, _ = _sides(exchange_plan(*pair, 0, unit_bits, SM90))
+    transfer = store.transfer
+    stored: list[int] = []
+    for warp in range(1 << len(transfer.warp_columns)):
+        for addresses in _addresses(store.tile, transfer, 8, warp):
+            for lane, start in enumerate(addresses):
+                if not (lane & store.silent_lanes or warp & store.silent_warps):
+                    stored += range(start, start + len(transfer.vectors[0]))
+    assert len(stored) == len(set(stored)) == len(set(elements(pair[0]).ravel().tolist()))
 
 
 def test_what_both_sides_hold_together_moves_in_vectors() -> None:

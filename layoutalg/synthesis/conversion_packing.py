@@ -109,17 +109,45 @@ def words(values: Sequence[int], unit_bits: int) -> list[tuple[int, ...]]:
     return [tuple(values[i : i + each]) for i in range(0, len(values), each)]
 
 
-def permutes(wanted: Iterable[tuple[int, ...]], held: Iterable[tuple[int, ...]]) -> int:
-    """PRMT instructions that make the registers `wanted` out of the registers `held`.
+def places_of(
+    wanted: Iterable[tuple[int, ...]], held: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """Where the values of each wanted register are: (which of the registers `held`, which value of it).
 
-    A register that begins with what is wanted serves as it is.
+    A register that begins with what is wanted is preferred.
+
+    >>> places_of([(0, 2), (2, 3)], [(0, 1), (2, 3)])
+    {(0, 2): ((0, 0), (1, 0)), (2, 3): ((1, 0), (1, 1))}
+    """
+    homes = {value: (n, i) for n, word in enumerate(held) for i, value in enumerate(word)}
+    whole = {word[:k]: n for n, word in enumerate(held) for k in range(1, len(word) + 1)}
+    found = {}
+    for word in dict.fromkeys(wanted):
+        if word in whole:
+            found[word] = tuple((whole[word], i) for i in range(len(word)))
+        else:
+            found[word] = tuple(homes[value] for value in word)
+    return found
+
+
+def serves_as_it_is(places: Sequence[tuple[int, int]]) -> bool:
+    """True when what is wanted is what one register begins with.
+
+    >>> serves_as_it_is(((3, 0), (3, 1))), serves_as_it_is(((3, 1),))
+    (True, False)
+    """
+    return all(place == (places[0][0], i) for i, place in enumerate(places))
+
+
+def permutes(wanted: Iterable[tuple[int, ...]], held: Iterable[tuple[int, ...]]) -> int:
+    """PRMT instructions that make the registers `wanted` out of the registers `held`, each of them once.
+
+    One takes bytes of two registers; a register that begins with what is wanted serves as it is.
 
     >>> permutes([(0, 2), (1, 3), (0,), (1,)], [(0, 1), (2, 3)])
     3
     """
-    homes = {value: word for word in held for value in word}
-    total = 0
-    for word in wanted:
-        if homes[word[0]][: len(word)] != word:
-            total += max(1, len({homes[value] for value in word}) - 1)
-    return total
+    return sum(
+        0 if serves_as_it_is(places) else max(1, len({n for n, _ in places}) - 1)
+        for places in places_of(wanted, list(held)).values()
+    )

@@ -30,10 +30,11 @@ from typing import NamedTuple
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.bank_forms import linear_wavefronts
+from layoutalg.analysis.banks import wavefronts
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.f2 import Columns, apply, basis, complement, contains, intersection, solve
+from layoutalg.f2 import Columns, apply, basis, complement, contains, intersection, kernel, solve
 from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout
 from layoutalg.swizzle import AnyLayout
@@ -54,6 +55,14 @@ class _Side(NamedTuple):
     registers: list[int]
     lanes: list[int]
     warps: list[int]
+
+
+class _Spare(NamedTuple):
+    """Bits of register, lane and warp: a place with one of them set holds what another one holds."""
+
+    registers: int
+    lanes: int
+    warps: int
 
 
 class _Indices(NamedTuple):
@@ -102,12 +111,13 @@ def exchange_plan(
     ]
     found = synthesize((size,), accesses, element=carrier, arch=machine)
     tile: AnyLayout = Layout((size,)) if found.layout is None else found.layout
+    spare = _spare(held, vector)
     transfers: list[Transfer] = []
-    for side, rule in zip((held, wanted), rules, strict=True):
+    for side, rule, unused in zip((held, wanted), rules, (spare, _Spare(0, 0, 0)), strict=True):
         lanes = [indices.of(column) for column in side.lanes]
         moved = [tile(column) * unit_bits // 8 for column in lanes]
-        vectors, bases = _vectors(side.registers, indices)
-        each = linear_wavefronts(rule, machine, moved).wavefronts
+        vectors, bases = _vectors(side.registers, indices, unused.registers)
+        each = _each(rule, machine, moved, unused.lanes)
         warps = tuple(indices.of(column) for column in side.warps)
         transfers.append(Transfer(rule.name, vectors, bases, tuple(lanes), warps, each * len(vectors)))
     store, load = transfers
@@ -116,7 +126,10 @@ def exchange_plan(
     numbers = {base ^ k: n * length + k for n, base in enumerate(load.bases) for k in range(length)}
     loaded = tuple(tuple(range(n * length, (n + 1) * length)) for n in range(len(load.bases)))
     names = tuple(numbers[indices.of(apply(wanted.registers, r))] for r in range(1 << len(wanted.registers)))
-    steps: tuple[Step, ...] = (Store(tile, size, store), Load(tile, replace(load, vectors=loaded)))
+    steps: tuple[Step, ...] = (
+        Store(tile, size, store, spare.lanes, spare.warps),
+        Load(tile, replace(load, vectors=loaded)),
+    )
     return steps if names == tuple(range(len(numbers))) else (*steps, Rename(names))
 
 
@@ -131,6 +144,28 @@ def _vector(held: _Side, wanted: _Side, longest: int) -> Columns:
     moving = basis([*held.lanes, *held.warps, *wanted.lanes, *wanted.warps])
     free = complement(intersection(common, moving), common)
     return free[: longest.bit_length() - 1]
+
+
+def _spare(side: _Side, vector: Columns) -> _Spare:
+    """Bits such that the places in which all are 0 hold every vector once, in as few registers as can be."""
+    lane_bits, warp_bits = len(side.lanes), len(side.warps)
+    columns = [*side.lanes, *side.warps, *side.registers, *vector]
+    # The highest bit of each vector of the kernel's basis is one that is not needed; registers are high.
+    low = (1 << len(columns) - len(vector)) - 1
+    tops = sum(1 << v.bit_length() - 1 for v in basis(v & low for v in kernel(columns)))
+    return _Spare(
+        tops >> (lane_bits + warp_bits),
+        tops & ((1 << lane_bits) - 1),
+        tops >> lane_bits & ((1 << warp_bits) - 1),
+    )
+
+
+def _each(rule: Instruction, machine: Arch, moved: Sequence[int], silent: int) -> int:
+    """Wavefronts of one access whose lanes move by `moved` bytes a bit; lanes with a `silent` bit do not."""
+    if not silent:
+        return linear_wavefronts(rule, machine, moved).wavefronts
+    lanes = [None if lane & silent else apply(moved, lane) for lane in range(1 << len(moved))]
+    return wavefronts(rule.name, [*lanes, *[None] * (machine.lanes - len(lanes))], machine)
 
 
 def _phase(lanes: Sequence[int], rule: Instruction) -> Columns:
@@ -164,14 +199,18 @@ def _surrogate(indices: _Indices, phase: Columns, machine: Arch) -> Layout:
 
 
 def _vectors(
-    registers: Sequence[int], indices: _Indices
+    registers: Sequence[int], indices: _Indices, spare: int
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The registers of each access, and the index where it starts; equal values once."""
+    """The registers of each access, and the index where it starts; equal values once.
+
+    Registers with a bit of `spare` start none.
+    """
     lifts = [solve(registers, element) or 0 for element in indices.along[: indices.vector]]
+    low = (1 << indices.vector) - 1
     starts: dict[int, int] = {}
     for r in range(1 << len(registers)):
         index = indices.of(apply(registers, r))
-        if index % (1 << indices.vector) == 0:
-            starts.setdefault(index, r)
+        if not r & spare:
+            starts.setdefault(index & ~low, r ^ apply(lifts, index & low))
     vectors = tuple(tuple(r ^ apply(lifts, k) for k in range(1 << indices.vector)) for r in starts.values())
     return vectors, tuple(starts)

@@ -134,11 +134,17 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Values to shared memory; `tile` maps flat indices to places, and is as large as `size` says."""
+    """Values to shared memory; `tile` maps flat indices to places, and is as large as `size` says.
+
+    Every place is written once: lanes and warps with a bit of `silent_lanes`, `silent_warps` in their number
+    hold what others store, and do not.
+    """
 
     tile: AnyLayout
     size: int
     transfer: Transfer
+    silent_lanes: int = 0
+    silent_warps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +208,8 @@ def run(steps: Iterable[Step], values: NDArray[Any]) -> NDArray[Any]:
             case Store(tile, size, transfer):
                 shared = np.zeros((size, *values.shape[3:]), values.dtype)
                 order = [value for vector in transfer.vectors for value in vector]
-                shared[_places(tile, transfer, lanes, warps)] = values[:, :, order]
+                storing = (lanes & step.silent_lanes == 0) & (warps & step.silent_warps == 0)
+                shared[_places(tile, transfer, lanes, warps)[storing]] = values[:, :, order][storing]
             case Load(tile, transfer):
                 loaded = shared[_places(tile, transfer, lanes, warps)]
                 order = [value for vector in transfer.vectors for value in vector]
