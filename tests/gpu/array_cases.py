@@ -1,0 +1,147 @@
+"""Arrays of CuPy and PyTorch through the Python calls, their streams, the cache; prints what is wrong.
+
+python -m tests.gpu.array_cases            check everything
+python -m tests.gpu.array_cases latency    how long a call takes, the first time, from disk, and then
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import layoutalg
+from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
+
+
+def wrong_permutes() -> Iterator[str]:
+    """Slices of arrays of every width, from every start, in both libraries."""
+    import cupy
+    import torch
+
+    for start in range(3):
+        for dtype in ("u1", "f2", "f4", "f8", "c16"):
+            x = cupy.random.randint(0, 100, 6_000 + start).astype(dtype)[start:].reshape(10, 20, 30)
+            for axes in ((2, 1, 0), (0, 2, 1)):
+                for part in (x, x[:, ::2, 1:]):
+                    if not bool((layoutalg.permute(part, axes) == part.transpose(axes)).all()):
+                        yield f"cupy {dtype} from {start}, {part.shape}, {axes}"
+    for kind in (torch.bool, torch.bfloat16, torch.float16, torch.int64, torch.complex64):
+        y = torch.randint(0, 2, (7, 9, 11), device="cuda").to(kind)
+        out = torch.empty((11, 7, 9), device="cuda", dtype=kind)
+        for got in (layoutalg.permute(y, (2, 0, 1)), layoutalg.permute(y, (2, 0, 1), out)):
+            if type(got) is not torch.Tensor or got.dtype != kind or not torch.equal(got, y.permute(2, 0, 1)):
+                yield f"torch {kind}"
+    on_cpu = torch.arange(24, dtype=torch.bfloat16).reshape(4, 6)
+    if not torch.equal(layoutalg.transpose(on_cpu), on_cpu.t()):
+        yield "torch on the CPU"
+    empty = torch.empty((3, 0, 2), device="cuda")
+    if layoutalg.permute(empty, (2, 0, 1)).shape != (2, 3, 0):
+        yield "torch without elements"
+
+
+def wrong_streams() -> Iterator[str]:
+    """A long chain on a stream of PyTorch's: each link must see the one before."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    x = torch.arange(1 << 24, device="cuda", dtype=torch.float32).reshape(4096, 4096)
+    torch.cuda.synchronize()
+    for repeat in range(5):
+        with torch.cuda.stream(stream):
+            y = x * 3
+            for _ in range(10):
+                y = layoutalg.transpose(y + 1)
+            y = y - 10
+        stream.synchronize()
+        if not torch.equal(y, x * 3):
+            yield f"a chain on PyTorch's stream, repeat {repeat}"
+    graph = torch.cuda.CUDAGraph()
+    layoutalg.transpose(x)
+    with torch.cuda.graph(graph):
+        y = layoutalg.transpose(x)
+    x += 1
+    graph.replay()
+    torch.cuda.synchronize()
+    if not torch.equal(y, x.t()):
+        yield "a call recorded in a CUDA graph"
+
+
+def wrong_refusals() -> Iterator[str]:
+    """What has to be refused by name."""
+    import cupy
+    import numpy
+    import torch
+
+    x = torch.zeros((64, 64), device="cuda")
+    theirs = cupy.zeros((64, 64), "f4")
+    wide = torch.zeros((1, 1), device="cuda").expand(1 << 20, 1 << 20)
+    cases: list[tuple[str, type[Exception], Callable[[], Any]]] = [
+        ("in place", ArgumentTypeError, lambda: layoutalg.transpose(x, out=x)),
+        ("of two libraries", ArgumentTypeError, lambda: layoutalg.transpose(x, out=theirs)),
+        ("on two devices", ArgumentTypeError, lambda: layoutalg.transpose(x, out=torch.zeros((64, 64)))),
+        ("with gradients", UnsupportedError, lambda: layoutalg.transpose(x.clone().requires_grad_())),
+        ("sparse", UnsupportedError, lambda: layoutalg.transpose(x.to_sparse())),
+        ("too large for PyTorch", ResourceError, lambda: layoutalg.transpose(wide)),
+        (
+            "too large for CuPy", ResourceError,
+            lambda: layoutalg.transpose(cupy.broadcast_to(cupy.zeros(1), (1 << 20, 1 << 20))),
+        ),
+        ("of foreign elements", UnsupportedError, lambda: layoutalg.permute(numpy.zeros(3, "S3"), (0,))),
+    ]  # fmt: skip
+    for name, kind, call in cases:
+        try:
+            call()
+        except kind as error:
+            print(f"  {name}: {error}")
+        else:
+            yield f"an array {name} was not refused"
+
+
+def latencies() -> None:
+    """Microseconds a call takes on the CPU side, and milliseconds the first ones take."""
+    import cupy
+    import torch
+
+    x = torch.zeros((96, 80, 17), device="cuda")
+    cupy.zeros(1)
+    for what, start in (("the first call", x), ("another problem", x[:, 1:]), ("a third", x[1:, :, 1:])):
+        begin = time.perf_counter()
+        layoutalg.permute(start, (2, 0, 1))
+        torch.cuda.synchronize()
+        print(f"{what}: {1e3 * (time.perf_counter() - begin):.1f} ms")
+    z, to = cupy.zeros((96, 80, 17), "f4"), cupy.empty((17, 96, 80), "f4")
+    out = torch.empty((17, 96, 80), device="cuda")
+    calls: dict[str, Callable[[], Any]] = {
+        "permute, PyTorch": lambda: layoutalg.permute(x, (2, 0, 1)),
+        "permute, PyTorch, out": lambda: layoutalg.permute(x, (2, 0, 1), out),
+        "permute, CuPy": lambda: layoutalg.permute(z, (2, 0, 1)),
+        "permute, CuPy, out": lambda: layoutalg.permute(z, (2, 0, 1), to),
+        "x.permute().contiguous()": lambda: x.permute(2, 0, 1).contiguous(),
+        "cupy.ascontiguousarray": lambda: cupy.ascontiguousarray(z.transpose(2, 0, 1)),
+    }
+    for name, call in calls.items():
+        samples = []
+        for _ in range(30):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(20):
+                call()
+            samples.append((time.perf_counter() - begin) / 20)
+        print(f"{name}: {1e6 * statistics.median(samples):.1f} us a call")
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    if args == ["latency"]:
+        latencies()
+        return 0
+    wrong = [w for find in (wrong_permutes, wrong_streams, wrong_refusals) for w in find()]
+    print(*wrong, f"{len(wrong)} faults", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
