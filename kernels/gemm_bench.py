@@ -18,7 +18,6 @@ from layoutalg.codegen.runtime import (
     Loaded,
     device_array,
     largest_difference,
-    load,
     median_times_ms,
     random_normal,
     require_gpu,
@@ -28,10 +27,14 @@ from layoutalg.errors import MismatchError, UnknownNameError
 from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs, gemm_sm80_plan
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm_launches import WORD, Config, launcher, load_all
 from layoutalg.kernels.gemm_simt_plan import LADDER
 
 SAMPLE_FLOPS = 3e11
 """A timed sample repeats the product until it is about this long: some milliseconds."""
+
+ROUND_FLOPS = 6e12
+"""A contender's samples, 5 to 15 of them, are about this long together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,9 @@ def benchmark_sizes(family: GemmFamily, problems: Sequence[GemmProblem]) -> Iter
     ...     row = next(benchmark_sizes(find_gemm_family("gemm-simt"), [gemm_problem(256, 256, 256, "f32")]))
     """
     chip = require_gpu()
-    for p in problems:
-        best = family.configs(p, chip.arch)[0]
-        yield from benchmark_ways(family, p, {_tile_name(best): best})
+    best = [(p, family.configs(p, chip.arch)[0]) for p in problems]
+    for (p, config), loaded in zip(best, load_all(best), strict=True):
+        yield from _timed(p, {choice_name(config): (config, loaded)})
 
 
 def benchmark_ways(family: GemmFamily, p: GemmProblem, ways: Mapping[str, Any]) -> list[GemmRow]:
@@ -132,14 +135,20 @@ def benchmark_ways(family: GemmFamily, p: GemmProblem, ways: Mapping[str, Any]) 
     ...     rows = benchmark_ways(find_gemm_family("gemm-simt"), gemm_problem(256, 256, 256, "f32"), {})
     """
     require_gpu()
+    loaded = load_all([(p, config) for config in ways.values()])
+    return _timed(p, {name: (ways[name], one) for name, one in zip(ways, loaded, strict=True)})
+
+
+def _timed(p: GemmProblem, ways: Mapping[str, tuple[Config, Sequence[Loaded]]]) -> list[GemmRow]:
     element, to = p.operand.name, p.result.name
     a, b = random_normal(p.a_elems, 1, element), random_normal(p.b_elems, 2, element)
     left = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
     right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
     d, expected = (device_array((p.m, p.n), random_normal(1, 0, to).dtype) for _ in range(2))
     by_torch = torch_matmul(expected, left, right, element)
-    kernels = {name: load(family.build(p, config)) for name, config in ways.items()}
-    launches = {name: _launcher(kernel, p, a, b, d) for name, kernel in kernels.items()}
+    given: dict[str, Any] = {name: x.view(WORD[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
+    given |= scalar_words(p, "alpha", 1.0)
+    launches = {name: launcher(p, config, given, loaded) for name, (config, loaded) in ways.items()}
     if by_torch is not None:
         by_torch()
         for name, launch in launches.items():
@@ -150,20 +159,13 @@ def benchmark_ways(family: GemmFamily, p: GemmProblem, ways: Mapping[str, Any]) 
     if by_torch is not None:
         contenders.append([by_torch])
     inner = max(1, min(50, round(SAMPLE_FLOPS / p.flops)))
-    rates = [p.flops / ms / 1e9 for ms in median_times_ms(contenders, inner=inner)]
+    rounds = max(5, min(15, round(ROUND_FLOPS / (p.flops * inner))))
+    rates = [p.flops / ms / 1e9 for ms in median_times_ms(contenders, rounds=rounds, inner=inner)]
     cublas = rates[-1] if by_torch is not None else None
     return [
-        GemmRow(str(p), name, rate, cublas, kernel.cubin.registers)
-        for (name, kernel), rate in zip(kernels.items(), rates, strict=False)
+        GemmRow(str(p), name, rate, cublas, max(x.cubin.registers for x in loaded))
+        for (name, (_, loaded)), rate in zip(ways.items(), rates, strict=False)
     ]
-
-
-def _launcher(kernel: Loaded, p: GemmProblem, a: Any, b: Any, d: Any) -> Callable[[], None]:
-    words = {4: "uint32", 2: "uint16", 8: "uint64", 1: "uint8"}
-    given: dict[str, Any] = {name: getattr(p, name) for name in ("m", "n", "k", "lda", "ldb", "ldd")}
-    given |= scalar_words(p, "alpha", 1.0)
-    given |= {name: x.view(words[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
-    return kernel.launcher(**{q.name: given[q.name] for q in kernel.kernel.params})
 
 
 EPSILON = MappingProxyType(
@@ -172,14 +174,33 @@ EPSILON = MappingProxyType(
 """Half the distance of neighbouring numbers near 1."""
 
 
-def _compare(what: str, got: Any, expected: Any, p: GemmProblem) -> None:
-    """Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times."""
+def differs(got: Any, expected: Any, p: GemmProblem) -> str:
+    """How a result differs from cuBLAS's by more than rounding; empty where it does not.
+
+    Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times.
+
+    >>> from layoutalg.codegen.runtime import device_array, gpu_status
+    >>> if gpu_status().available:
+    ...     x = device_array((4, 4), "float32")
+    ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
+    """
     sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
     allowed = 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON[p.result.name])
     seen = largest_difference(got, expected, p.result.name)
-    if not seen <= allowed:
-        raise MismatchError(f"{what}: differs from cuBLAS by {seen}, more than the {allowed} of rounding")
+    return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
 
 
-def _tile_name(config: Any) -> str:
-    return f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
+def _compare(what: str, got: Any, expected: Any, p: GemmProblem) -> None:
+    if reason := differs(got, expected, p):
+        raise MismatchError(f"{what}: {reason}")
+
+
+def choice_name(config: Config) -> str:
+    """A configuration among those a selector offers: its tile, and its parts where there are some.
+
+    >>> from layoutalg.kernels.gemm_simt_plan import SimtConfig
+    >>> choice_name(SimtConfig(128, 256, 8, 16, 8, 4)), choice_name(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
+    ('128x256x8', '64x64x16 by 3')
+    """
+    tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
+    return tile if config.splits == 1 else f"{tile} by {config.splits}"

@@ -11,53 +11,26 @@ In a ring the k past the matrix's edge lies in the first tile, so that the loop 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
-from layoutalg.codegen import instr_double, instr_float
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, Var
-from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr_float import fma_outer
-from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, STG
+from layoutalg.codegen.instr_sm75 import BAR, CLEAR
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, Kernel, Reg
+from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import Part, declare_part
+from layoutalg.kernels.gemm_result import Finish, Result, declare_result
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
 from layoutalg.kernels.gemm_simt_rules import check_config
 from layoutalg.kernels.gemm_simt_side import Side
-
-MOST_32 = (1 << 32) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Arithmetic:
-    """What an epilogue does to vectors of one element type; `one` are the words of 1."""
-
-    scale: Callable[[int], Instr]
-    add_scaled: Callable[[int], Instr]
-    activate: Callable[[int, str], Instr]
-    one: tuple[int, ...]
-
-
-_ARITHMETIC: Mapping[str, _Arithmetic] = MappingProxyType(
-    {
-        "f32": _Arithmetic(
-            instr_float.scale, lambda n: instr_float.add_scaled(n, "f32"), instr_float.activate,
-            (instr_float.ONE_F32,),
-        ),
-        "f64": _Arithmetic(
-            instr_double.scale, instr_double.add_scaled, instr_double.activate, instr_double.ONE_F64
-        ),
-    }
-)  # fmt: skip
 
 
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below.
 
-    Raises what `check_config` raises.
+    With splits the kernel writes the parts' `sums`, see gemm_parts.  Raises what `check_config` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4)).name
@@ -77,22 +50,24 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     own_m, own_n = (k.let(name, at) for name, at in zip(("own_m", "own_n"), c.owner(k.tid), strict=True))
     left = _side(k, p, c, "a", m0, m, own_m)
     right = _side(k, p, c, "b", n0, n, own_n)
-    end = _Epilogue.declare(k, p, c, m0 + own_m, n0 + own_n, m, n)
+    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+    result = declare_result(k, p, c.result_vec, m, n, part=part.which)
     words = p.operand.nbytes // 4
     ra, rb = k.reg("ra", c.fragments, c.thread_m * words), k.reg("rb", c.fragments, c.thread_n * words)
     acc = k.reg("acc", c.thread_m, c.thread_n * words)
     cleared = min(4, c.thread_n * words)
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n * words // cleared) as j:
         k.do(CLEAR[4 * cleared], acc.slice(i, j * cleared, count=cleared))
-    program = _Program(k, c, p.operand.name, (left, right), (ra, rb), acc, depth)
+    program = _Program(k, c, p.operand.name, (left, right), (ra, rb), acc, depth, part)
     with k.If(n_tile * c.tile_n < n):
-        if c.via == "global":
-            program.direct()
-        elif c.stages == 1:
-            program.single()
-        else:
-            program.ring()
-        end.write(left, right, acc)
+        with part.work(k):
+            if c.via == "global":
+                program.direct()
+            elif c.stages == 1:
+                program.single()
+            else:
+                program.ring()
+        _write(k, p, c, result, (m0 + own_m, n0 + own_n), (left, right), acc)
     return k.build()
 
 
@@ -123,6 +98,7 @@ class _Program:
     fragments: tuple[Reg, Reg]
     acc: Reg
     depth: Var
+    part: Part
 
     def direct(self) -> None:
         with self.k.For("kk", self.depth, unroll=4) as kk:
@@ -133,18 +109,18 @@ class _Program:
     def single(self) -> None:
         """One tile in shared memory, loaded when it is needed or while the one before is multiplied."""
         k, c = self.k, self.c
-        trips, rest = self.trips()
-        bound = rest if c.edges else None
+        trips, (first, second) = self.part.tiles, self.starts()
+        bound = second if c.edges else None
         if c.ahead:
-            self.load(Const(0), bound)
+            self.load(first, bound)
             self.store(Const(0))
             k.do(BAR)
         with k.For("kt", trips) as kt:
             if c.ahead:
                 with k.If(kt + 1 < trips):
-                    self.load(rest + kt * c.tile_k, None)
+                    self.load(second + kt * c.tile_k, None)
             else:
-                self.load(kt * c.tile_k, self.depth if c.edges else None)
+                self.load((self.part.first_tile + kt) * c.tile_k, self.depth if c.edges else None)
                 self.store(Const(0))
                 k.do(BAR)
             if c.fragments == 2:
@@ -165,15 +141,15 @@ class _Program:
     def ring(self) -> None:
         """Several tiles in shared memory; the last step of a tile waits for the next one."""
         k, c = self.k, self.c
-        trips, rest = self.trips()
-        bound = rest if c.edges else None
-        self.load(Const(0), bound)
+        trips, (first, second) = self.part.tiles, self.starts()
+        bound = second if c.edges else None
+        self.load(first, bound)
         if self.copies:
-            self.start(Const(0), Const(0), bound)
+            self.start(first, Const(0), bound)
             k.do(CP_COMMIT)
             for s in range(1, c.stages - 1):
                 with k.If(Const(s) < trips):
-                    self.start(rest + (s - 1) * c.tile_k, Const(s), None)
+                    self.start(second + (s - 1) * c.tile_k, Const(s), None)
                 k.do(CP_COMMIT)
         self.store(Const(0))
         self.wait()
@@ -194,20 +170,28 @@ class _Program:
                     self.fetch(1 - now, after if at_end else here, (step + 1) % c.tile_k)
                 if step == 0 and self.loads:
                     with k.If(kt + 1 < trips):
-                        self.load(rest + kt * c.tile_k, None)
+                        self.load(second + kt * c.tile_k, None)
                 if self.copies and step < self.copy_steps:
                     with k.If(kt + (c.stages - 1) < trips):
-                        self.start(rest + (kt + (c.stages - 2)) * c.tile_k, last, None, step)
+                        self.start(second + (kt + (c.stages - 2)) * c.tile_k, last, None, step)
                     if step == self.copy_steps - 1:
                         k.do(CP_COMMIT)
                 self.multiply(now)
         if self.copies:
             k.do(CP_WAIT, 0)
 
-    def trips(self) -> tuple[Var, Var]:
-        """The number of tiles along k, and the k in the first of them."""
-        k, behind = self.k, self.depth + (self.c.tile_k - 1)
-        return k.let("trips", behind // self.c.tile_k), k.let("rest", behind % self.c.tile_k + 1)
+    def starts(self) -> tuple[Expr, Expr]:
+        """The k at which the first tile starts, and the second.
+
+        The first tile of the whole k is the ragged one; `back` is a tile back from the first, where that is
+        not the first of all: there is no subtraction, so it is counted modulo a power of two.
+        """
+        k, tile_k, tile = self.k, self.c.tile_k, self.part.first_tile
+        rest = k.let("rest", (self.depth + (tile_k - 1)) % tile_k + 1)
+        second = k.let("second", rest + tile * tile_k)
+        reach = 1 << tile.facts.hi.bit_length()
+        back = (tile + (reach - 1)) % reach
+        return Select(tile < 1, Const(0), rest + back * tile_k), second
 
     @property
     def copies(self) -> bool:
@@ -259,66 +243,14 @@ class _Program:
         self.k.do(product, self.acc, a[which], b[which])
 
 
-@dataclass(frozen=True, slots=True)
-class _Epilogue:
-    """Where a thread's sums go, and what is done to them on the way."""
-
-    k: KernelBuilder
-    p: GemmProblem
-    c: SimtConfig
-    row0: Expr
-    col0: Expr
-    m: Var
-    n: Var
-    d: Global
-    old: Global | None
-    bias: Global | None
-    alpha: tuple[Expr, ...]
-    beta: tuple[Expr, ...]
-
-    @classmethod
-    def declare(
-        cls, k: KernelBuilder, p: GemmProblem, c: SimtConfig, row0: Expr, col0: Expr, m: Var, n: Var
-    ) -> _Epilogue:
-        size, v = p.operand.nbytes, c.result_vec
-        ldd = k.param("ldd", p.ldd, v, multiple=v)
-        d = k.pointer("d", size, (ldd, 1), writable=True, align_bytes=v * size)
-        alpha = _factor(k, "alpha", size)
-        old = bias = None
-        beta: tuple[Expr, ...] = ()
-        if p.reads_c:
-            ldc = k.param("ldc", p.ldc, v, multiple=v)
-            old = k.pointer("c", size, (ldc, 1), align_bytes=v * size)
-            beta = _factor(k, "beta", size)
-        if p.bias:
-            bias = k.pointer("bias", size, (1,), align_bytes=v * size)
-        return cls(k, p, c, row0, col0, m, n, d, old, bias, alpha, beta)
-
-    def write(self, left: Side, right: Side, acc: Reg) -> None:
-        """Store the sums, a vector of a row at a time."""
-        k, v, do = self.k, self.c.result_vec, _ARITHMETIC[self.p.operand.name]
-        nbytes = v * self.p.operand.nbytes
-        words = nbytes // 4
-        other = k.reg("other", words)
-        row0, col0 = k.let("row0", self.row0), k.let("col0", self.col0)
-        with k.Unroll("i", self.c.thread_m) as i, k.Unroll("j", self.c.thread_n // v) as j:
-            row, col = row0 + thread_row(left.h, i), col0 + thread_row(right.h, j * v)
-            out = acc.slice(i, j * words, count=words)
-            with k.If((row < self.m) & (col < self.n)):
-                k.do(do.scale(v), out, *self.alpha)
-                if self.old is not None:
-                    k.do(LDG[nbytes], other, k.at(self.old, row, col))
-                    k.do(do.add_scaled(v), out, other, *self.beta)
-                if self.bias is not None:
-                    k.do(LDG[nbytes], other, k.at(self.bias, col))
-                    k.do(do.add_scaled(v), out, other, *map(Const, do.one))
-                if self.p.activation != "none":
-                    k.do(do.activate(v, self.p.activation), out)
-                k.do(STG[nbytes], k.at(self.d, row, col), out)
-
-
-def _factor(k: KernelBuilder, name: str, size: int) -> tuple[Expr, ...]:
-    """A scalar parameter: the word of a float, or the two words of a double."""
-    if size == 4:
-        return (k.param(name, MOST_32, 0),)
-    return k.param(f"{name}_low", MOST_32, 0), k.param(f"{name}_high", MOST_32, 0)
+def _write(
+    k: KernelBuilder, p: GemmProblem, c: SimtConfig, r: Result, corner: tuple[Expr, Expr],
+    sides: tuple[Side, Side], acc: Reg,
+) -> None:  # fmt: skip
+    """Store the sums, a vector of a row at a time; `corner` is the thread's first row and column."""
+    v, words = c.result_vec, c.result_vec * p.operand.nbytes // 4
+    finish = Finish(k, p, r, v)
+    row0, col0 = k.let("row0", corner[0]), k.let("col0", corner[1])
+    with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n // v) as j:
+        row, column = row0 + thread_row(sides[0].h, i), col0 + thread_row(sides[1].h, j * v)
+        finish.write(acc.slice(i, j * words, count=words), row, column)

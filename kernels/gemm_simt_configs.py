@@ -19,6 +19,7 @@ from math import gcd
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import combine_cycles, tile_splits
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_simt_rules import check_config, check_element
 
@@ -73,7 +74,9 @@ def configs(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[SimtConfig, ...
         except LayoutAlgError as error:
             refusal = error
             continue
-        found.append((expected_cycles(p, replace(tile, config=config), chip), config))
+        for splits in tile_splits(p, config, chip):
+            split = replace(config, splits=splits)
+            found.append((expected_cycles(p, replace(tile, config=split), chip), split))
     if not found and refusal is not None:
         raise refusal
     return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
@@ -115,8 +118,8 @@ def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
     5291727
     """
     c, sms = tile.config, chip.board.sms if chip.board else 1
-    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
+    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * c.splits
     rounds, rest = divmod(-(-blocks // sms), tile.blocks)
     last = rest / min(tile.share, rest * tile.alone) if rest else 0.0
-    each = c.tile_m * c.tile_n * (p.k + PROLOGUE) / FMA_LANES
-    return each * (rounds * tile.blocks / tile.share + last)
+    each = c.tile_m * c.tile_n * (-(-p.k // c.splits) + PROLOGUE) / FMA_LANES
+    return each * (rounds * tile.blocks / tile.share + last) + combine_cycles(p, c.splits)

@@ -44,7 +44,7 @@ class SimtConfig:
     `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers; `fragment` is
     what a load from shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that
     are not multiples of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles
-    are walked together.
+    are walked together.  `splits` blocks share a tile of D, each with a part of k, see gemm_parts.
     """
 
     tile_m: int
@@ -72,6 +72,7 @@ class SimtConfig:
     min_blocks: int = 1
     static_ld: bool = False
     spread: int = 1
+    splits: int = 1
 
     @property
     def lanes_n(self) -> int:

@@ -7,6 +7,8 @@ block and the layouts of its plan, and multiplied by how often it runs:
     copies        `passes` vectors a thread and tile, a load and its stores or one cp.async
     results       thread_m * thread_n / result_vec vectors a thread
 
+With splits every part that has a tile loads one step ahead, and every part writes its sums.
+
 `accesses` keeps the operands apart, which is what the steps of the ladder differ in; `predict` adds them up
 by instruction, as the simulator's trace and the hardware's counters do.
 """
@@ -20,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.arch import Arch, Space
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import part_problem
 from layoutalg.kernels.gemm_simt_plan import SECTOR_BYTES, Half, SimtConfig, half, thread_row
 from layoutalg.kernels.predict import Cost, Costs, Prediction
 
@@ -46,15 +49,17 @@ def predict(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Predic
 def accesses(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Mapping[Access, Cost]:
     """Cost of every access of a whole launch, operand by operand.
 
-    Raises ShapeError for extents that are not multiples of the tile, and leading dimensions that are not
-    multiples of a sector: there each tile costs something else.
+        Raises ShapeError for extents that are not multiples of the tile, and leading dimensions that are not
+        multiples of a sector: there each tile costs something else.
 
-    >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> from layoutalg.kernels.gemm_simt_plan import LADDER
-    >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
-    >>> accesses(p, LADDER["v2"][1])["b", "ld.shared.b32"]
-    Cost(instructions=1024, total=32768, ideal=1024)
+        >>> from layoutalg.kernels.gemm import gemm_problem
+        >>> from layoutalg.kernels.gemm_parts import part_problem
+    from layoutalg.kernels.gemm_simt_plan import LADDER
+        >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
+        >>> accesses(p, LADDER["v2"][1])["b", "ld.shared.b32"]
+        Cost(instructions=1024, total=32768, ideal=1024)
     """
+    p = p if c.splits == 1 else part_problem(p)
     _whole(p, c)
     blocks = (p.m // c.tile_m) * (p.n // c.tile_n)
     found: dict[Access, Cost] = {}
@@ -99,17 +104,18 @@ def _block(p: GemmProblem, c: SimtConfig) -> Iterator[Row]:
     own_m, own_n = (at + 0 * tid for at in c.owner(tid))
     a, b = half(p, c, "a"), half(p, c, "b")
     size, trips = p.operand.nbytes, p.k // c.tile_k
+    ahead = min(c.splits, trips) if c.fragments == 2 and c.stages > 1 else 0
     for name, h, own, leading in (("a", a, own_m, p.lda), ("b", b, own_n, p.ldb)):
         if h.via == "global":
             yield _read(name, h, own, leading, size, p.k)
             continue
         yield from _copies(name, h, tid, leading, size, trips)
-        yield from _fragments(name, c, h, own, size, trips)
+        yield from _fragments(name, h, own, size, trips, ahead)
     v = c.result_vec
     i, j = np.arange(c.thread_m), np.arange(c.thread_n // v) * v
     rows, columns = own_m + thread_row(a, i)[:, None, None], own_n + thread_row(b, j)[None, :, None]
     op = _OPS[v * size]
-    yield "d", f"st.global.{op}", "global", (rows * p.ldd + columns) * size, 1
+    yield "d", f"st.global.{op}", "global", (rows * p.ldd + columns) * size, c.splits
     if p.reads_c:
         yield "c", f"ld.global.{op}", "global", (rows * p.ldc + columns) * size, 1
     if p.bias:
@@ -142,12 +148,11 @@ def _copies(name: str, h: Half, tid: Any, leading: int, size: int, trips: int) -
         yield name, f"ld.global.{_OPS[nbytes]}", "global", of, trips
 
 
-def _fragments(name: str, c: SimtConfig, h: Half, own: Any, size: int, trips: int) -> Iterator[Row]:
+def _fragments(name: str, h: Half, own: Any, size: int, trips: int, ahead: int) -> Iterator[Row]:
     import numpy as np
 
     rows = own + thread_row(h, np.arange(0, h.thread, h.fragment))[:, None]
     op: str = f"ld.shared.{_OPS[h.fragment * size]}"
     space: Literal["shared"] = "shared"
     for k in range(h.deep):
-        more = 1 if k == 0 and c.fragments == 2 and c.stages > 1 else 0
-        yield name, op, space, h.layout(rows, k) * size, trips + more
+        yield name, op, space, h.layout(rows, k) * size, trips + (ahead if k == 0 else 0)

@@ -11,6 +11,7 @@ from math import gcd
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import check_splits, part_problem
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples
 
 FREE_REGISTERS = 24
@@ -31,9 +32,10 @@ def check_config(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> N
     >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     """
     chip = find_arch(arch)
+    check_splits(p, c.splits)
     _ways(p, c, chip)
     _tiles(p, c, chip)
-    _alignment(p, c)
+    _alignment(p if c.splits == 1 else part_problem(p), c)
     _resources(p, c, chip)
 
 
@@ -51,6 +53,10 @@ def _ways(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     check_element(p)
     if "global" in (c.via, c.turn) and c.via != "global":
         raise UnsupportedError("turn = 'global': turned tiles go through 'registers' or by 'cp.async'")
+    if c.via == "global" and c.splits > 1:
+        raise UnsupportedError(
+            "parts of k without tiles: take via = 'registers' or 'cp.async', or splits = 1"
+        )
     if c.via == "global":
         return
     copies = "cp.async" in (c.via, c.turn)

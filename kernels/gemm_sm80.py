@@ -28,25 +28,26 @@ from layoutalg.codegen.instr_sm75 import BAR, CLEAR
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
-from layoutalg.kernels.gemm_epilogue import Result, write_result
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, tile_layout
+from layoutalg.kernels.gemm_epilogue import write_result
+from layoutalg.kernels.gemm_parts import declare_part
+from layoutalg.kernels.gemm_result import declare_result
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, stored, tile_layout
 from layoutalg.kernels.gemm_sm80_rules import check_config
 from layoutalg.kernels.gemm_sm80_side import Side
-
-_ANY_WORD = (1 << 32) - 1
 
 
 def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below.
 
-    `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  Raises
-    what `check_config` raises.
+    `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
+    the kernel writes the parts' `sums`, see gemm_parts.  Raises what `check_config` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).name
     'gemm_sm80_f16'
     """
     check_config(p, c)
+    _, c = stored(p, c)
     size, mma = p.operand.nbytes, mma_of(p, c)
     k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=_notes(p, c), min_blocks=c.min_blocks)
     a_vec, b_vec, d_vec = c.a_bytes // size, c.b_bytes // size, c.result_vec
@@ -63,20 +64,8 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     if not c.edges:
         steps = {"m": c.tile_m, "n": c.tile_n, "k": c.tile_k}
     m, n, depth = (k.param(x, getattr(p, x), steps[x], multiple=steps[x]) for x in ("m", "n", "k"))
-    lda, ldb = leading("lda", p.lda, a_vec), leading("ldb", p.ldb, b_vec)
-    ldd = leading("ldd", p.ldd, d_vec)
-    a = k.pointer("a", size, (lda, 1), align_bytes=c.a_bytes)
-    b = k.pointer("b", size, (ldb, 1), align_bytes=c.b_bytes)
-    d_bytes = p.result.nbytes
-    align = min(16, d_vec * d_bytes)
-    d = k.pointer("d", d_bytes, (ldd, 1), writable=True, align_bytes=align)
-    alpha = k.param("alpha", _ANY_WORD, 0)
-    source = beta = bias = None
-    if p.reads_c:
-        source = k.pointer("c", d_bytes, (leading("ldc", p.ldc, d_vec), 1), align_bytes=align)
-        beta = k.param("beta", _ANY_WORD, 0)
-    if p.bias:
-        bias = k.pointer("bias", d_bytes, (1,), align_bytes=align)
+    a = k.pointer("a", size, (leading("lda", p.lda, a_vec), 1), align_bytes=c.a_bytes)
+    b = k.pointer("b", size, (leading("ldb", p.ldb, b_vec), 1), align_bytes=c.b_bytes)
 
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
     panels = (tiles_n + (c.panel - 1)) // c.panel
@@ -85,13 +74,8 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     n0 = k.let("n0", (block // (tiles_m * c.panel) * c.panel + in_panel % c.panel) * c.tile_n)
     m0 = k.let("m0", in_panel // c.panel * c.tile_m)
     warp = k.tid // 32
-    first_tile: Expr = Const(0)
-    first_row: Expr = Const(0)
-    tiles_k: Expr = (depth + (c.tile_k - 1)) // c.tile_k
-    if c.splits > 1:
-        part = k.block(1, c.splits)
-        tiles_k = k.let("tiles_a_split", (tiles_k + (c.splits - 1)) // c.splits)
-        first_tile, first_row = k.let("first_tile", part * tiles_k), k.let("first_row", part * m)
+    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+    result = declare_result(k, p, d_vec, m, n, part=part.which, static=c.static_ld)
 
     def side(name: str, *, paired: bool) -> Side:
         rows = c.tile_n if paired else c.tile_m
@@ -107,8 +91,8 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         which, own = (warp // c.warps_m, c.warp_n) if paired else (warp % c.warps_m, c.warp_m)
         matrix = b if paired else a
         return Side(
-            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired, first_tile,
-            staged,
+            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired,
+            part.first_tile, staged,
         )  # fmt: skip
 
     left, right = side("a", paired=False), side("b", paired=True)
@@ -119,12 +103,12 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     with k.If(n0 < n):
         with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
             k.do(CLEAR[4 * mma.words[2]], acc[i, j])
-        tiles = k.let("tiles", tiles_k)
-        if c.via == "cp.async":
-            program.by_async_copies(tiles)
-        else:
-            program.through_registers(tiles)
-        write_result(k, p, c, acc, Result(d, source, bias, alpha, beta, m0, n0, m, n, first_row))
+        with part.work(k):
+            if c.via == "cp.async":
+                program.by_async_copies(part.tiles)
+            else:
+                program.through_registers(part.tiles)
+        write_result(k, p, c, acc, result, (m0, n0))
     return k.build()
 
 

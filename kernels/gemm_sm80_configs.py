@@ -23,6 +23,7 @@ from math import gcd
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import combine_cycles, tile_splits
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_sm80_rules import check_config
 
@@ -74,7 +75,9 @@ def configs(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[Sm80Config, ...
         except LayoutAlgError as error:
             refusal = error
             continue
-        found.append((expected_cycles(p, replace(tile, config=config), chip), config))
+        for splits in tile_splits(p, config, chip):
+            split = replace(config, splits=splits)
+            found.append((expected_cycles(p, replace(tile, config=split), chip), split))
     if not found and refusal is not None:
         raise refusal
     return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
@@ -112,8 +115,9 @@ def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
     502924
     """
     c, sms = tile.config, chip.board.sms if chip.board else 1
-    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
+    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * c.splits
     busiest = -(-blocks // sms)
     alone: float = max(1.0, tile.blocks / busiest) ** ALONE
     predicates = 1 + EDGE * (1 / c.tile_m + 1 / c.tile_n) if c.edges else 1.0
-    return busiest * alone * 2 * c.tile_m * c.tile_n * p.k * predicates / tile.rate
+    work = 2 * c.tile_m * c.tile_n * p.k / c.splits
+    return busiest * alone * work * predicates / tile.rate + combine_cycles(p, c.splits)

@@ -18,8 +18,9 @@ Source of the ladder: a tensor-core GEMM in six kernels for a T4; shares of cuBL
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from math import gcd
 from types import MappingProxyType
 from typing import Literal
 
@@ -27,6 +28,7 @@ from layoutalg.analysis import Access
 from layoutalg.codegen.instr_mma import MMAS, Mma
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm import GemmProblem, Major
+from layoutalg.kernels.gemm_parts import part_problem
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 from layoutalg.synthesis import synthesize
@@ -42,7 +44,7 @@ class Sm80Config:
     2 where the next fragments are loaded while the current ones are multiplied.  `mma_k` is the k of one mma,
     0 for the largest.  `edges` predicates rows, columns and k; without it they are whole tiles.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
-    of D, each a part of k; they write sums that gemm_split adds up.
+    of D, each with a part of k, see gemm_parts.
     """
 
     tile_m: int
@@ -106,6 +108,19 @@ def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
         and c.mma_k in (0, m.k)
     ]  # fmt: skip
     return max(fitting, key=lambda m: m.k)
+
+
+def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
+    """Problem and configuration of what the product's kernel stores: D, or with splits the parts' sums.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> p, c = stored(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, splits=2))
+    >>> p.result.name, c.result_vec
+    ('f32', 4)
+    """
+    if c.splits == 1:
+        return p, c
+    return part_problem(p), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
 
 
 LADDER: Mapping[str, Sm80Config] = MappingProxyType(

@@ -7,7 +7,8 @@ The idea.  Every mapping is a layout, so every cost is an analysis of one tile t
     epilogue                 slices of 16 rows * warps * blocks
 
 With two fragments and cp.async a block loads the first step's fragments before its first tile of k, and those
-of the step after its last, which nobody multiplies: it loads one step more than it multiplies.
+of the step after its last, which nobody multiplies: it loads one step more than it multiplies.  With splits
+every part that has a tile does, and every part writes its sums.
 
 Notes.  Whole tiles alone: an edge costs what its predicate lets through, and rows whose pitch is no multiple
 of a sector start at different places in theirs.
@@ -29,6 +30,7 @@ from layoutalg.kernels.gemm_sm80_plan import (
     stage_layout,
     stage_load_tv,
     stage_store_tv,
+    stored,
     tile_layout,
 )
 from layoutalg.kernels.predict import Costs, Prediction
@@ -39,7 +41,7 @@ SECTOR_BYTES = 32
 
 
 def predict(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs, by instruction.
+    """What every access of a launch costs, by instruction; with splits, of the launch that writes the sums.
 
     Raises UnsupportedError for tiles that are not whole, or rows that start inside sectors.
 
@@ -48,12 +50,13 @@ def predict(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Predic
     >>> found["ldmatrix.x4"]
     Cost(instructions=2304, total=9216, ideal=9216)
     """
+    p, c = stored(p, c)
     _whole(p, c)
     blocks, tiles = (p.m // c.tile_m) * (p.n // c.tile_n), p.k // c.tile_k
     costs = Costs(arch)
     _operand(costs, p, c, "a", blocks, tiles)
     _operand(costs, p, c, "b", blocks, tiles)
-    _result(costs, p, c, blocks)
+    _result(costs, p, c, blocks * c.splits)
     return costs.prediction()
 
 
@@ -101,7 +104,7 @@ def _operand(
             (lane.shape, element.shape, (fragments.shape, warps.shape)),
             (lane.stride, element.stride, (fragments.stride, warps.stride)),
         )
-        _add(costs, layout, Access(read.op, first, read.element), blocks * others)
+        _add(costs, layout, Access(read.op, first, read.element), min(c.splits, tiles) * blocks * others)
 
 
 def _modes(rest: Layout) -> tuple[tuple[Layout, Layout], Layout]:

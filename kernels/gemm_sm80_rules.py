@@ -12,6 +12,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr_mma import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_parts import check_splits, part_problem
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
 
 FREE_REGISTERS = 40
@@ -32,9 +33,10 @@ def check_config(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> N
     chip = find_arch(arch)
     if not 32 <= c.threads <= chip.max_threads_per_block:
         raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
+    check_splits(p, c.splits)
     _instructions(p, c, chip)
     _tiles(p, c)
-    _alignment(p, c)
+    _alignment(p if c.splits == 1 else part_problem(p), c)
     _resources(p, c, chip)
 
 

@@ -1,20 +1,25 @@
-"""Split-K: parts and their sum, against the definition."""
+"""Split-K: the parts and their sum, against the definition, and what adding them up costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from layoutalg.codegen.check import check
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
-from layoutalg.errors import DivisibilityError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm_launches import Config, Launches, covering, launches
+from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_split import build_combine, build_parts, workspace_elems
+from layoutalg.kernels.gemm_split import build_combine, combine_vector, predict_combine
+from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, expected
 
-CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
+CASES: dict[str, tuple[GemmProblem, Config]] = {
     "whole tiles": (gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=4)),
+    "parts of unequal length": (gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),
     "edges, C, bias, relu": (
         gemm_problem(56, 72, 200, reads_c=True, bias=True, activation="relu", ldd=80, ldc=76),
         Sm80Config(64, 64, 32, 2, 2, 3, edges=True, splits=3),
@@ -23,25 +28,97 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
         gemm_problem(64, 64, 64),
         Sm80Config(64, 64, 32, 2, 2, 2, edges=True, splits=5),
     ),
-    "integers": (gemm_problem(64, 64, 256, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, splits=2)),
-    "rows of one": (gemm_problem(64, 65, 64), Sm80Config(64, 64, 32, 2, 2, 3, edges=True, splits=2)),
-}
+    "integers": (gemm_problem(64, 64, 256, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)),
+    "rows of one": (
+        gemm_problem(64, 65, 64),
+        Sm80Config(64, 64, 32, 2, 2, 3, edges=True, splits=2, result_vec=1),
+    ),
+    "one stage through registers": (
+        gemm_problem(64, 64, 128),
+        Sm80Config(64, 64, 32, 2, 2, 1, 1, "registers", splits=3),
+    ),
+    "f32": (gemm_problem(64, 64, 96, "f32"), SimtConfig(64, 64, 16, 8, 4, 4, edges=True, splits=3)),
+    "f32, edges, C, bias, relu": (
+        gemm_problem(60, 68, 101, "f32", b_major="mn", reads_c=True, bias=True, activation="relu", ldd=80),
+        SimtConfig(64, 64, 16, 8, 4, 4, edges=True, a_vector=1, splits=3),
+    ),
+    "f32, more parts than tiles": (
+        gemm_problem(60, 68, 30, "f32"),
+        SimtConfig(64, 64, 16, 8, 4, 4, edges=True, a_vector=2, b_vector=2, splits=5),
+    ),
+    "f32 through registers": (
+        gemm_problem(60, 68, 100, "f32"),
+        SimtConfig(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=2, edges=True, splits=4),
+    ),
+    "f32, one stage": (
+        gemm_problem(60, 68, 100, "f32"),
+        SimtConfig(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=1, edges=True, splits=2),
+    ),
+    "f32, one stage, copied ahead": (
+        gemm_problem(60, 68, 100, "f32"),
+        SimtConfig(
+            64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=1, ahead=True, edges=True, splits=5
+        ),
+    ),
+    "f64": (
+        gemm_problem(60, 36, 101, "f64", a_major="mn", b_major="mn", reads_c=True, bias=True, ldc=38),
+        SimtConfig(
+            64, 32, 16, 8, 2, 4, edges=True, splits=4, a_vector=2, b_vector=2, fragment=2, run_m=2, run_n=2,
+            result_vec=2, pad=2,
+        ),
+    ),
+}  # fmt: skip
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_the_parts_add_up_to_the_definition(name: str) -> None:
+def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
+    """Also with the kernels of a larger problem, which serve this one; the workspace starts poisoned."""
     p, c = CASES[name]
     args = arguments(p)
-    sums = np.full(workspace_elems(p, c), 0xFFFFFFFF, dtype=np.uint32)
-    parts = lower(build_parts(p, c))
-    given = {**args, **scalar_words(p, "alpha", 1), "d": sums, "ldd": p.n}
-    simulate(parts, {q.name: given[q.name] for q in parts.params}, group="warp")
-    combine = lower(build_combine(p, c.splits))
-    mine = {**args, "sums": sums, "d": args["d"].copy()}
-    simulate(combine, {q.name: mine[q.name] for q in combine.params})
-    np.testing.assert_array_equal(mine["d"], expected(p, args))
+    want = expected(p, args)
+    kernels = launches(covering(p, c) if wide else p, c).kernels
+    one = Launches(p, c.splits, kernels)
+    sums = np.full(one.workspace_elems, -1).astype(one.workspace_dtype)
+    for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+        check(kernel)
+        simulate(lower(kernel), mine, group="warp")
+    np.testing.assert_array_equal(args["d"], want)
 
 
-def test_ragged_parts_need_predicates() -> None:
-    with pytest.raises(DivisibilityError, match="8 tiles of k in 3 parts: take edges=True, or 1 parts"):
-        build_parts(gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3))
+def test_what_cannot_be_split_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="f16 sums"):
+        launches(gemm_problem(64, 64, 64, accumulator="f16"), Sm80Config(64, 64, 32, 2, 2, 3, splits=2))
+    with pytest.raises(ShapeError, match="splits = 65: 1 to 64"):
+        launches(gemm_problem(64, 64, 64), Sm80Config(64, 64, 32, 2, 2, 3, splits=65))
+    direct = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "global", "global", 1, fragments=1, splits=2)
+    with pytest.raises(UnsupportedError, match="parts of k without tiles"):
+        launches(gemm_problem(64, 64, 64, "f32"), direct)
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        gemm_problem(64, 64, 32, ldd=80),
+        gemm_problem(32, 64, 32, "f32", reads_c=True, ldc=72, bias=True),
+        gemm_problem(32, 64, 32, "f64", reads_c=True),
+        gemm_problem(128, 16, 32, "bf16", bias=True, activation="relu"),
+    ],
+    ids=str,
+)
+def test_the_cost_of_adding_up_is_what_the_simulator_counts(p: GemmProblem) -> None:
+    kernel, splits = lower(build_combine(p)), 3
+    one = Launches(p, splits, (kernel,))
+    args = arguments(p)
+    sums = np.zeros(one.workspace_elems, one.workspace_dtype)
+    (mine,) = one.arguments(args, sums)
+    trace = simulate(kernel, mine).trace
+    found = predict_combine(p, splits)
+    assert found and {op: Cost(*trace.total(op)) for op in found} == found
+    assert {site.op for site in trace.sites if trace.total(site.op)[0]} == set(found)
+
+
+def test_ragged_sums_are_not_predicted() -> None:
+    assert combine_vector(gemm_problem(64, 65, 32)) == 1
+    with pytest.raises(UnsupportedError, match="adding up"):
+        predict_combine(gemm_problem(64, 65, 32), 2)

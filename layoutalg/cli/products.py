@@ -55,7 +55,8 @@ def find_kernel(
         m, n, SIDE if k is None else k, dtype or usual.operand, a_major=usual.a_major, b_major=usual.b_major
     )
     if step is None:
-        return str(product), products.build(product, products.configs(product, arch)[0])
+        whole = next(c for c in products.configs(product, arch) if c.splits == 1)
+        return str(product), products.build(product, whole)
     for name, config in products.steps.items():
         if step in (name, name.split()[0]):
             return f"{product}, step {name}", products.build(product, config)

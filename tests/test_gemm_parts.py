@@ -1,0 +1,92 @@
+"""Parts of k: they cover every tile once, and none is a tile longer than another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.tile import Let
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm_parts import (
+    LEAST_K,
+    MOST_SPLITS,
+    OFFERED,
+    check_splits,
+    combine_cycles,
+    declare_part,
+    part_problem,
+    tile_splits,
+)
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+
+MOST = 100
+
+
+def bounds(tiles: int, splits: int) -> list[tuple[int, int]]:
+    """First tile and number of tiles of every part, from the index code itself."""
+    k = KernelBuilder("parts", threads=32)
+    given_tiles = k.param("tiles", MOST)
+    part = declare_part(k, given_tiles, 2)
+    lets = [s for s in k.build().body if isinstance(s, Let)]
+    found = []
+    for which in range(splits):
+        env: dict[Var, int] = {given_tiles: tiles}
+        for p in k.build().params:
+            if isinstance(p, Var) and p.name == "splits":
+                env[p] = splits
+        assert part.which is not None
+        env[part.which] = which
+        for let in lets:
+            env[let.var] = int(evaluate(let.value, env))
+        first: Expr = part.first_tile
+        found.append((int(evaluate(first, env)), env[part.tiles]))
+    return found
+
+
+@given(st.integers(1, MOST), st.integers(1, MOST_SPLITS))
+def test_parts_cover_every_tile_once_and_evenly(tiles: int, splits: int) -> None:
+    found = bounds(tiles, splits)
+    covered = [t for first, count in found for t in range(first, first + count)]
+    assert covered == list(range(tiles))
+    counts = [count for _, count in found]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_a_whole_product_has_no_second_axis() -> None:
+    k = KernelBuilder("whole", threads=32)
+    assert declare_part(k, k.param("tiles", MOST), 1).which is None
+    assert [p.name for p in k.build().params] == ["tiles"]
+
+
+def test_a_part_is_a_product_without_an_end() -> None:
+    p = gemm_problem(64, 72, 128, "f16", reads_c=True, bias=True, activation="relu", ldd=80)
+    part = part_problem(p)
+    assert (part.result.name, part.ldd, part.reads_c, part.bias, part.activation) == (
+        "f32", 72, False, False, "none"
+    )  # fmt: skip
+
+
+def test_what_cannot_be_split_is_refused() -> None:
+    with pytest.raises(ShapeError, match="splits = 0"):
+        check_splits(gemm_problem(64, 64, 64), 0)
+    with pytest.raises(UnsupportedError, match="f16 sums"):
+        check_splits(gemm_problem(64, 64, 64, accumulator="f16"), 2)
+
+
+@given(*(st.integers(1, 20000) for _ in range(3)))
+def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) -> None:
+    p, tile, chip = gemm_problem(m, n, k), Sm80Config(128, 128, 64, 2, 2, 3), find_arch("sm_90")
+    found = tile_splits(p, tile, chip)
+    assert found[0] == 1 and set(found) <= set(OFFERED)
+    assert all(s == 1 or s * LEAST_K <= k for s in found)
+    assert tile_splits(gemm_problem(m, n, k, accumulator="f16"), tile, chip) == (1,)
+
+
+def test_adding_up_costs_more_with_more_parts() -> None:
+    cost = [combine_cycles(gemm_problem(512, 512, 4096), s) for s in (1, 2, 4, 8)]
+    assert cost[0] == 0 and cost == sorted(cost)
