@@ -39,6 +39,7 @@ from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr_float import pack, scale, unpack
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import Kernel, Reg, RegRef, Shared
 from layoutalg.kernels.reduce_plan import Pass, ReducePlan, ReduceProblem, plans, reduce_problem
 from layoutalg.kernels.reduce_walk import Index, flipped
@@ -98,13 +99,14 @@ class _Writer:
         edges = self.k.reg("edge", self.c.outs, 1) if self.walk.edges else None
         early = edges is not None and self.walk.edge_rounds == 1
         if edges is not None and early:
-            self._edges(edges, 0, fetch=True, join=False)
+            self._edges(edges, 0)
         self._vectors()
         if edges is not None and early:
-            self._edges(edges, 0, fetch=False, join=True)
+            self._fold_edges(edges)
         elif edges is not None:
             with self.k.For("e", self.walk.edge_rounds, unroll=4) as e:
-                self._edges(edges, e, fetch=True, join=True)
+                self._edges(edges, e)
+                self._fold_edges(edges)
         self._between_threads()
         self._store()
         return self.k.build()
@@ -119,37 +121,50 @@ class _Writer:
             if c.splits > 1:
                 count = (walk.rounds + flipped(self.split, c.splits)) // c.splits
             with k.For("i", as_expr(count)) as i:
-                self._round(held, (i * c.splits + self.split) * walk.stride, c.depth)
+                self._round(held, (i * c.splits + self.split) * walk.stride, c.depth, whole=True)
         if walk.left:
             with k.If(_all([self.split.eq(walk.rounds % c.splits)] if c.splits > 1 else [])):
-                self._round(held, walk.rounds * walk.stride, -(-walk.left // c.sharers))
+                self._round(held, walk.rounds * walk.stride, -(-walk.left // c.sharers), whole=False)
 
-    def _round(self, held: Reg, first: Index, depth: int) -> None:
+    def _round(self, held: Reg, first: Index, depth: int, *, whole: bool) -> None:
         """Fetch `depth` steps from number `first` on, all at once, then fold them."""
         k, walk, c = self.k, self.walk, self.c
-        for fetch in (True, False):
-            with k.Unroll("u", depth) as u:
-                number = first + u * c.sharers + self.sharer
-                for n in range(c.outs):
-                    at, exists = walk.step(number, self.starts[n])
-                    with k.If(_all([*self._present(n), number < walk.steps, *exists])):
-                        if fetch:
-                            k.do(LDG[c.vec * self.p.element.nbytes], held[u, n], k.at(self.src, at))
-                        else:
-                            self._fold(held[u, n], n, c.vec)
+        with k.Unroll("u", depth) as u:
+            number = first + u * c.sharers + self.sharer
+            for n in range(c.outs):
+                at, exists = walk.step(number, self.starts[n])
+                asked = [*self._present(n), *exists, *([] if whole else [number < walk.steps])]
+                self._fetch(held[u, n], at, c.vec, asked)
+        with k.Unroll("u", depth) as u:
+            for n in range(c.outs):
+                self._fold(held[u, n], n, c.vec)
 
-    def _edges(self, edge: Reg, turn: Index, *, fetch: bool, join: bool) -> None:
-        """Single elements, by the first of the splits."""
-        k, walk, c = self.k, self.walk, self.c
-        number = self.sharer + turn * c.sharers
-        for n in range(c.outs):
-            at, exists = walk.edge(number, self.starts[n])
-            mine = [self.split.eq(0)] if c.splits > 1 else []
-            with k.If(_all([*mine, *self._present(n), number < walk.edge_steps, *exists])):
-                if fetch:
-                    k.do(LDG[self.p.element.nbytes], edge[n], k.at(self.src, at))
-                if join:
-                    self._fold(edge[n], n, 1)
+    def _edges(self, edge: Reg, turn: Index) -> None:
+        """Fetch single elements, the first of the splits all of them."""
+        number = self.sharer + turn * self.c.sharers
+        mine = [self.split.eq(0)] if self.c.splits > 1 else []
+        for n in range(self.c.outs):
+            at, exists = self.walk.edge(number, self.starts[n])
+            self._fetch(edge[n], at, 1, [*mine, *self._present(n), number < self.walk.edge_steps, *exists])
+
+    def _fold_edges(self, edge: Reg) -> None:
+        for n in range(self.c.outs):
+            self._fold(edge[n], n, 1)
+
+    def _fetch(self, words: RegRef, at: Index, vec: int, exists: list[Expr]) -> None:
+        """Load `vec` elements where all of `exists` hold, what changes nothing elsewhere.
+
+        Folds then need no condition: under one, the compiler would move every load next to its use.
+        """
+        k, p = self.k, self.p
+        asked = simplify(_all(exists))
+        load = LDG[vec * p.element.nbytes]
+        if asked == Const(1):
+            k.do(load, words, k.at(self.src, at))
+            return
+        k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
+        with k.If(asked):
+            k.do(load, words, k.at(self.src, at))
 
     def _present(self, n: int) -> list[Expr]:
         """What says that the thread has an output number n."""
@@ -222,6 +237,17 @@ class _Writer:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(STG[p.store_vec * p.result.nbytes], self.k.at(self.dst, to), values)
+
+
+def neutral_word(op: str, element: str) -> int:
+    """A word of elements that change nothing in a "sum" or a "max".
+
+    >>> hex(neutral_word("max", "f16")), hex(neutral_word("max", "bf16")), neutral_word("sum", "f32")
+    ('0xfc00fc00', '0xff80ff80', 0)
+    """
+    if op == "sum":
+        return NEUTRAL[op]
+    return {"f32": NEUTRAL[op], "f16": 0xFC00FC00, "bf16": 0xFF80FF80}[element]
 
 
 def _all(predicates: Iterable[Expr | bool]) -> Expr:

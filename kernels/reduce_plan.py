@@ -184,7 +184,7 @@ class Rates:
     memory: float = 4.3e6
     sm: float = 6.5e4
     sms: int = 132
-    threads: int = 1024
+    threads: int = 2048
 
 
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:

@@ -140,8 +140,8 @@ class Walk:
         return (group * self.config.outs + out) * self.config.kept + column
 
     def source(self, place: Index) -> Index:
-        """Where an output's elements start in the source, in elements."""
-        total: Index = self.axes.src_offset
+        """Where an output's elements start in the source, in elements after the first of all."""
+        total: Index = 0
         for k, (i, m) in enumerate(zip(digits(place, self.kept_extents), self.axes.kept, strict=True)):
             total = total + i * (m.src if k or self.rows else m.src * self.config.vec)
         return total
@@ -240,7 +240,7 @@ class Walk:
     def step(self, number: Index, start: Index) -> tuple[Index, tuple[Index, ...]]:
         """Step `number` of the output that starts at `start`: the element, and what says that it exists."""
         piece, *crd = digits(number, (self.vectors, *(m.extent for m in self.outer)))
-        begin = start + sum((i * m.src for i, m in zip(crd, self.outer, strict=True)), start=0)
+        begin = self._begin(start, crd)
         if not self.rows:
             return begin, ()
         vec = self.config.vec
@@ -248,6 +248,11 @@ class Walk:
             return begin + piece * (vec * self.first.src), ()
         at = (begin + (vec - 1)) // vec * vec + piece * vec
         return at, (at + vec <= begin + self.first.extent,)
+
+    def _begin(self, start: Index, crd: Sequence[Index]) -> Index:
+        """The first element of a row, or of a step of a column."""
+        outer = (i * m.src for i, m in zip(crd, self.outer, strict=True))
+        return start + sum(outer, start=0) + self.axes.src_offset
 
     def edge(self, number: Index, start: Index) -> tuple[Index, tuple[Index, ...]]:
         """Single element `number` of the output that starts at `start`, and what says that it exists.
@@ -260,7 +265,7 @@ class Walk:
             i, *crd = digits(number, (self.edges, *outer))
         else:
             i, end, *crd = digits(number, (vec, 2, *outer))
-        begin = start + sum((c * m.src for c, m in zip(crd, self.outer, strict=True)), start=0)
+        begin = self._begin(start, crd)
         if self.aligned:
             return begin + (n // vec * vec + i), ()
         at = (begin + end * n) // vec * vec + i

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.check import check as check_program
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, build, reference
 from tests.reductions import decoded, error_bound, outputs, random_numbers, random_plan, random_reduction
@@ -21,13 +22,16 @@ def run(
     """All passes of a plan in the simulator; `old` becomes the destination."""
     work = np.zeros(plan.workspace_elems, "u4")
     buffers = [bits, work, old] if plan.workspace_elems else [bits, old]
+    kernels = build(plan)
+    for kernel in kernels:
+        check_program(kernel)
     return [
         simulate(kernel, {"src": buffers[n], "dst": buffers[n + 1]}, group=group, seed=seed)
-        for n, kernel in enumerate(build(plan))
+        for n, kernel in enumerate(kernels)
     ]
 
 
-def check(p: ReduceProblem, plan: ReducePlan, seed: int, group: Literal["block", "warp"] = "block") -> None:
+def agree(p: ReduceProblem, plan: ReducePlan, seed: int, group: Literal["block", "warp"] = "block") -> None:
     """One plan's results, and that nothing but the outputs is written."""
     bits, values = random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
     untouched = np.full(p.axes.target_elems, 0x5A5A, f"u{p.result.nbytes}")
@@ -46,4 +50,4 @@ def test_random_problems_agree(batch: int) -> None:
     for seed in range(batch * A_BATCH, (batch + 1) * A_BATCH):
         rng = random.Random(seed)
         p = random_reduction(rng, 3000)
-        check(p, random_plan(rng, p), seed, "warp" if seed % 10 == 0 else "block")
+        agree(p, random_plan(rng, p), seed, "warp" if seed % 10 == 0 else "block")
