@@ -7,7 +7,7 @@ module writes it down as a tile program:
     staged     1  chunks of the source, aligned as memory is, are copied to shared memory asynchronously
                2  after the barrier each thread gathers one vector of the destination from the tile:
                   element by element, or words of several rows that it transposes in registers
-               3  and stores it; vectors that the tensor's edge cuts are stored element by element
+               3  and stores it; of vectors that the end of a run cuts, words and elements that exist
 
 A kernel is built for one problem: extents and strides are constants, only the pointers are parameters.
 Pointers are multiples of 16 bytes; a tensor that starts elsewhere has an offset.
@@ -19,10 +19,18 @@ from collections.abc import Iterable, Sequence
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
+from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
-from layoutalg.kernels.permute_index import Store, block_base, block_origins, direct_element, load_chunk
+from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.permute_index import (
+    Store,
+    block_base,
+    block_origins,
+    direct_element,
+    load_chunk,
+    pieces,
+)
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 
@@ -124,61 +132,81 @@ def _store(
     k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, origins: Sequence[Var], base: Var
 ) -> None:
     c, size, group = stage.config, stage.size, stage.group
-    v = k.reg("v", c.vec, max(1, size // 4))
     u = k.reg("u", group, max(1, c.vec * size // 4))
+    one = k.reg("one", 1)
     threads = c.storing or c.threads
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
         x, below = _step(k, j, stage.stores, threads)
         vectors = [Store(stage, x, origins, base, member) for member in range(group)]
         with k.If(_all([*below, *vectors[0].row])):
-            if group > 1:
-                _turn(k, stage, tile, vectors[0], v, u)
+            (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
+                nbytes = c.vec * size
+                store = STG_WHOLE.get(nbytes, STG[nbytes])
                 with k.If(_all(vector.row if member else ())):
                     with k.If(_all(vector.whole)):
-                        if group == 1:
-                            _gather(k, stage, tile, vector, v, u)
-                        nbytes = c.vec * size
-                        store = STG_WHOLE.get(nbytes, STG[nbytes])
-                        k.do(store, k.at(dst, vector.target), v[0] if nbytes < 4 else u[member])
+                        k.do(store, k.at(dst, vector.target), u[member])
                     if vector.whole:
                         with k.Else():
-                            _put_elements(k, stage, tile, dst, vector, v)
+                            _put_pieces(k, stage, dst, vector, u[member], one)
 
 
-def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, v: Reg, u: Reg) -> None:
+def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
     """Words of `group` neighbouring runs, transposed to words of each run."""
     group, vec = stage.group, stage.config.vec
+    v, t = k.reg("v", vec), k.reg("t", group)
     for e in range(vec):
         k.do(LDS[4], v[e], k.at(tile, vector.place(e)))
-    t = k.reg("t", group)
     for word in range(vec // group):
         k.do(TURN[group], t, *(v[word * group + e] for e in range(group)))
         for member in range(group):
             k.do(MOVE, u[member, word], t[member])
 
 
-def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, v: Reg, u: Reg) -> None:
+def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
     """The elements of a vector, one by one, packed into words."""
     size, vec = stage.size, stage.config.vec
+    if size >= 4 or vec == 1:
+        for e in range(vec):
+            where = u.slice(0, e * size // 4, count=max(1, size // 4))
+            k.do(LDS[size], where, k.at(tile, vector.place(e)))
+        return
+    pack = 4 // size
+    v, t = k.reg("v", vec), k.reg("t", pack)
     for e in range(vec):
-        where = v[e] if size < 4 else u.slice(0, e * size // 4, count=size // 4)
-        k.do(LDS[size], where, k.at(tile, vector.place(e)))
-    if size < 4 and vec > 1:
-        pack = 4 // size
-        t = k.reg("t", pack)
-        for word in range(vec // pack):
-            k.do(TURN[pack], t, *(v[word * pack + e] for e in range(pack)))
-            k.do(MOVE, u[0, word], t[0])
+        k.do(LDS[size], v[e], k.at(tile, vector.place(e)))
+    for word in range(vec // pack):
+        k.do(TURN[pack], t, *(v[word * pack + e] for e in range(pack)))
+        k.do(MOVE, u[0, word], t[0])
 
 
-def _put_elements(k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, vector: Store, v: Reg) -> None:
-    """Fetch and store the elements of a vector that exist, one by one."""
-    size = stage.size
-    target = k.let("target", vector.target)
-    with k.For("e", stage.config.vec) as e, k.If(_all(vector.exists(e))):
-        k.do(LDS[size], v[0], k.at(tile, vector.place(e)))
-        k.do(STG[size], k.at(dst, target + e), v[0])
+def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:
+    """Store what exists of a vector: words where they are whole, single elements of the others."""
+    size, target = stage.size, k.let("target", vector.target)
+    for first, count in pieces(stage):
+        word = _part(words, first * size // 4, max(1, size // 4))
+        with k.If(_all(vector.all_of(first, count))):
+            at = k.at(dst, target + first)
+            if count > 1 or first * size % 4 == 0:
+                k.do(STG[count * size], at, word)
+            else:
+                _put_narrow(k, at, word, first * size % 4, size, one)
+        if count > 1:
+            with k.Else():
+                for e in range(first, first + count):
+                    with k.If(_all(vector.exists(e))):
+                        _put_narrow(k, k.at(dst, target + e), word, e * size % 4, size, one)
+
+
+def _put_narrow(k: KernelBuilder, at: MemRef, word: RegRef, byte: int, size: int, one: Reg) -> None:
+    """Store `size` bytes of a word, from number `byte` on."""
+    k.do(BYTE_PERMUTE, one, word, word, 0x3210 + byte * 0x1111 & 0x3333)
+    k.do(STG[size], at, one)
+
+
+def _part(words: RegRef, first: int, count: int) -> RegRef:
+    """`count` of a vector's words, from number `first` on."""
+    return words.reg.slice(*words.index, first, count=count)
 
 
 def _notes(stage: Stage) -> list[str]:

@@ -170,7 +170,7 @@ def direct_element(
 class Store:
     """Vector x of a block's tile, of run `member` of its group: its elements go to `target` and on.
 
-    It is stored element by element where its run exists (`row`) and it is not `whole`.
+    Where its run exists (`row`) and it is not `whole`, the pieces of it that exist are stored.
 
     >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
     >>> from layoutalg.kernels.permute_stage import PermuteConfig
@@ -235,7 +235,7 @@ class Store:
         """Elements of the lead."""
         return self.stage.lead * self.stage.dst_inner
 
-    def _position(self, e: Index) -> Index:
+    def _position(self, e: int) -> Index:
         """Element e's position in the run, counted from the lead's first: never negative."""
         stage, vec = self.stage, self.stage.config.vec
         position = self._coordinates[0] * vec + e
@@ -243,25 +243,31 @@ class Store:
             position = position + ((self._start % vec) ^ (vec - 1)) + (self._ahead - (vec - 1))
         return position
 
-    def place(self, e: Index) -> Index:
-        """The byte of the tile where element e is staged."""
+    def place(self, e: int) -> Index:
+        """The byte of the tile where element e is staged.
+
+        Elements that are whole turns of the inner modes apart differ by a constant.
+        """
         stage, (_, row) = self.stage, self._coordinates
         total: Index = self.base * stage.size
         for k, i in row.items():
             total = total + i * stage.coefficients[k]
-        parts = digits(self._position(e), [stage.tile[k] for k in stage.dst_run]) if stage.dst_run else []
+        if not stage.dst_run:
+            return total
+        turns, e = divmod(e, stage.dst_inner)
+        parts = digits(self._position(e), [stage.tile[k] for k in stage.dst_run])
         for k, i in zip(stage.dst_run, parts, strict=True):
             total = total + i * stage.coefficients[k]
-        return total
+        return total + turns * stage.coefficients[stage.dst_run[-1]]
 
-    def after(self, e: Index) -> tuple[Index, ...]:
+    def after(self, e: int) -> tuple[Index, ...]:
         """What says that element e is not in front of what the block owns."""
         position = self._position(e)
         if self.stage.halo:
             return (position + self.origins[self.stage.last] * self.stage.dst_inner >= self._ahead,)
         return (position >= self._ahead,) if self.stage.lead else ()
 
-    def before(self, e: Index) -> tuple[Index, ...]:
+    def before(self, e: int) -> tuple[Index, ...]:
         """What says that element e is not past what the block owns, nor past the tensor."""
         stage = self.stage
         if not stage.dst_run:
@@ -278,8 +284,26 @@ class Store:
     @property
     def whole(self) -> tuple[Index, ...]:
         """The predicates that all elements of the vector exist, if its run does."""
-        return self.after(0) + self.before(self.stage.config.vec - 1)
+        return self.all_of(0, self.stage.config.vec)
 
-    def exists(self, e: Index) -> tuple[Index, ...]:
+    def all_of(self, first: int, count: int) -> tuple[Index, ...]:
+        """The predicates that `count` elements from `first` on exist, if the vector's run does."""
+        return self.after(first) + self.before(first + count - 1)
+
+    def exists(self, e: int) -> tuple[Index, ...]:
         """The predicates that element e exists, if its run does."""
         return self.after(e) + self.before(e)
+
+
+def pieces(stage: Stage) -> list[tuple[int, int]]:
+    """(first element, elements) of what a vector is stored in where it is not whole: words, or elements.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.permute_stage import PermuteConfig
+    >>> x = normalise(permute_problem((63, 65), (1, 0), "f16"))
+    >>> pieces(Stage(x, PermuteConfig("staged", (63, 64), 256, 8, 8)))
+    [(0, 2), (2, 2), (4, 2), (6, 2)]
+    """
+    vec, word = stage.config.vec, max(1, 4 // stage.size)
+    count = word if vec > word else 1
+    return [(first, count) for first in range(0, vec, count)]

@@ -21,7 +21,7 @@ from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk
+from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
@@ -231,17 +231,18 @@ def _predict_stores(stage: Stage, origins: tuple[int, ...], member: int, costs: 
     row = _holds(below, vector.row)
     whole = _holds(row, vector.whole)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", _spread(vector.target * size, x), whole)
-    if stage.group == 1:
-        _predict_reads(stage, vector, whole, 8 * size, costs)
-    elif member == 0:
-        _predict_reads(stage, vector, row, 32, costs)
+    if member == 0:
+        _predict_reads(stage, vector, row, 8 * size if stage.group == 1 else 32, costs)
     if not vector.whole:
         return
-    for e in range(vec):
-        rest = _holds(row & ~whole, vector.exists(e))
-        place = stage.layout(_spread(vector.place(e), x) * rest)
-        costs.lanes(f"ld.shared.b{8 * size}", "shared", place, rest)
-        costs.lanes(f"st.global.b{8 * size}", "global", _spread((vector.target + e) * size, x), rest)
+    cut = row & ~whole
+    for first, count in pieces(stage):
+        together = _holds(cut, vector.all_of(first, count))
+        target = _spread((vector.target + first) * size, x)
+        costs.lanes(f"st.global.b{8 * size * count}", "global", target, together)
+        for e in range(first, first + count if count > 1 else first):
+            alone = _holds(cut & ~together, vector.exists(e))
+            costs.lanes(f"st.global.b{8 * size}", "global", _spread((vector.target + e) * size, x), alone)
 
 
 def _predict_reads(stage: Stage, vector: Store, active: Any, bits: int, costs: Costs) -> None:

@@ -233,7 +233,17 @@ class Stage:
     def tile_bytes(self) -> int:
         """Shared memory of a block: whole lines of the banks, so that the swizzle stays inside."""
         free = 0 if self.src_aligned else self.chunk_bytes
-        return -(-(free + self._placement[1]) // 128) * 128
+        return -(-(free + self._placement[1] + self._over_bytes) // 128) * 128
+
+    @cached_property
+    def _over_bytes(self) -> int:
+        """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
+        if not self.dst_run or self.config.vec == 1:
+            return 0
+        last = self.dst_run[-1]
+        furthest = self.vectors * self.config.vec - 1 + self.lead * self.dst_inner
+        held = self.tile[last] + self.lead
+        return max(0, furthest // self.dst_inner + 1 - held) * self.coefficients[last]
 
     @cached_property
     def _placement(self) -> tuple[tuple[int, ...], int]:
