@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
-from layoutalg.cli.options import DtypeOption, JsonOption, LddOption, LdsOption
+from layoutalg.cli.options import JsonOption, LddOption, LdsOption
 from layoutalg.cli.output import header, progress, say, say_json
-from layoutalg.errors import UnknownNameError
+from layoutalg.cli.products import is_product
+from layoutalg.errors import UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.family import Target, VerifyReport
 
 TARGETS = ("auto", "simulator", "gpu")
 
 VERIFIED = ((200, 136), (67, 259), (256, 256))
 """What `verify` checks when no size is given: with and without tiles that stick out."""
 
+VERIFIED_PRODUCTS = ((128, 128, 64), (67, 131, 45))
+"""The same of products: m, n and k."""
+
 
 def verify_command(
-    family: Annotated[str, typer.Argument(help="tiled_copy or transpose.", show_default=False)],
-    dtype: DtypeOption = "f32",
-    m: Annotated[int | None, typer.Option(help="Rows of the source.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option(help="Columns of the source.", show_default=False)] = None,
+    family: Annotated[
+        str, typer.Argument(help="tiled_copy, transpose, gemm-simt or gemm-sm80.", show_default=False)
+    ],
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+        ),
+    ] = None,
+    m: Annotated[
+        int | None, typer.Option(help="Rows of the source, or of a product.", show_default=False)
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option(help="Columns of the source, or of a product.", show_default=False)
+    ] = None,
+    k: Annotated[int | None, typer.Option(help="k of a product.", show_default=False)] = None,
     lds: LdsOption = None,
     ldd: LddOption = None,
     target: Annotated[
@@ -33,33 +53,39 @@ def verify_command(
     """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
 
     layoutalg verify transpose --dtype f32
+
+    layoutalg verify gemm-sm80 --m 200 --n 136 --k 72
     """
     from layoutalg.codegen.runtime import gpu_status
-    from layoutalg.kernels.families import find_family
-    from layoutalg.kernels.family import Target, verify
 
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
-    chosen = find_family(family)
     status = gpu_status()
     targets: list[Target] = []
     if target in ("auto", "simulator"):
         targets.append("simulator")
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
-    sizes = VERIFIED if m is None and n is None else ((m or n or 0, n or m or 0),)
-    problems = [chosen.problem(m=a, n=b, dtype=dtype, lds=lds, ldd=ldd) for a, b in sizes]
+    if is_product(family):
+        if lds is not None or ldd is not None:
+            raise UnsupportedError(f"{family} has no lds and ldd: its matrices are dense here")
+        problems, check = _products(family, dtype, (m, n, k))
+    else:
+        if k is not None:
+            raise UnsupportedError(f"{family} has no k: gemm-simt and gemm-sm80 do")
+        problems, check = _moves(family, dtype or "f32", (m, n), lds, ldd)
     reports = []
     with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as step:
         for where in targets:
             for problem in problems:
-                reports.append(verify(chosen, problem, target=where, seed=seed))
+                reports.append(check(problem, where, seed))
                 step()
     passed = all(report.passed for report in reports)
+    element = problems[0].operand if is_product(family) else problems[0].dtype
     if as_json:
         say_json(
             header("verify")
-            | {"family": family, "dtype": dtype, "passed": passed}
+            | {"family": family, "dtype": str(element), "passed": passed}
             | {"gpu": {"available": status.available, "name": status.name, "reason": status.reason}}
             | {"reports": [verify_fields(report) for report in reports]}
         )
@@ -69,3 +95,30 @@ def verify_command(
             parts.append(f"Not run on a GPU: {status.reason}.")
         say(*parts, "Passed." if passed else "FAILED.")
     return 0 if passed else 1
+
+
+Verifier: TypeAlias = "Callable[[Any, Target, int], VerifyReport]"
+"""Checks a problem on a target, with a seed."""
+
+
+def _moves(
+    family: str, dtype: str, extents: tuple[int | None, int | None], lds: int | None, ldd: int | None
+) -> tuple[list[Any], Verifier]:
+    from layoutalg.kernels.families import find_family
+    from layoutalg.kernels.family import verify
+
+    chosen, (m, n) = find_family(family), extents
+    sizes = VERIFIED if m is None and n is None else ((m or n or 0, n or m or 0),)
+    problems = [chosen.problem(m=a, n=b, dtype=dtype, lds=lds, ldd=ldd) for a, b in sizes]
+    return problems, lambda p, target, seed: verify(chosen, p, target=target, seed=seed)
+
+
+def _products(family: str, dtype: str | None, extents: tuple[int | None, ...]) -> tuple[list[Any], Verifier]:
+    from layoutalg.kernels.gemm_bench import find_gemm_family
+    from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+
+    chosen, given = find_gemm_family(family), [x for x in extents if x is not None]
+    m, n, k = (given[0] if x is None and given else x or 0 for x in extents)
+    sizes = ((m, n, k),) if given else VERIFIED_PRODUCTS
+    problems = [verified_problem(chosen, size, dtype) for size in sizes]
+    return problems, lambda p, target, seed: verify_product(chosen, p, target=target, seed=seed)

@@ -26,13 +26,24 @@ COUNTERS: Mapping[str, tuple[str, int]] = {
     "mma": ("sm__inst_executed_pipe_tensor_op_hmma.sum", 1),
     "ffma": ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 32),
     "ldmatrix": ("smsp__inst_executed_op_ldsm.sum", 1),
-    "lds": ("sass__inst_executed_shared_loads", 1),
+    "lds": ("smsp__inst_executed_op_shared_ld.sum", 1),
     "shared wavefronts": (BY_INSTRUCTION, 1),
-    "global loads": ("sass__inst_executed_global_loads", 1),
-    "sectors loaded": ("l1tex__m_xbar2l1tex_read_sectors.sum", 1),
     "sectors stored": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", 1),
 }
 """The counter of each count of a Step, and by how much it counts too often."""
+
+LOADED, COPIED = (
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+)
+"""Sectors that loads and asynchronous copies ask the L1 for."""
+
+ARRIVED, ARRIVED_COPIED = (
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
+    "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_access.sum",
+)
+"""Sectors that come from the L2, and those of copies that asked the L1: copies of 16 bytes do not, and
+have no counter of their own."""
 
 STALLS = (
     "selected", "not_selected", "math_pipe_throttle", "wait", "dispatch_stall", "short_scoreboard",
@@ -75,7 +86,8 @@ def compile_step(what: tuple[str, int, str]) -> str:
 def measure(family: str, n: int) -> list[dict[str, float]]:
     """The metrics of every step, in order.  Raises UnsupportedError without ncu or a GPU."""
     in_processes(compile_step, [(family, n, name) for name in find_gemm_family(family).steps])
-    metrics = [*(name for name, _ in COUNTERS.values()), *map(stall_metric, STALLS), CYCLES]
+    metrics = [name for name, _ in COUNTERS.values()]
+    metrics += [LOADED, COPIED, ARRIVED, ARRIVED_COPIED, *map(stall_metric, STALLS), CYCLES]
     return count_launches("^gemm_", metrics, "tests.gpu.gemm_ladder", family, str(n), "launch")
 
 
@@ -107,6 +119,9 @@ def counters_table(steps: Sequence[Step], seen: Sequence[Mapping[str, float]]) -
 
 def count_of(what: str, found: Mapping[str, float]) -> float | None:
     """What the hardware counted, None where it has no counter for it."""
+    if what == "sectors loaded":
+        past_l1 = found[ARRIVED] - found[ARRIVED_COPIED]
+        return found[LOADED] or found[COPIED] + past_l1
     metric, times = COUNTERS.get(what, ("", 1))
     return found[metric] / times if metric in found else None
 

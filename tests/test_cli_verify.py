@@ -1,0 +1,54 @@
+"""`layoutalg verify` of products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from layoutalg.kernels import gemm_verify
+from layoutalg.kernels.family import Check, VerifyReport
+from tests.command import answer, refusal, run
+
+
+def test_a_product_is_verified() -> None:
+    words = ("verify", "gemm-simt", "--m", "32", "--n", "64", "--k", "16", "--target", "simulator")
+    payload = answer(*words)
+    assert payload["passed"] and payload["dtype"] == "f32" and len(payload["reports"]) == 1
+    names = [check["name"] for check in payload["reports"][0]["checks"]]
+    assert names[:2] == ["result, one block at a time", "result, one warp at a time"]
+    text = run(*words)
+    assert text.exit_code == 0 and text.stdout.endswith("Passed.\n") and "FAILS" not in text.stdout
+
+
+def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def noted(family: Any, p: Any, *, target: Any, seed: int) -> VerifyReport:
+        seen.append(f"{p}, {target}, {seed}")
+        return VerifyReport(family.name, str(p), target, (Check("result", "45" not in str(p), "-"),))
+
+    monkeypatch.setattr(gemm_verify, "verify_product", noted)
+    only = ("--target", "simulator")
+    assert answer("verify", "gemm-sm80", "--m", "40", "--dtype", "bf16", "--seed", "7", *only)["passed"]
+    assert answer("verify", "gemm-sm80", *only, exit_code=1)["passed"] is False
+    assert seen == [
+        "40 x 40 x 40 bf16 TN, simulator, 7",
+        "128 x 128 x 64 f16 TN, simulator, 0",
+        "67 x 131 x 45 f16 TN, simulator, 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "part"),
+    [
+        (("gemm-simt", "--lds", "64"), "UnsupportedError", "has no lds and ldd"),
+        (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
+        (("gemm-simt", "--dtype", "u4"), "UnsupportedError", "GEMM of u4"),
+        (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
+        (("gemm-sm81",), "UnknownNameError", "gemm-sm81"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused(words: tuple[str, ...], error: str, part: str) -> None:
+    name, message = refusal("verify", *words)
+    assert name == error and part in message
