@@ -1,0 +1,44 @@
+"""Launch generated reductions on plain allocations: the process that a profiler or a sanitizer watches.
+
+python -m tests.gpu.reduce_launch f16 8191,8193 1       the sum over axis 1, the best plan, of random bits
+python -m tests.gpu.reduce_launch all                   sixty small random ones
+"""
+
+from __future__ import annotations
+
+import sys
+
+from layoutalg.codegen.runtime import load, random_bytes, require_gpu
+from layoutalg.kernels.reduce_family import build, plans, reduce_problem
+from tests.gpu.reduce_cases import compiled, right
+
+
+def main(args: list[str]) -> None:
+    """See the module's text."""
+    import cupy
+
+    cupy.cuda.set_allocator(None)  # one allocation an array, so that a sanitizer sees its ends
+    arch = require_gpu().arch
+    if args == ["all"]:
+        for seed in range(0, 120, 2):
+            if not right(*compiled((seed, arch)), seed):
+                raise SystemExit(f"wrong result: seed {seed}")
+        print("60 launches correct")
+        return
+    dtype, shape, axes = args
+    plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
+    src = random_bytes(plan.problem.read_bytes, 0).view(f"u{plan.problem.axes.dtype.nbytes}")
+    work, dst = cupy.zeros(max(1, plan.workspace_elems), "u4"), cupy.zeros(plan.problem.axes.outputs, "u4")
+    chain = [src, work, dst] if plan.workspace_elems else [src, dst]
+    for n, kernel in enumerate(build(plan)):
+        load(kernel)(src=chain[n], dst=chain[n + 1].view(f"u{plan.passes[n].result.nbytes}"))
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def ints(text: str) -> tuple[int, ...]:
+    """Numbers separated by commas."""
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
