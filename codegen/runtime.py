@@ -232,6 +232,7 @@ def to_device(array: Any) -> Any:
 
 def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
     """An array of zeros on the GPU.  Raises ResourceError where it does not fit into memory."""
+    require_gpu()
     found = device_empty(shape, dtype)
     found.fill(0)
     return found
@@ -239,18 +240,14 @@ def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def device_empty(shape: tuple[int, ...], dtype: Any) -> Any:
     """A new array on the GPU, of any content.  Raises ResourceError where it does not fit into memory."""
-    require_gpu()
     import cupy
     import numpy
 
-    kind = numpy.dtype(dtype)
-    asked = math.prod(shape) * kind.itemsize
-    free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
-    if asked > free:
-        raise ResourceError("bytes of GPU memory", asked, free)
     try:
-        return cupy.empty(shape, kind)
+        return cupy.empty(shape, dtype)
     except cupy.cuda.memory.OutOfMemoryError as error:
+        asked = math.prod(shape) * numpy.dtype(dtype).itemsize
+        free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
         raise ResourceError("bytes of GPU memory", asked, free) from error
 
 
@@ -262,12 +259,21 @@ def device_view(x: Any) -> Any:
     return cupy.asarray(x) if hasattr(x, "__cuda_array_interface__") else cupy.from_dlpack(x)
 
 
-@contextlib.contextmanager
-def on_stream(device: int, stream: int | None = None) -> Iterator[None]:
+def on_stream(device: int, stream: int | None = None) -> contextlib.AbstractContextManager[None]:
     """What is launched or allocated inside is so on a device, on a stream (a cudaStream_t) of it.
 
     Without `stream` it is CuPy's current one.
     """
+    import cupy
+
+    ordered = stream is None or stream == cupy.cuda.get_current_stream().ptr
+    if ordered and cupy.cuda.runtime.getDevice() == device:
+        return contextlib.nullcontext()
+    return _switched(device, stream)
+
+
+@contextlib.contextmanager
+def _switched(device: int, stream: int | None) -> Iterator[None]:
     import cupy
 
     with cupy.cuda.Device(device):

@@ -25,7 +25,16 @@ from typing import Any, SupportsIndex, TypeAlias
 from layoutalg.codegen.runtime import load, require_gpu
 from layoutalg.codegen.simulate import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
-from layoutalg.kernels.arrays import View, destination, launching, of_library, overlapping, view
+from layoutalg.kernels.arrays import (
+    UNIT_BYTES,
+    View,
+    destination,
+    launching,
+    of_library,
+    overlapping,
+    unit_base,
+    view,
+)
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
@@ -48,7 +57,6 @@ SIMULATED_ELEMS = 1 << 14
 KEPT_KERNELS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
 
-_ALIGN_BYTES = 16
 _DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
@@ -71,7 +79,7 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
     if prod(shape):
         _check_apart(source, target)
         strides = tuple(source.strides[a] for a in order)
-        (src, src_at), (dst, dst_at) = _base(source), _base(target)
+        (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
         posed = (shape, source.itemsize, strides, target.strides, src_at, dst_at)
         if source.device is None:
             problem_of(*posed)  # raises where `out` aliases
@@ -115,11 +123,11 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
         to[...] = _run(p, of, to) if prod(p.shape) <= SIMULATED_ELEMS else reference(p, of, to)
     else:
         for name, v in (("x", source), ("out", target)):
-            if v.address % _ALIGN_BYTES:
+            if v.address % UNIT_BYTES:
                 raise AlignmentError(
                     f"{name} starts at {v.address:#x}: relayout takes buffers at multiples of 16 bytes",
                     offset=v.address,
-                    required_bytes=_ALIGN_BYTES,
+                    required_bytes=UNIT_BYTES,
                 )
         with launching(source):
             _kernel(p, source.device)(source.address, target.address)
@@ -132,11 +140,13 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
 def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[int, ...]:
     rank = len(shape)
     try:
-        asked = tuple(operator.index(a) for a in axes)
+        asked = order = tuple(map(operator.index, axes))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed") from error
-    order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
-    if sorted(order) != list(range(rank)):
+    modes = list(range(rank))
+    if sorted(order) != modes:
+        order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
+    if sorted(order) != modes:
         raise ShapeError(f"axes {asked} are no permutation of 0..{rank - 1}, the modes of {shape}")
     return order
 
@@ -162,12 +172,6 @@ def _check_apart(source: View, target: View) -> None:
 
 
 # --- problems and kernels, kept ------------------------------------------------------------------------
-
-
-def _base(v: View) -> tuple[int, int]:
-    """The 16-byte boundary before an array's first byte, and where its coordinate 0 is from there."""
-    base = v.span[0] // _ALIGN_BYTES * _ALIGN_BYTES
-    return base, v.address - base
 
 
 def problem_of(

@@ -18,9 +18,10 @@ record gradients, which a kernel does not.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
@@ -32,6 +33,9 @@ from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, Unsup
 from layoutalg.kernels.permute_modes import WIDTHS_BYTES
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
+
+UNIT_BYTES = 16
+"""Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
 
 _PLAIN = Swizzle(0, 4, 3)
 _DLPACK_CPU, _DLPACK_GPU = 1, (2, 13)
@@ -86,7 +90,8 @@ def view(x: Any) -> View:
     import numpy
 
     if isinstance(x, numpy.ndarray):
-        found = View(x, x.ctypes.data, x.shape, x.strides, _named(x.dtype), x.itemsize, None, x)
+        address = x.__array_interface__["data"][0]
+        found = View(x, address, x.shape, x.strides, _named(x.dtype), x.itemsize, None, x)
     elif torch := _loaded("torch", "Tensor", x):
         found = _of_tensor(x, torch)
     else:
@@ -126,8 +131,7 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False) -> Vie
         raise ResourceError("bytes of GPU memory", asked, free) from error
 
 
-@contextlib.contextmanager
-def launching(v: View) -> Iterator[None]:
+def launching(v: View) -> contextlib.AbstractContextManager[None]:
     """What is launched inside runs on the device of an array, on the stream that orders work on it.
 
     >>> import numpy
@@ -135,20 +139,19 @@ def launching(v: View) -> Iterator[None]:
     ...     pass
     """
     if v.device is None:
-        yield
-    elif torch := _loaded("torch", "Tensor", v.array):
-        with on_stream(v.device, torch.cuda.current_stream(v.device).cuda_stream):
-            yield
-    else:
-        with on_stream(v.device):
-            yield
+        return contextlib.nullcontext()
+    torch = _loaded("torch", "Tensor", v.array)
+    return on_stream(v.device, torch.cuda.current_stream(v.device).cuda_stream if torch else None)
 
 
-def destination(x: View, shape: tuple[int, ...], out: Any, *, zeros: bool = False) -> View:
+def destination(
+    x: View, shape: tuple[int, ...], out: Any, *, zeros: bool = False, kinds: Collection[str] = ()
+) -> View:
     """`out`, checked, or a new array like x where `out` is None.
 
-    Raises ShapeError for another shape, ArgumentTypeError where `out` is of another library, device or width
-    of elements, or read-only, and as `view` and `new_array` do.
+    Elements of `out` are of one of the `kinds`, or of any that is as wide as x's where none is named.  Raises
+    ShapeError for another shape, ArgumentTypeError where `out` is of another library, device or kind, or
+    read-only, and as `view` and `new_array` do.
 
     >>> import numpy
     >>> destination(view(numpy.zeros(3, "f4")), (2, 5), None).shape
@@ -160,7 +163,9 @@ def destination(x: View, shape: tuple[int, ...], out: Any, *, zeros: bool = Fals
     if target.shape != shape:
         raise ShapeError(f"out has shape {target.shape}; the result has {shape}")
     check_fellows(x, target)
-    if target.itemsize != x.itemsize:
+    if kinds and target.kind not in kinds:
+        raise ArgumentTypeError(f"out holds {target.kind}: {' and '.join(dict.fromkeys(kinds))} are accepted")
+    if not kinds and target.itemsize != x.itemsize:
         raise ArgumentTypeError(f"out holds {target.kind}, x {x.kind}: both must be of one width")
     if target.host is not None and not target.host.flags.writeable:
         raise ArgumentTypeError("out is read-only")
@@ -177,6 +182,32 @@ def check_fellows(x: View, other: View, name: str = "out") -> None:
         raise ArgumentTypeError(
             f"{name} is {_place(other)}, x {_place(x)}: both must be of one library and on one device"
         )
+
+
+def fill(v: View, value: float) -> None:
+    """Write one number everywhere.
+
+    >>> import numpy
+    >>> x = numpy.zeros(2, "f4")
+    >>> fill(view(x), 1.5)
+    >>> x.tolist()
+    [1.5, 1.5]
+    """
+    with launching(v):
+        if v.library == "torch":
+            v.array.fill_(value)
+        else:
+            v.array.fill(value)
+
+
+def unit_base(v: View) -> tuple[int, int]:
+    """The 16-byte boundary before an array's first byte, and where its coordinate 0 is from there.
+
+    >>> View(None, 0x1014, (3,), (-4,), "float32", 4, 0).span, unit_base(View(None, 38, (3,), (4,), "", 4, 0))
+    ((4108, 4120), (32, 6))
+    """
+    base = v.span[0] // UNIT_BYTES * UNIT_BYTES
+    return base, v.address - base
 
 
 def overlapping(a: View, b: View) -> bool:
@@ -220,10 +251,12 @@ def _loaded(library: str, kind: str, x: Any) -> ModuleType | None:
     return module if module is not None and isinstance(x, getattr(module, kind)) else None
 
 
+@functools.lru_cache(256)
 def _named(dtype: Any) -> str:
+    """The name of a NumPy type of elements.  Raises UnsupportedError for Python objects."""
     if dtype.hasobject:
         raise UnsupportedError(f"elements of type {dtype}: 1, 2, 4, 8 and 16 bytes are accepted")
-    return str(dtype.name)
+    return str(dtype.name if dtype.isnative else dtype.str)
 
 
 def _place(v: View) -> str:
@@ -247,12 +280,18 @@ def _resolved(x: Any) -> Any:
     return numpy.from_dlpack(x) if kind == _DLPACK_CPU else device_view(x)
 
 
+@functools.lru_cache(256)
+def _kind_of(dtype: Any) -> str:
+    """NumPy's name for a PyTorch type."""
+    return str(dtype).removeprefix("torch.")
+
+
 _SAME_WIDTH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
 def _of_tensor(x: Any, torch: ModuleType) -> View:
     """A PyTorch tensor as memory."""
-    kind, place = str(x.dtype).removeprefix("torch."), x.device.type
+    kind, place = _kind_of(x.dtype), x.device.type
     if place not in ("cpu", "cuda"):
         raise UnsupportedError(f"the tensor is on a device of type {place}; cpu and cuda are known")
     if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():

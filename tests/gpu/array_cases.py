@@ -47,7 +47,7 @@ def wrong_streams() -> Iterator[str]:
     import torch
 
     stream = torch.cuda.Stream()
-    x = torch.arange(1 << 24, device="cuda", dtype=torch.float32).reshape(4096, 4096)
+    x = torch.arange(1 << 24, device="cuda", dtype=torch.int32).reshape(4096, 4096)
     torch.cuda.synchronize()
     for repeat in range(5):
         with torch.cuda.stream(stream):
