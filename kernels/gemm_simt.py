@@ -20,6 +20,7 @@ from layoutalg.codegen.instr_sm75 import BAR, CLEAR
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import Part, declare_part
 from layoutalg.kernels.gemm_result import Finish, Result, declare_result
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
@@ -42,11 +43,7 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
         k.param(name, most, of, multiple=of)
         for name, most, of in zip("mnk", (p.m, p.n, p.k), multiples(p, c), strict=True)
     )
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    block = k.block(0, (tiles_n + (c.panel - 1)) // c.panel * c.panel * tiles_m)
-    in_panel = block % (tiles_m * c.panel)
-    n_tile = k.let("n_tile", block // (tiles_m * c.panel) * c.panel + in_panel % c.panel)
-    m0, n0 = k.let("m0", in_panel // c.panel * c.tile_m), k.let("n0", n_tile * c.tile_n)
+    m0, n0 = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
     own_m, own_n = (k.let(name, at) for name, at in zip(("own_m", "own_n"), c.owner(k.tid), strict=True))
     left = _side(k, p, c, "a", m0, m, own_m)
     right = _side(k, p, c, "b", n0, n, own_n)
@@ -59,15 +56,14 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n * words // cleared) as j:
         k.do(CLEAR[4 * cleared], acc.slice(i, j * cleared, count=cleared))
     program = _Program(k, c, p.operand.name, (left, right), (ra, rb), acc, depth, part)
-    with k.If(n_tile * c.tile_n < n):
-        with part.work(k):
-            if c.via == "global":
-                program.direct()
-            elif c.stages == 1:
-                program.single()
-            else:
-                program.ring()
-        _write(k, p, c, result, (m0 + own_m, n0 + own_n), (left, right), acc)
+    with part.work(k):
+        if c.via == "global":
+            program.direct()
+        elif c.stages == 1:
+            program.single()
+        else:
+            program.ring()
+    _write(k, p, c, result, (m0 + own_m, n0 + own_n), (left, right), acc)
     return k.build()
 
 

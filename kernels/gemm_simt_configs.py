@@ -97,10 +97,9 @@ def fitted(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> SimtCon
 
     a = vector(p.lda, p.k if p.a_major == "k" else p.m)
     b = vector(p.ldb, p.k if p.b_major == "k" else p.n)
-    tiles_n = -(-p.n // c.tile_n)
     c = replace(
         c, a_vector=a, b_vector=b, fragment=most, run_m=most, run_n=most, pad=most, edges=True,
-        result_vec=gcd(most, p.ldd, p.n, p.ldc if p.reads_c else 0), panel=min(c.panel, tiles_n),
+        result_vec=gcd(most, p.ldd, p.n, p.ldc if p.reads_c else 0),
     )  # fmt: skip
     if words == 2:
         c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)

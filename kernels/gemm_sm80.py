@@ -12,9 +12,6 @@ The program, for `stages` = S tiles in flight by cp.async:
     write D, see gemm_epilogue
 
 Without cp.async tiles go through registers, into one buffer (two barriers a tile) or two (one barrier).
-
-Consecutive blocks walk down panels of `panel` tile columns; blocks of a panel that the matrix does not fill
-leave at once.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_epilogue import write_result
+from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import declare_part
 from layoutalg.kernels.gemm_result import declare_result
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, stored, tile_layout
@@ -67,12 +65,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     a = k.pointer("a", size, (leading("lda", p.lda, a_vec), 1), align_bytes=c.a_bytes)
     b = k.pointer("b", size, (leading("ldb", p.ldb, b_vec), 1), align_bytes=c.b_bytes)
 
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    panels = (tiles_n + (c.panel - 1)) // c.panel
-    block = k.block(0, panels * tiles_m * c.panel)
-    in_panel = block % (tiles_m * c.panel)
-    n0 = k.let("n0", (block // (tiles_m * c.panel) * c.panel + in_panel % c.panel) * c.tile_n)
-    m0 = k.let("m0", in_panel // c.panel * c.tile_m)
+    m0, n0 = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
     warp = k.tid // 32
     part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
     result = declare_result(k, p, d_vec, m, n, part=part.which, static=c.static_ld)
@@ -100,15 +93,14 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     rb = k.reg("rb", c.fragments, c.warp_n // 16, 4)
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, mma.words[2])
     program = _Program(k, c, mma, left, right, ra, rb, acc)
-    with k.If(n0 < n):
-        with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
-            k.do(CLEAR[4 * mma.words[2]], acc[i, j])
-        with part.work(k):
-            if c.via == "cp.async":
-                program.by_async_copies(part.tiles)
-            else:
-                program.through_registers(part.tiles)
-        write_result(k, p, c, acc, result, (m0, n0))
+    with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
+        k.do(CLEAR[4 * mma.words[2]], acc[i, j])
+    with part.work(k):
+        if c.via == "cp.async":
+            program.by_async_copies(part.tiles)
+        else:
+            program.through_registers(part.tiles)
+    write_result(k, p, c, acc, result, (m0, n0))
     return k.build()
 
 
