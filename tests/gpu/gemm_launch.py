@@ -1,28 +1,30 @@
 """Launch matrix products on plain allocations: the process that a profiler or a sanitizer watches.
 
-python -m tests.gpu.gemm_launch gemm_sm80 f16 1024 1024 512    one launch, the best configuration
-python -m tests.gpu.gemm_launch all                            every type, storage, tile and step, small
+python -m tests.gpu.gemm_launch gemm_sm80 f16 1024 1024 512      the best configuration
+python -m tests.gpu.gemm_launch gemm_simt f32 131 67 1029 3      the best one with k in 3 parts
+python -m tests.gpu.gemm_launch all                              every type, storage, tile, step, and parts
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.runtime import load, require_gpu, to_device, to_host
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels import gemm_simt, gemm_sm80
+from layoutalg.codegen.runtime import Loaded, require_gpu, to_device, to_host
 from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm_launches import Config, launcher, load_all
 from layoutalg.kernels.gemm_simt_configs import configs as simt_configs
 from layoutalg.kernels.gemm_sm80_configs import configs as sm80_configs
 from layoutalg.kernels.gemm_sm80_plan import LADDER
-from tests.gemm_cases import arguments, expected, taken
+from tests.gemm_cases import arguments, expected
 
-BUILDS: dict[str, tuple[Any, Any]] = {
-    "gemm_sm80": (gemm_sm80.build, sm80_configs), "gemm_simt": (gemm_simt.build, simt_configs)
+Way = tuple[GemmProblem, Config]
+
+CONFIGS: dict[str, Callable[[GemmProblem, str], Sequence[Any]]] = {
+    "gemm_sm80": sm80_configs, "gemm_simt": simt_configs
 }  # fmt: skip
 TYPES = {
     "gemm_sm80": (("f16", None), ("f16", "f16"), ("bf16", None), ("tf32", None), ("s8", None)),
@@ -47,25 +49,33 @@ def small_problems(name: str) -> Iterator[GemmProblem]:
                     )  # fmt: skip
 
 
-def small_launches(name: str, arch: str) -> Iterator[tuple[GemmProblem, Any]]:
-    """The two best configurations of every small problem, and every configuration of the first."""
+def small_ways(name: str, arch: str) -> Iterator[Way]:
+    """Of every small problem the two best ways and the one with the most parts; of the first one all."""
     for number, p in enumerate(small_problems(name)):
-        yield from ((p, config) for config in BUILDS[name][1](p, arch)[: None if number == 0 else 2])
+        found = CONFIGS[name](p, arch)
+        most = max(found, key=lambda c: c.splits)
+        chosen = found if number == 0 else dict.fromkeys((*found[:2], most))
+        yield from ((p, config) for config in chosen)
 
 
-def result(kernel: Kernel, args: dict[str, Any]) -> Any:
+def steps() -> Iterator[Way]:
+    """The published steps."""
+    yield from ((gemm_problem(512, 256, 256), config) for config in LADDER.values())
+
+
+def result(p: GemmProblem, config: Config, args: dict[str, Any], loaded: Sequence[Loaded]) -> Any:
     """D after one launch."""
-    mine = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in taken(kernel, args).items()}
-    load(kernel)(**mine)
+    mine = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
+    launcher(p, config, mine, loaded)()
     return to_host(mine["d"])
 
 
-def launch(name: str, p: GemmProblem, config: Any) -> None:
-    """One launch on small integers, compared with the definition bit by bit."""
-    args = arguments(p, seed=5)
-    found = result(BUILDS[name][0](p, config), args)
-    if found.tobytes() != expected(p, args).tobytes():
-        raise SystemExit(f"wrong result: {name} of {p} with {config!r}")
+def launch_all(ways: Sequence[Way]) -> None:
+    """One launch of each on small integers, compared with the definition bit by bit."""
+    for (p, config), loaded in zip(ways, load_all(ways), strict=True):
+        args = arguments(p, seed=5)
+        if result(p, config, args, loaded).tobytes() != expected(p, args).tobytes():
+            raise SystemExit(f"wrong result: {p} with {config!r}")
 
 
 def main(args: list[str]) -> None:
@@ -75,20 +85,15 @@ def main(args: list[str]) -> None:
     cupy.cuda.set_allocator(None)  # one allocation an array, so that a sanitizer sees its ends
     arch = require_gpu().arch
     if args == ["all"]:
-        done = 0
-        for name in BUILDS:
-            for p, config in small_launches(name, arch):
-                launch(name, p, config)
-                done += 1
-        for config in LADDER.values():
-            launch("gemm_sm80", gemm_problem(512, 512, 256), config)
-            done += 1
-        print(f"{done} launches correct")
+        ways = [*(way for name in CONFIGS for way in small_ways(name, arch)), *steps()]
+        launch_all(ways)
+        print(f"{len(ways)} ways correct, {sum(c.splits > 1 for _, c in ways)} of them with parts")
         return
     name, dtype, *sizes = args
-    m, n, k = map(int, sizes)
+    m, n, k, *splits = map(int, sizes)
     p = gemm_problem(m, n, k, dtype)
-    launch(name, p, BUILDS[name][1](p, arch)[0])
+    found = CONFIGS[name](p, arch)
+    launch_all([(p, next(c for c in found if not splits or c.splits == splits[0]))])
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import pytest
 
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.kernels.gemm import gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm_sm80_plan import LADDER
+from layoutalg.kernels.gemm_launches import load_all
 from tests.gemm_cases import arguments, packed, unpacked
-from tests.gpu.gemm_launch import BUILDS, launch, result, small_launches
+from tests.gpu.gemm_launch import CONFIGS, launch_all, result, small_ways, steps
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -22,17 +22,18 @@ UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "f32": 2.0**-24, "f6
 """Unit roundoff of operands; sums are f32 (f64 for f64)."""
 
 
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_small_integers_are_exact(name: str) -> None:
-    for p, config in small_launches(name, STATUS.arch):
-        launch(name, p, config)
+    ways = list(small_ways(name, STATUS.arch))
+    assert any(config.splits > 1 for _, config in ways)
+    launch_all(ways)
 
 
-@pytest.mark.parametrize("step", LADDER)
-def test_every_step_of_the_ladder_is_exact(step: str) -> None:
-    launch("gemm_sm80", gemm_problem(512, 256, 256), LADDER[step])
+def test_every_step_of_the_ladder_is_exact() -> None:
+    launch_all(list(steps()))
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize(
     "size", [(1009, 1013, 1019), (1, 2053, 64), (2048, 1, 999), (640, 1280, 2304)], ids=str
 )
@@ -40,7 +41,9 @@ def test_every_step_of_the_ladder_is_exact(step: str) -> None:
     ("name", "dtype"),
     [("gemm_sm80", "f16"), ("gemm_sm80", "bf16"), ("gemm_simt", "f32"), ("gemm_simt", "f64")],
 )
-def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: tuple[int, int, int]) -> None:
+def test_random_numbers_are_within_the_error_bound(
+    name: str, dtype: str, size: tuple[int, int, int], parts: bool
+) -> None:
     """|D - AB| <= k u_sum |A||B| + u_out |AB|, against float64 on the rounded operands; D starts poisoned."""
     m, n, k = size
     p = gemm_problem(m, n, k, dtype, b_major="mn")
@@ -48,8 +51,9 @@ def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: 
     args["a"], args["b"] = (packed(rng.standard_normal(x), dtype) for x in (p.a_elems, p.b_elems))
     args |= scalar_words(p, "alpha", 1)
     args["d"][:] = ~np.zeros_like(args["d"])
-    build, configs = BUILDS[name]
-    found = unpacked(result(build(p, configs(p, STATUS.arch)[0]), args), p.result.name).reshape(m, n)
+    choices = CONFIGS[name](p, STATUS.arch)
+    config = next((c for c in choices if c.splits > 1), choices[0]) if parts else choices[0]
+    found = unpacked(result(p, config, args, load_all([(p, config)])[0]), p.result.name).reshape(m, n)
     a, b = matrices(p, unpacked(args["a"], dtype), unpacked(args["b"], dtype))
     exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
     sums = UNIT["f64" if dtype == "f64" else "f32"]
@@ -60,6 +64,7 @@ def test_random_numbers_are_within_the_error_bound(name: str, dtype: str, size: 
 SANITIZED = (
     ("gemm_sm80", "f16", "256", "512", "256"), ("gemm_sm80", "f16", "131", "136", "72"),
     ("gemm_simt", "f32", "256", "256", "64"), ("gemm_simt", "f32", "131", "67", "29"),
+    ("gemm_sm80", "f16", "131", "136", "1032", "4"), ("gemm_simt", "f32", "131", "67", "1029", "3"),
 )  # fmt: skip
 
 
