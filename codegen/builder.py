@@ -18,6 +18,7 @@ another index.  Every name goes through `check_name`, so that nothing but identi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -194,7 +195,7 @@ class KernelBuilder:
         if is_predicate(value) and not isinstance(value, Const):
             raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
         f = value.facts
-        step = f.stride if f.stride and f.offset == 0 else 1
+        step = math.gcd(f.stride, f.offset) if f.stride else 1
         var = Var(check_name(name), f.hi + 1, "let", f.lo, step)
         self._scopes[-1].append(Let(var, value))
         return var

@@ -7,6 +7,7 @@ The idea.  n values v of a lane belong to one statistic (accumulators = 1) or to
                  add_exp(n, k)                 s += e^(v - m)
                  apply_softmax(n, k)           v = e^(v - m) * r,   r = 1 / s  (reciprocal)
     layer norm   add_square(n, k)              q += (v - mean)^2
+                 average(k)                    mean = sum / count
                  merge_moments(k)              (count, mean, q) of a part joins those of what came before it
                  apply_norm(n, k)              v = (v - mean) * r,  r = rsqrt(q / count + eps)
 
@@ -258,6 +259,30 @@ def merge_moments(k: int) -> Instr:
         into("q_b", k),
     )  # fmt: skip
     return Instr(name, operands, f"void {name}({signature}) {{\n{''.join(lines)}}}", effect)
+
+
+@functools.cache
+def average(k: int) -> Instr:
+    """d[i] /= count for k sums and one count; they stay where it is 0.
+
+    >>> average(1).name
+    'average_1'
+    """
+    lines = "".join(
+        f"    {_at('d', j, k)} = __float_as_uint(__fmul_rn({_get('d', j, k)}, share));\n" for j in range(k)
+    )
+
+    def effect(machine: Any, group: Any, d: Array, count: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            n = _floats(count)
+            return _words(_floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
+
+    text = (
+        f"void average_{k}({_ref('d', k)}, const u32& count) {{\n"
+        "    const float n = __uint_as_float(count), share = n > 0.0f ? __frcp_rn(n) : 1.0f;\n"
+        f"{lines}}}"
+    )
+    return Instr(f"average_{k}", (updated("d", k), into("count", 1)), text, effect)
 
 
 @functools.cache

@@ -1,0 +1,340 @@
+"""The parts that softmax and layer norm are made of: fetching, visiting, reducing in a block, storing.
+
+The idea.  A `Body` is a kernel being written.  What a thread holds are vectors, and every step of the
+algorithm visits all of them, wherever they are held:
+
+    registers    loaded once, v[i] for every round i
+    shared       copied asynchronously; each thread reads back its own vectors, so that nobody waits
+    global       loaded again, `depth` of them at a time
+
+    for group in body.groups():      vectors that are in registers together
+        group.visit(visit)           code for each of these vectors
+    body.combine("max", m)           m of all threads that share a statistic, in each of them
+    body.store(f, v)                 a vector of results; where a row starts or ends inside, its elements
+
+Notes.  Threads that share a statistic meet by butterflies in their warp, then through shared memory.  Each
+exchange has its own buffer, so that one barrier is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_float import pack, unpack
+from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, within
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, STS
+from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.norm_modes import NormModes
+from layoutalg.kernels.norm_walk import Chunk, Index, NormConfig, Walk, powers, words
+from layoutalg.layout import Layout
+
+Visit: TypeAlias = "Callable[[Vector], None]"
+"""What is done with a vector."""
+
+WARP = 32
+
+
+class Body:
+    """A kernel that is being written: a block's indices, registers and buffers, and the parts above.
+
+    `writes` says that it writes the destination; in place that is the source.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> x = shortest(norm_problem("softmax", (8, 128), 1, "f32"))
+    >>> Body("softmax", x, NormConfig(4, 2, 16, "registers"), [], writes=True).v.shape
+    (2, 4)
+    """
+
+    def __init__(self, name: str, x: NormModes, c: NormConfig, notes: list[str], *, writes: bool) -> None:
+        self.walk, self.config, self.modes = Walk(x, c), c, x
+        self.size, self.element = x.element_bytes, str(x.problem.dtype)
+        self.k = k = KernelBuilder(name, c.threads, notes=notes)
+        in_place = x.problem.in_place
+        self.src = k.pointer("dst" if in_place else "src", self.size, writable=in_place and writes)
+        self.dst = self.src if in_place or not writes else k.pointer("dst", self.size, writable=True)
+        first, split = self.walk.block(k.block(0, self.walk.blocks))
+        side, y = self.walk.thread(k.tid)
+        self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
+        self.split = k.let("split", as_expr(split))
+        self.column = k.let("column", as_expr(first + self.side))
+        source, target = self.walk.bases(self.column)
+        self.bases = k.let("source", as_expr(source)), k.let("target", as_expr(target))
+        held = self.walk.rounds if c.hold == "registers" else c.depth
+        self.v = k.reg("v", held, words(c.vec, self.size))
+        self._regs: dict[str, Reg] = {}
+        self._extras: dict[str, Global] = {}
+        self._exchanges = 0
+
+    @property
+    def statistics(self) -> int:
+        """Statistics of a thread."""
+        return self.walk.statistics
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a vector."""
+        return self.config.vec * self.size
+
+    def reg(self, name: str, count: int) -> Reg:
+        """Registers by name, declared when they are first asked for."""
+        if name not in self._regs:
+            self._regs[name] = self.k.reg(name, count)
+        return self._regs[name]
+
+    def filled(self, name: str, count: int, word: int) -> Reg:
+        """Registers by name, set to a word here."""
+        found = self.reg(name, count)
+        self.k.do(fill(count), found, Const(word))
+        return found
+
+    def extra(self, name: str) -> Global:
+        """A further source by name, declared when it is first asked for."""
+        if name not in self._extras:
+            self._extras[name] = self.k.pointer(name, self.size)
+        return self._extras[name]
+
+    def copied(self, name: str, d: Reg) -> Reg:
+        """Registers by name, set to what `d` has here."""
+        found = self.reg(name, *d.shape)
+        for i in range(*d.shape):
+            self.k.do(MOVE, found[i], d[i])
+        return found
+
+    # --- where code stands -----------------------------------------------------------------------------
+
+    @contextmanager
+    def where(self, predicates: Iterable[Index]) -> Iterator[None]:
+        """Code under the conjunction of predicates; under nothing if there are none."""
+        total: Expr | None = None
+        for p in predicates:
+            total = as_expr(p) if total is None else total & as_expr(p)
+        if total is None:
+            yield
+        else:
+            with self.k.If(total):
+                yield
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Code of threads whose column exists."""
+        columns = prod(self.walk.columns)
+        with self.where([self.column < columns] if columns % self.config.kept else []):
+            yield
+
+    # --- vectors ---------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Fetch what stays: into registers, or into shared memory.  What is read twice does not."""
+        if self.config.hold == "registers":
+            for group in self._rounds(self.walk.rounds):
+                group.visit(self._load)
+        elif self.config.hold == "shared":
+            size = self.walk.rounds * self.config.threads * self.nbytes
+            self.held = self.k.shared("held", 1, Layout((size,)), size, 16)
+            for group in self._rounds(1):
+                group.visit(self._copy)
+            self.k.do(CP_COMMIT)
+            self.k.do(CP_WAIT, 0)
+
+    def groups(self) -> Iterator[Group]:
+        """Groups of vectors in turn, in registers; what is written while one is current follows its fetch."""
+        fetch = {"registers": None, "shared": self._recall, "global": self._load}[self.config.hold]
+        for group in self._rounds(self.config.depth):
+            if fetch is not None:
+                group.visit(fetch)
+            yield group
+
+    def each(self, visit: Visit) -> None:
+        """Visit every vector."""
+        for group in self.groups():
+            group.visit(visit)
+
+    def _rounds(self, depth: int) -> Iterator[Group]:
+        """All rounds: those that are held in registers at once, others `depth` at a time in a loop."""
+        with self.present():
+            for s in self.walk.segments:
+                if self.config.hold == "registers":
+                    yield Group(self, s.first, s.first, s.count, s.plain)
+                    continue
+                whole, left = divmod(s.count, depth)
+                if whole:
+                    with self.k.For("g", whole, unroll=8 if depth == 1 else 1) as g:
+                        yield Group(self, g * depth + s.first, 0, depth, s.plain)
+                if left:
+                    yield Group(self, whole * depth + s.first, 0, left, s.plain)
+
+    def _load(self, v: Vector) -> None:
+        self.k.do(LDG[self.nbytes], v.words, self.k.at(self.src, v.chunk.source))
+
+    def _copy(self, v: Vector) -> None:
+        self.k.do(CP_ASYNC[self.nbytes], self._place(v), self.k.at(self.src, v.chunk.source))
+
+    def _recall(self, v: Vector) -> None:
+        self.k.do(LDS[self.nbytes], v.words, self._place(v))
+
+    def _place(self, v: Vector) -> MemRef:
+        """Where a thread keeps a vector in shared memory."""
+        return self.k.at(self.held, (v.round * self.config.threads + self.k.tid) * self.nbytes)
+
+    def floats(self, v: Vector) -> RegRef:
+        """The elements of a vector as floats: its own registers if they are."""
+        return self.widened(v.words, self.config.vec, "f")
+
+    def widened(self, words: RegRef, vec: int, name: str) -> RegRef:
+        """Packed elements as floats, in registers of a name; floats stay where they are."""
+        if self.element == "f32":
+            return words
+        f = self.reg(name, vec)
+        self.k.do(unpack(vec, self.element), f, words)
+        return RegRef(f, ())
+
+    def masked(self, v: Vector, other: Reg) -> RegRef:
+        """The elements as floats, those of other rows replaced."""
+        f = self.floats(v)
+        if v.cut:
+            at, low, high = map(as_expr, (v.chunk.at, v.chunk.low, v.chunk.high))
+            self.k.do(within(self.config.vec), f, at, low, high, other)
+        return f
+
+    def store(self, f: RegRef, v: Vector) -> None:
+        """Write a vector of floats as elements; of one that its row shares with others, those of the row."""
+        k, vec, chunk = self.k, self.config.vec, v.chunk
+        packed: RegRef | Reg = f
+        if self.element != "f32":
+            packed = self.reg("packed", words(vec, self.size))
+            k.do(pack(vec, self.element), packed, f)
+        to = k.at(self.dst, chunk.target)
+        whole = STG_WHOLE.get(self.nbytes, STG[self.nbytes])
+        if not v.cut:
+            k.do(whole, to, packed)
+            return
+        with k.If(as_expr(chunk.low <= chunk.at) & as_expr(chunk.at + vec <= chunk.high)):
+            k.do(whole, to, packed)
+        with k.Else():
+            for e in range(vec):
+                with k.If(as_expr(chunk.has(e))):
+                    one: RegRef | Reg = RegRef(f.reg, (*f.index, Const(e)))
+                    if self.element != "f32":
+                        single = self.reg("single", 1)
+                        k.do(pack(1, self.element), single, one)
+                        one = single
+                    k.do(STG[self.size], k.at(self.dst, chunk.target + e), one)
+
+    # --- between threads -------------------------------------------------------------------------------
+
+    def combine(self, op: str, d: Reg) -> None:
+        """Join the statistics d of all threads that share them: the same bits in each."""
+        (n,), kept, sharing = d.shape, self.config.kept, self.config.sharing
+        low, high = (1, min(WARP, sharing)) if self.walk.rows else (kept, min(WARP, kept * sharing))
+        for mask in powers(low, high):
+            self.k.do(butterfly(op, n), mask, d)
+        unit = WARP if self.walk.rows else max(WARP, kept)
+        if kept * sharing > unit and not (self.walk.rows and sharing <= WARP):
+            self._exchange(op, d, unit)
+
+    def _exchange(self, op: str, d: Reg, unit: int) -> None:
+        """Join what each `unit` of threads has, through shared memory."""
+        k, (n,), kept, sharing = self.k, d.shape, self.config.kept, self.config.sharing
+        units = kept * sharing // unit
+        size = units if self.walk.rows else units * kept * n
+        part = k.shared(f"part{self._exchanges}", 4, Layout((size,)), size, 16)
+        self._exchanges += 1
+        if self.walk.rows:
+            with k.If((k.tid % WARP).eq(0)):
+                k.do(STS[4], k.at(part, k.tid // WARP), d)
+            k.do(BAR)
+            warps = sharing // WARP
+            k.do(LDS[4], d, k.at(part, self.side * warps + k.tid % warps))
+            for mask in powers(1, warps):
+                k.do(butterfly(op, 1), mask, d)
+            return
+        with self.where([k.tid % WARP < kept] if kept < WARP else []):
+            self.put(STS, part, (k.tid // unit * kept + self.side) * n, d)
+        k.do(BAR)
+        other = self.reg(f"other{n}", n)
+        self.filled(d.name, n, NEUTRAL[op])
+        with k.Unroll("w", units) as w:
+            self.get(LDS, part, (w * kept + self.side) * n, other)
+            k.do(fold(op, n, n), d, other)
+
+    # --- between kernels -------------------------------------------------------------------------------
+
+    def save(self, *planes: Reg) -> None:
+        """Write the statistics of a block's part; one thread of those that share them does."""
+        partial = self.k.pointer("partial", 4, writable=True)
+        with self.present(), self.k.If(self.y.eq(0)):
+            for n, d in enumerate(planes):
+                self.put(STG, partial, self._plane(n, self.split), d)
+
+    def parts(self, *planes: Reg) -> Iterator[None]:
+        """Read the statistics of part after part, each thread of those that share them its own."""
+        partial = self.k.pointer("partial", 4)
+        splits, sharing = self.config.splits, self.config.sharing
+        with self.present(), self.k.For("part", -(-splits // sharing)) as part:
+            split = self.k.let("of", part * sharing + self.y)
+            with self.where([split < splits] if splits % sharing else []):
+                for n, d in enumerate(planes):
+                    self.get(LDG, partial, self._plane(n, split), d)
+                yield
+
+    def _plane(self, n: int, split: Expr) -> Expr:
+        """Where the statistics of a thread's column and a part lie, in plane n."""
+        return (split + n * self.config.splits) * self.modes.outputs + self.column * self.walk.statistics
+
+    def get(self, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+        """Load all words of d from consecutive places of 4 bytes, up to four at once."""
+        for first, count, place in self._pieces(buffer, index, d):
+            self.k.do(table[4 * count], d.slice(first, count=count), place)
+
+    def put(self, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+        """Store all words of d at consecutive places of 4 bytes, up to four at once."""
+        for first, count, place in self._pieces(buffer, index, d):
+            self.k.do(table[4 * count], place, d.slice(first, count=count))
+
+    def _pieces(self, buffer: Global | Shared, index: Index, d: Reg) -> Iterator[tuple[int, int, MemRef]]:
+        (n,) = d.shape
+        for first in range(0, n, 4):
+            yield first, min(4, n), self.k.at(buffer, as_expr(index) + first)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A vector that is visited: its registers, its place, the round it belongs to.
+
+    `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
+    """
+
+    words: RegRef
+    chunk: Chunk
+    round: Index
+    plain: bool
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Vectors that are in registers together: rounds `first` and on, registers `held` and on."""
+
+    body: Body
+    first: Index
+    held: int
+    count: int
+    plain: bool
+
+    def visit(self, visit: Visit) -> None:
+        """Write code for every vector, where it exists."""
+        b = self.body
+        with b.k.Unroll("u", self.count) as u:
+            step = b.k.let("step", as_expr(b.walk.step(b.split, self.first + u, b.y)))
+            chunk = b.walk.chunk(b.bases, step)
+            with b.where([] if self.plain else b.walk.exists(step, chunk)):
+                cut = b.walk.ragged and not self.plain
+                visit(Vector(b.v[u + self.held], chunk, self.first + u, self.plain, cut))

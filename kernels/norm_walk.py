@@ -1,0 +1,299 @@
+"""How a block walks over a tensor that is normalised: which thread holds what, for ints, arrays, expressions.
+
+The idea.  A block has `kept` threads side by side that have other statistics, times `sharing` threads that
+make statistics together.  A thread's loads are vectors along the first mode:
+
+    rows       the first mode is reduced: a vector is `vec` values of one statistic     tid = y + sharing * x
+    columns    the first mode is kept: a vector is one value each of `vec` statistics   tid = x + kept * y
+
+What a thread of number y takes are steps: vectors of a row (times the outer reduced modes), or rows of a
+column; of `splits` blocks, block s takes
+
+    step = (s * rounds + i) * sharing + y      in round i
+
+Rows that do not start at vectors are `ragged`: their first and last vectors hold elements of the neighbours,
+which are read, masked, and not written.
+
+Notes.  The kernel calls these functions on its thread's index, the prediction on arrays of all of them: what
+is predicted is what is printed.  Index values are >= 0 and there is no subtraction.  Where rows are ragged,
+whole vectors are read: up to the last 16-byte unit that holds an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, TypeAlias
+
+from layoutalg.kernels.norm_modes import NormMode, NormModes
+from layoutalg.kernels.permute_index import digits, minus
+
+Index: TypeAlias = Any
+"""An int, an integer array or an index expression."""
+
+Hold: TypeAlias = Literal["registers", "shared", "global"]
+"""Where a block's elements stay between the statistics and the result; global: they are read twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormConfig:
+    """How a block works; see the module's text.
+
+    `vec` elements a load, `depth` loads of a thread in flight where they are read twice.
+    """
+
+    vec: int
+    kept: int
+    sharing: int
+    hold: Hold
+    depth: int = 4
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.kept * self.sharing
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rounds `first` to first + count - 1; `plain` ones exist in every thread and lie inside of rows."""
+
+    first: int
+    count: int
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A vector: its first element in source and destination, and which of its elements are the row's.
+
+    Element e is the row's where low <= at + e < high.  `weight` is where the weights of the row, or of the
+    step of a column, begin.
+    """
+
+    source: Index
+    target: Index
+    weight: Index
+    at: Index = 0
+    low: Index = 0
+    high: Index = 0
+
+    def has(self, e: Index) -> Index:
+        """The predicate that element e is the row's."""
+        return (self.at + e >= self.low) & (self.at + e < self.high)
+
+
+def can_vector(x: NormModes, vec: int) -> bool:
+    """True when `vec` elements can be read and written at once, at places that are multiples of vec.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> [can_vector(shortest(norm_problem("softmax", (9, 33), k, "f32")), 4) for k in (0, 1)]
+    [False, True]
+    """
+    lead, *others = x.modes
+    if vec == 1:
+        return True
+    if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
+        return False
+    differences = [m.src - m.dst for m in others] + [x.src_offset - x.dst_offset]
+    if lead.reduced and not x.problem.in_place:
+        return not any(d % vec for d in differences)
+    places = [v for m in others for v in (m.src, m.dst)] + [x.src_offset, x.dst_offset, lead.extent]
+    return not any(v % vec for v in places)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of a configuration over a problem.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> w = Walk(shortest(norm_problem("softmax", (64, 1000), 1, "f32")), NormConfig(4, 1, 32, "registers"))
+    >>> w.rows, w.steps, w.rounds, w.blocks
+    (True, 250, 8, 64)
+    """
+
+    modes: NormModes
+    config: NormConfig
+
+    @property
+    def lead(self) -> NormMode:
+        """The first mode, along which vectors lie."""
+        return self.modes.modes[0]
+
+    @property
+    def rows(self) -> bool:
+        """True when the first mode is reduced."""
+        return self.lead.reduced
+
+    @cached_property
+    def others(self) -> tuple[NormMode, ...]:
+        """The reduced modes but the first one."""
+        return tuple(m for m in self.modes.modes[1:] if m.reduced)
+
+    @cached_property
+    def ragged(self) -> bool:
+        """True when rows start or end inside of vectors."""
+        places = [v for m in self.modes.modes[1:] for v in (m.src, m.dst)]
+        places += [self.modes.src_offset, self.modes.dst_offset, self.lead.extent]
+        return self.rows and any(v % self.config.vec for v in places)
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of a row, at most."""
+        vec = self.config.vec
+        return -(-(self.lead.extent + (vec - 1 if self.ragged else 0)) // vec)
+
+    @cached_property
+    def steps(self) -> int:
+        """What the threads that share a statistic have to take."""
+        return prod(m.extent for m in self.others) * (self.vectors if self.rows else 1)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Steps of a thread, at most."""
+        return -(-self.steps // (self.config.sharing * self.config.splits))
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """Extents that count the places side by side: kept modes, the first one in vectors."""
+        kept = [m.extent for m in self.modes.modes if not m.reduced]
+        return tuple(kept) if self.rows else (kept[0] // self.config.vec, *kept[1:])
+
+    @cached_property
+    def tiles(self) -> int:
+        """Blocks side by side."""
+        return -(-prod(self.columns) // self.config.kept)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a launch."""
+        return self.tiles * self.config.splits
+
+    @property
+    def statistics(self) -> int:
+        """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
+        return 1 if self.rows else self.config.vec
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The rounds in order: plain ones, and those that edges cut.
+
+        >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+        >>> x = shortest(norm_problem("softmax", (64, 1001), 1, "f16"))
+        >>> [(s.first, s.count, s.plain) for s in Walk(x, NormConfig(8, 1, 32, "registers")).segments]
+        [(0, 1, False), (1, 2, True), (3, 1, False)]
+        """
+        share, splits = self.config.sharing, self.config.splits
+        full, first = self.steps // share, 0
+        if splits > 1:  # the last block's rounds are cut, and every block runs the same text
+            full = self.rounds if self.steps % (share * splits) == 0 else 0
+        if self.ragged:
+            whole = self.lead.extent // self.config.vec
+            full, first = (whole // share, 1) if not self.others and splits == 1 else (0, 0)
+        if full <= first:
+            return (Segment(0, self.rounds, False),)
+        cuts = [(0, first, False), (first, full - first, True), (full, self.rounds - full, False)]
+        return tuple(Segment(*cut) for cut in cuts if cut[1])
+
+    # --- places ----------------------------------------------------------------------------------------
+
+    def thread(self, tid: Index) -> tuple[Index, Index]:
+        """(x, y) of a thread: which column of the block, which of those that share it."""
+        c = self.config
+        if self.rows:
+            return tid // c.sharing, tid % c.sharing
+        return tid % c.kept, tid // c.kept
+
+    def block(self, block: Index) -> tuple[Index, Index]:
+        """(first column, split) of a block."""
+        if self.config.splits == 1:
+            return block * self.config.kept, 0
+        return block % self.tiles * self.config.kept, block // self.tiles
+
+    def step(self, split: Index, i: Index, y: Index) -> Index:
+        """The step that thread y takes in round i."""
+        return (split * self.rounds + i) * self.config.sharing + y
+
+    def bases(self, column: Index) -> tuple[Index, Index]:
+        """Where a column starts in source and destination."""
+        found = iter(digits(column, self.columns))
+        source: Index = self.modes.src_offset
+        target: Index = self.modes.dst_offset
+        for k, m in enumerate(self.modes.modes):
+            if not m.reduced:
+                at = next(found) * (self.config.vec if k == 0 else 1)
+                source, target = source + at * m.src, target + _along(at, m.extent, m.dst)
+        return source, target
+
+    def chunk(self, bases: tuple[Index, Index], step: Index) -> Chunk:
+        """The vector of a step."""
+        source, target = bases
+        weight: Index = 0
+        extents = [m.extent for m in self.others]
+        at: Index = 0
+        if self.rows:
+            at, *rest = digits(step, [self.vectors, *extents])
+        else:
+            rest = digits(step, extents)
+        for m, i in zip(self.others, rest, strict=True):
+            source, target = source + i * m.src, target + _along(i, m.extent, m.dst)
+            weight = weight + _along(i, m.extent, m.weight)
+        if not self.rows:
+            return Chunk(source, target, weight)
+        vec, lead = self.config.vec, self.lead
+        at = at * vec
+        if self.ragged:
+            phase = source % vec
+            source, target = source // vec * vec + at, target // vec * vec + at
+            return Chunk(source, target, weight, at, phase, phase + lead.extent)
+        source, target = source + at * lead.src, target + _along(at, lead.extent, lead.dst)
+        return Chunk(source, target, weight, at, 0, lead.extent)
+
+    @property
+    def vector_weights(self) -> bool:
+        """True when the weights of a row's vector are a vector too."""
+        outer = any(m.weight % self.config.vec for m in self.others)
+        return self.rows and not self.ragged and self.lead.weight == 1 and not outer
+
+    def weight_of(self, chunk: Chunk, e: int) -> Index:
+        """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
+        lead = self.lead
+        at = minus(chunk.at + e, chunk.low, 2 * lead.extent) if self.ragged else chunk.at + e
+        return _along(at, lead.extent, lead.weight)
+
+    def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicates that a step exists, and its vector holds an element of the row."""
+        found = [step < self.steps]
+        if self.ragged:
+            found.append(chunk.at < chunk.high)
+        return tuple(found)
+
+
+def _along(i: Index, extent: int, stride: int) -> Index:
+    """i * stride, from the end where the stride is negative."""
+    return minus(extent - 1, i, 2 * extent) * -stride if stride < 0 else i * stride
+
+
+def words(vec: int, element_bytes: int) -> int:
+    """32-bit registers of a vector.
+
+    >>> words(8, 2), words(1, 2)
+    (4, 1)
+    """
+    return max(1, vec * element_bytes // 4)
+
+
+def powers(low: int, high: int) -> Sequence[int]:
+    """The powers of two from `low` below `high`.
+
+    >>> powers(1, 32)
+    [1, 2, 4, 8, 16]
+    """
+    found = []
+    while low < high:
+        found.append(low)
+        low *= 2
+    return found

@@ -1,0 +1,175 @@
+"""Random softmaxes and layer norms, their data, and how near to the definition a result has to be."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.tile import Kernel
+from layoutalg.kernels.norm_family import NormLaunches, arguments
+from layoutalg.kernels.norm_modes import NormProblem, norm_problem, reference
+from layoutalg.kernels.permute_modes import strided
+
+Array = np.ndarray[Any, Any]
+UNIT_BYTES = 16
+CARRIER = {2: np.uint16, 4: np.uint32}
+HALF_PLACE = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+"""Half of the last place of a result, relative."""
+
+SMALLEST = {"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126}
+"""What may be lost of a result near 0: f16 keeps subnormal numbers, the exponential does not."""
+
+ADDITIONS = 40
+"""Bound on the roundings in a row of any statistic: rounds, the tree of a vector, butterflies and warps."""
+
+
+def random_problem(rng: random.Random, most: int) -> NormProblem:
+    """A problem of at most `most` elements, a few dozen at least if rank allows it."""
+    shape: list[int] = []
+    for _ in range(rng.randint(1, 5)):
+        room = most // prod(shape)
+        shape.append(rng.choice([1, 2, 3, 5, 8, 16, 31, 32, 64, 100, 128, 257, 1000, rng.randint(1, 300)]))
+        shape[-1] = max(1, min(shape[-1], room))
+    rng.shuffle(shape)
+    axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+    dtype = rng.choice(["f32", "f16", "bf16"])
+    op = rng.choice(["softmax", "layer_norm"])
+    offsets = [rng.choice([0, 0, 0, 8, rng.randint(0, 9)]) for _ in range(2)]
+    src, src_low = _strides(rng, shape)
+    dst, dst_low = (src, src_low) if rng.random() < 0.5 else _strides(rng, shape)
+    in_place = dst == src and rng.random() < 0.3
+    if in_place or rng.random() < 0.7:
+        offsets[1] = offsets[0]
+    if not in_place and rng.random() < 0.1:
+        k = rng.randrange(len(shape))
+        src_low -= (shape[k] - 1) * max(0, -src[k])
+        src = tuple(0 if i == k else s for i, s in enumerate(src))
+    return norm_problem(
+        op, tuple(shape), axes, dtype, src, dst, src_low + offsets[0], dst_low + offsets[1],
+        eps=rng.choice([1e-5, 0.1]), weight=op == "layer_norm" and rng.random() < 0.5,
+        bias=op == "layer_norm" and rng.random() < 0.5, in_place=in_place,
+    )  # fmt: skip
+
+
+def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
+    """Strides of a tensor that may be permuted, padded and turned round, and the offset of coordinate 0."""
+    order = list(range(len(shape)))[::-1]
+    if rng.random() < 0.3:
+        rng.shuffle(order)
+    pad = rng.choice([0, 0, 0, 1, 8])
+    strides, step, low = [0] * len(shape), 1, 0
+    for n, k in enumerate(order):
+        turned = rng.random() < 0.05
+        strides[k] = -step if turned else step
+        low += (shape[k] - 1) * step if turned else 0
+        step = step * shape[k] + (pad if n == 0 else 0)
+    return tuple(strides), low
+
+
+@dataclass(frozen=True)
+class Data:
+    """Buffers of a problem, whole 16-byte units of elements' bits, and the values in them as float64."""
+
+    src: Array
+    old: Array
+    weight: Array
+    bias: Array
+    x: Array
+    w: Array
+    b: Array
+
+
+def pack_elements(values: Array, element: str) -> Array:
+    """Bits of values, as elements, rounded to the nearest; in whole 16-byte units."""
+    size = 4 if element == "f32" else 2
+    padded = np.zeros(-(-values.size // (UNIT_BYTES // size)) * (UNIT_BYTES // size))
+    padded[: values.size] = values.ravel()
+    with np.errstate(all="ignore"):
+        bits: Array = encode(padded[None, :], element)[0].view(CARRIER[size])
+    return bits
+
+
+def values_of(bits: Array, element: str) -> Array:
+    """The values of elements, as float64."""
+    values: Array = decode(np.ascontiguousarray(bits).view(np.uint32)[None, :], element)[0]
+    return values
+
+
+def data(p: NormProblem, seed: int, *, special: bool = True) -> Data:
+    """Random data; of a softmax, some elements are infinite or NaN."""
+    rng, element, a = np.random.default_rng(seed), str(p.dtype), p.axes
+    x = rng.standard_normal(a.source_elems) * rng.choice([1.0, 5.0]) + rng.choice([0.0, 10.0])
+    if special and p.op == "softmax" and rng.random() < 0.3:
+        at = rng.random(x.shape) < 3 / x.size
+        x[at] = rng.choice([np.inf, -np.inf, np.nan], int(at.sum()))
+        x[rng.random(x.shape) < 0.3] = -np.inf
+    src, old = pack_elements(x, element), pack_elements(rng.standard_normal(a.target_elems), element)
+    if p.in_place:
+        old = src.copy()
+    shape = tuple(a.shape[k] for k in a.axes)
+    w, b = (pack_elements(rng.standard_normal(prod(shape)), element) for _ in range(2))
+    seen = strided(values_of(src, element), a.shape, a.src, a.src_offset)
+    first = slice(0, prod(shape))
+    return Data(
+        src, old, w, b, seen, values_of(w, element)[first].reshape(shape),
+        values_of(b, element)[first].reshape(shape),
+    )  # fmt: skip
+
+
+def bound(p: NormProblem, d: Data, wanted: Array) -> Array:
+    """How far a result may be from the definition, element by element."""
+    axes, place = p.axes.axes, 2.0**-23
+    half = HALF_PLACE[str(p.dtype)]
+    with np.errstate(all="ignore"):
+        if p.op == "softmax":
+            most = d.x.max(axis=axes, keepdims=True, initial=-np.inf)
+            apart = np.where(np.isfinite(d.x), most - d.x, 0).max(axis=axes, keepdims=True, initial=0)
+            relative = place * (ADDITIONS + 4 * apart) + half
+            found: Array = np.abs(wanted) * relative + SMALLEST[str(p.dtype)]
+            return found
+        variance = d.x.var(axis=axes, keepdims=True)
+        largest = np.abs(d.x).max(axis=axes, keepdims=True) / np.sqrt(variance + p.eps)
+        wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
+        w = np.abs(d.w).reshape(wide) if p.weight else 1.0
+        b = np.abs(d.b).reshape(wide) if p.bias else 0.0
+        error = place * ADDITIONS * (largest * w + np.abs(wanted) + b)
+        bounds: Array = error + half * np.abs(wanted) + SMALLEST[str(p.dtype)]
+        return bounds
+
+
+def check(p: NormProblem, d: Data, got: Array) -> None:
+    """Compare a destination buffer with the definition, and what lies between its elements with the old."""
+    element, a = str(p.dtype), p.axes
+    wanted = reference(p, d.x, d.w, d.b)
+    found = strided(values_of(got, element), a.shape, a.dst, a.dst_offset)
+    bad = ~(np.abs(found - wanted) <= bound(p, d, wanted)) & ~(np.isnan(found) & np.isnan(wanted))
+    with np.errstate(all="ignore"):
+        bad &= ~((found == wanted) | (np.isinf(found) & (np.abs(wanted) > 65504) & (element == "f16")))
+    if bad.any():
+        at = tuple(int(i[0]) for i in np.nonzero(bad))
+        raise AssertionError(f"{p}: {int(bad.sum())} wrong, at {at}: {found[at]} for {wanted[at]}")
+    kept, old = got.copy(), d.old.copy()
+    for buffer in (kept, old):
+        strided(buffer, a.shape, a.dst, a.dst_offset)[...] = 0
+    assert (kept == old).all(), f"{p} writes between the elements"
+
+
+def launch_all(
+    launches: NormLaunches,
+    d: Data,
+    run: Callable[[Kernel, dict[str, Any]], object],
+    on: Callable[[Array], Any],
+) -> Any:
+    """Run every kernel with `run` on buffers made by `on`; the destination buffer."""
+    partial = on(np.zeros(-(-max(1, launches.workspace_elems) // 4) * 4, dtype=np.float32))
+    dst = on(d.old.copy())
+    given = {"src": on(d.src), "dst": dst, "weight": on(d.weight), "bias": on(d.bias), "partial": partial}
+    for kernel in launches.kernels:
+        run(kernel, arguments(kernel, **given))
+    return dst

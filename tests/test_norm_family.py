@@ -1,0 +1,162 @@
+"""Norms agree: definition == simulator == host-run text, within the stated bounds, in every configuration."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.cuda import is_dynamic, to_cuda
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.runtime import launch_grid
+from layoutalg.codegen.sass import disassemble, parse_sass
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import ShapeError, SimulationError
+from layoutalg.kernels.norm_family import plan
+from layoutalg.kernels.norm_modes import NormProblem, norm_problem, shortest
+from layoutalg.kernels.norm_plan import configs
+from layoutalg.kernels.norm_walk import NormConfig
+from tests import mutate
+from tests.hostshim import run_cuda_text
+from tests.norms import check, data, launch_all, random_problem
+
+RANDOM, A_BATCH = 100, 20
+
+
+def agree(p: NormProblem, c: NormConfig, seed: int, group: Literal["block", "warp"] = "block") -> None:
+    """The result of one configuration in the simulator."""
+    d = data(p, seed)
+
+    def run(kernel: Kernel, args: dict[str, Any]) -> None:
+        simulate(kernel, args, group=group, seed=seed, trace=False)
+
+    check(p, d, launch_all(plan(p, config=c), d, run, lambda a: a))
+
+
+@pytest.mark.parametrize("batch", range(RANDOM // A_BATCH))
+def test_random_problems_agree(batch: int) -> None:
+    for seed in range(batch * A_BATCH, (batch + 1) * A_BATCH):
+        rng = random.Random(seed)
+        p = random_problem(rng, 1500)
+        agree(p, rng.choice(configs(shortest(p))), seed, "warp" if seed % A_BATCH == 7 else "block")
+
+
+CASES = (
+    norm_problem("softmax", (3, 1000), 1, "f32"),
+    norm_problem("softmax", (3, 1001), 1, "f16", src_offset=3, dst_offset=3),
+    norm_problem("softmax", (100, 64), 0, "bf16"),
+    norm_problem("softmax", (2, 50, 33), 1, "f32", in_place=True),
+    norm_problem("softmax", (4, 3, 10, 10), (0, 2, 3), "f16"),
+    norm_problem("layer_norm", (3, 1001), 1, "bf16", weight=True, bias=True),
+    norm_problem("layer_norm", (5, 256), 1, "f16", weight=True, bias=True),
+    norm_problem("layer_norm", (2, 30, 48), (0, 1), "f32", weight=True, bias=True, in_place=True),
+    norm_problem("layer_norm", (4, 20, 30), (1, 2), "f32", (600, 1, 20), bias=True),
+)
+"""Rows and columns, ragged or not, in place or not, of one mode or several."""
+
+
+@pytest.mark.parametrize("p", CASES, ids=str)
+def test_every_way_agrees(p: NormProblem) -> None:
+    """What the plan may choose, what is read twice, and what is split."""
+    found = configs(shortest(p))
+    best = found[0]
+    twice = NormConfig(best.vec, best.kept, best.sharing, "global", 2)
+    for c in (*found, twice, replace(twice, splits=2), replace(twice, splits=3, depth=1)):
+        agree(p, c, 1)
+
+
+@pytest.mark.parametrize("p", CASES, ids=str)
+def test_the_printed_text_agrees_on_the_host(p: NormProblem) -> None:
+    d = data(p, 2)
+
+    def run(kernel: Kernel, args: dict[str, Any]) -> None:
+        dynamic = kernel.shared_bytes if is_dynamic(kernel) else 0
+        grid, block = launch_grid(kernel, {}), (kernel.threads, 1, 1)
+        given = [args[q.name] for q in kernel.params]
+        run_cuda_text(to_cuda(kernel), kernel.name, grid, block, given, dynamic)
+
+    check(p, d, launch_all(plan(p), d, run, lambda a: a))
+
+
+def test_equal_launches_give_equal_bits() -> None:
+    p = norm_problem("softmax", (2, 5000), 1, "f32")
+    d, c = data(p, 4), replace(configs(shortest(p))[-1], hold="global", splits=4)
+    ways: list[dict[str, Any]] = [{"group": "block"}, *({"group": "warp", "seed": n} for n in (1, 2))]
+    launches, results = plan(p, config=c), set()
+    for way in ways:
+
+        def run(kernel: Kernel, args: dict[str, Any], way: dict[str, Any] = way) -> None:
+            simulate(kernel, args, trace=False, **way)
+
+        results.add(launch_all(launches, d, run, lambda a: a).tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [-np.inf] * 40, [np.inf, *[0.0] * 39], [np.nan, *[1.0] * 39], [*[-np.inf] * 39, 2.0],
+        [3e38, -3e38, *[0.0] * 38], [1e-40] * 40,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("hold", ["registers", "global"])
+def test_rows_of_special_values(row: list[float], hold: Literal["registers", "global"]) -> None:
+    p = norm_problem("softmax", (2, 40), 1, "f32")
+    d = data(p, 5, special=False)
+    d.src[:40] = np.array(row, np.float32).view(np.uint32)
+    d.x[0] = np.array(row, np.float32)
+    launches = plan(p, config=NormConfig(4, 1, 32, hold, 2, splits=1))
+    got = launch_all(launches, d, lambda k, a: simulate(k, a, trace=False), lambda a: a)
+    check(p, d, got)
+    no_number = max(row) in (-np.inf, np.inf) or np.isnan(row).any()
+    assert np.isnan(got[:40].view(np.float32)).all() == np.isnan(got[:40].view(np.float32)).any() == no_number
+
+
+def test_a_variance_far_from_zero_is_stable() -> None:
+    """Squares of numbers near 4096 have no bits left for a variance of 1; differences do."""
+    p = norm_problem("layer_norm", (1, 4000), 1, "f32")
+    d = data(p, 6)
+    values = (np.random.default_rng(0).standard_normal(4000) + 4096).astype(np.float32)
+    d.src[:4000], d.x[0] = values.view(np.uint32), values
+    for c in (NormConfig(4, 1, 128, "registers"), NormConfig(4, 1, 64, "global", 4, splits=2)):
+        check(p, d, launch_all(plan(p, config=c), d, lambda k, a: simulate(k, a, trace=False), lambda a: a))
+
+
+def test_nothing_needs_no_launch() -> None:
+    with pytest.raises(ShapeError, match="nothing to compute"):
+        plan(norm_problem("softmax", (0, 4), 1, "f32"))
+
+
+@pytest.mark.parametrize("name", ["block_sync", "cp_async_wait"])
+def test_a_missing_wait_is_found(name: str) -> None:
+    p = norm_problem("softmax", (2, 1024), 1, "f32")
+    d, launches = data(p, 7), plan(p, config=NormConfig(4, 1, 64, "shared"))
+    (kernel,) = launches.kernels
+    with pytest.raises(SimulationError):
+        simulate(
+            mutate.without(kernel, name), {"src": d.src, "dst": d.old.copy()}, group="warp", seed=1,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        norm_problem("softmax", (65536, 1024), 1, "f32"),
+        norm_problem("softmax", (8192, 8192), 0, "bf16"),
+        norm_problem("layer_norm", (8192, 8192), 1, "bf16", weight=True, bias=True),
+        norm_problem("softmax", (8191, 8193), 1, "f16"),
+    ],
+    ids=str,
+)
+def test_the_code_has_wide_accesses_and_no_spills(p: NormProblem) -> None:
+    (kernel,) = plan(p).kernels
+    cubin = compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a")
+    assert cubin.spill_bytes == 0
+    (code,) = parse_sass(disassemble(cubin.image))
+    opcodes = [i.opcode for i in code.instructions]
+    assert any(o.startswith("LDG.E.128") for o in opcodes) and "STG.E.128" in opcodes
+    assert any(o.startswith("MUFU.EX2") for o in opcodes) or p.op == "layer_norm"

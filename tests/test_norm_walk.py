@@ -1,0 +1,94 @@
+"""The walk covers every element of every statistic once, by the threads that share it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from layoutalg.kernels.norm_modes import norm_problem, shortest
+from layoutalg.kernels.norm_plan import configs
+from layoutalg.kernels.norm_walk import NormConfig, Walk, can_vector, powers, words
+from tests.norms import random_problem
+
+
+def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
+    """Destination -> (source, weight, column) of every element that some thread takes."""
+    found: dict[int, tuple[int, int, int]] = {}
+    vec = w.config.vec
+    for block in range(w.blocks):
+        first, split = w.block(block)
+        for tid in range(w.config.threads):
+            side, y = w.thread(tid)
+            column = first + side
+            if column >= np.prod(w.columns):
+                continue
+            for s in w.segments:
+                for i in range(s.first, s.first + s.count):
+                    step = w.step(split, i, y)
+                    if step >= w.steps:
+                        assert not s.plain
+                        continue
+                    chunk = w.chunk(w.bases(column), step)
+                    if not all(w.exists(step, chunk)):
+                        assert not s.plain
+                        continue
+                    for e in range(vec):
+                        inside = not w.rows or chunk.has(e)
+                        assert inside or (w.ragged and not s.plain)
+                        if not inside:
+                            continue
+                        target = chunk.target + e * w.lead.dst
+                        weight = chunk.weight + (w.weight_of(chunk, e) if w.rows else 0)
+                        assert target not in found, "an element is taken twice"
+                        owner = column if w.rows else column * vec + e
+                        found[target] = (chunk.source + e * w.lead.src, weight, owner)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_element_is_taken_once(seed: int) -> None:
+    rng = random.Random(seed)
+    p = random_problem(rng, 300)
+    x = shortest(p)
+    w = Walk(x, rng.choice(configs(x)))
+    found = covered(w)
+    a, wanted = p.axes, {}
+    for crd in np.ndindex(*a.shape):
+        source = a.src_offset + sum(i * s for i, s in zip(crd, a.src, strict=True))
+        target = a.dst_offset + sum(i * s for i, s in zip(crd, a.dst, strict=True))
+        inner = tuple(crd[k] for k in a.axes)
+        weight = int(np.ravel_multi_index(inner, tuple(a.shape[k] for k in a.axes)))
+        wanted[target] = (source, weight, tuple(i for k, i in enumerate(crd) if k not in a.axes))
+    assert {t: s for t, (s, _, _) in found.items()} == {t: s for t, (s, _, _) in wanted.items()}
+    if p.weight or p.bias:
+        assert {t: v for t, (_, v, _) in found.items()} == {t: v for t, (_, v, _) in wanted.items()}
+    owners = {(found[t][2], wanted[t][2]) for t in wanted}  # a bijection of columns and kept coordinates
+    assert len(owners) == len({o for o, _ in owners}) == len({k for _, k in owners}) == x.outputs
+
+
+def test_vectors_need_a_common_phase() -> None:
+    def widest(p: object) -> int:
+        return max(v for v in (1, 2, 4, 8) if can_vector(shortest(p), v))  # type: ignore[arg-type]
+
+    assert widest(norm_problem("softmax", (9, 33), 1, "f16")) == 8
+    assert widest(norm_problem("softmax", (9, 33), 1, "f16", in_place=True)) == 1
+    assert widest(norm_problem("softmax", (9, 33), 1, "f16", src_offset=2)) == 2
+    assert widest(norm_problem("softmax", (9, 33), 1, "f16", src_offset=3, dst_offset=3)) == 8
+    assert widest(norm_problem("softmax", (9, 36), 0, "f16")) == 4
+    assert widest(norm_problem("softmax", (4, 6), 1, "f32", dst=(1, 4))) == 1
+
+
+def test_segments_cover_the_rounds() -> None:
+    for n in (5, 31, 32, 33, 1000, 1001, 4096):
+        x = shortest(norm_problem("softmax", (3, n), 1, "f16"))
+        for splits in (1, 3):
+            w = Walk(x, NormConfig(8 if n >= 8 else 1, 1, 32, "global", splits=splits))
+            taken = [i for s in w.segments for i in range(s.first, s.first + s.count)]
+            assert taken == list(range(w.rounds))
+
+
+def test_registers_of_a_vector() -> None:
+    assert [words(v, 2) for v in (1, 2, 8)] == [1, 1, 4] and words(4, 4) == 4
+    assert powers(1, 33) == [1, 2, 4, 8, 16, 32] and powers(8, 8) == []
