@@ -90,8 +90,8 @@ class _Writer:
         self.starts = [k.let(f"start{n}", as_expr(walk.source(x))) for n, x in enumerate(self.places)]
         self.words = max(1, c.vec * p.element.nbytes // 4)
         self.acc = k.reg("acc", walk.values)
-        self.wide = k.reg("wide", max(2, c.vec))
-        self.packed = k.reg("packed", -(-p.store_vec // 2))
+        self.wide = None if p.element.name == "f32" else k.reg("wide", max(2, c.vec))
+        self.packed = None if p.result.name == "f32" else k.reg("packed", -(-p.store_vec // 2))
 
     def kernel(self) -> Kernel:
         """The whole program."""
@@ -116,7 +116,9 @@ class _Writer:
     def _vectors(self) -> None:
         k, walk, c = self.k, self.walk, self.c
         held = k.reg("held", c.depth, c.outs, self.words)
-        if walk.rounds:
+        if walk.rounds == 1 and c.splits == 1:
+            self._round(held, 0, c.depth, whole=True)
+        elif walk.rounds:
             count: Index = walk.rounds
             if c.splits > 1:
                 count = (walk.rounds + flipped(self.split, c.splits)) // c.splits
@@ -172,7 +174,7 @@ class _Writer:
 
     def _fold(self, words: RegRef, n: int, vec: int) -> None:
         """Join `vec` elements to the values of output n, or to one value each."""
-        if self.p.element.name != "f32":
+        if self.wide is not None:
             wide = self.wide.slice(0, count=max(2, vec))
             self.k.do(unpack(max(2, vec), self.p.element.name), wide, words)
             words = self.wide.slice(0, count=vec)
@@ -233,7 +235,7 @@ class _Writer:
 
     def _put(self, values: RegRef, to: Index) -> None:
         p = self.p
-        if p.result.name != "f32":
+        if self.packed is not None:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(STG[p.store_vec * p.result.nbytes], self.k.at(self.dst, to), values)

@@ -161,7 +161,7 @@ class ReducePlan:
 
     problem: ReduceProblem
     passes: tuple[Pass, ...]
-    least_us: float
+    predicted_us: float
 
     @property
     def workspace_elems(self) -> int:
@@ -197,7 +197,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
     configs = dict.fromkeys(candidates(_form(p)[0], p.axes.dtype, rates))
-    return tuple(sorted((plan_with(p, c, arch) for c in configs), key=lambda plan: plan.least_us))
+    return tuple(sorted((plan_with(p, c, arch) for c in configs), key=lambda plan: plan.predicted_us))
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
