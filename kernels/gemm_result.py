@@ -17,7 +17,7 @@ from layoutalg.codegen import instr_double, instr_float
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_sm75 import LDG, STG
+from layoutalg.codegen.instr_sm75 import LDG, STG, STG_WHOLE
 from layoutalg.codegen.tile import Global, Reg, RegRef
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import part_problem
@@ -151,6 +151,6 @@ class Finish:
             to = k.at(r.d, row, column) if r.part is None else k.at(r.d, r.part, row, column)
             if self.element in ("f16", "bf16"):
                 k.do(instr_float.pack(vec, self.element), self.packed, sums)
-                k.do(STG[self.nbytes], to, self.packed)
+                k.do(STG_WHOLE.get(self.nbytes, STG[self.nbytes]), to, self.packed)
             else:
                 k.do(STG[self.nbytes], to, sums)
