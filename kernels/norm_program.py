@@ -33,13 +33,11 @@ from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, ST
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import Chunk, Index, NormConfig, Walk, powers, words
+from layoutalg.kernels.norm_walk import WARP, Chunk, Index, NormConfig, Walk, powers, words
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
 """What is done with a vector."""
-
-WARP = 32
 
 
 class Body:
@@ -236,9 +234,8 @@ class Body:
         low, high = (1, min(WARP, sharing)) if self.walk.rows else (kept, min(WARP, kept * sharing))
         for mask in powers(low, high):
             self.k.do(butterfly(op, n), mask, d)
-        unit = WARP if self.walk.rows else max(WARP, kept)
-        if kept * sharing > unit and not (self.walk.rows and sharing <= WARP):
-            self._exchange(op, d, unit)
+        if self.walk.exchange_unit is not None:
+            self._exchange(op, d, self.walk.exchange_unit)
 
     def _exchange(self, op: str, d: Reg, unit: int) -> None:
         """Join what each `unit` of threads has, through shared memory."""

@@ -33,6 +33,8 @@ from layoutalg.kernels.permute_index import digits, minus
 Index: TypeAlias = Any
 """An int, an integer array or an index expression."""
 
+WARP = 32
+
 Hold: TypeAlias = Literal["registers", "shared", "global"]
 """Where a block's elements stay between the statistics and the result; global: they are read twice."""
 
@@ -176,6 +178,15 @@ class Walk:
     def statistics(self) -> int:
         """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
         return 1 if self.rows else self.config.vec
+
+    @property
+    def exchange_unit(self) -> int | None:
+        """Threads that have one statistic after butterflies and meet the others in shared memory, or None."""
+        kept, sharing = self.config.kept, self.config.sharing
+        if self.rows:
+            return WARP if sharing > WARP else None
+        unit = max(WARP, kept)
+        return unit if kept * sharing > unit else None
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
