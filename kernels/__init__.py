@@ -1,4 +1,4 @@
-"""Families of kernels written as tile programs: copy and transpose.
+"""Families of kernels written as tile programs, and the calls that users make of them.
 
 >>> sorted(FAMILIES)
 ['tiled_copy', 'transpose']
@@ -12,14 +12,18 @@ if __name__ != "layoutalg.kernels":
 from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.families import FAMILIES, find_family
 from layoutalg.kernels.family import Family, VerifyReport, verify
+from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
 
 __all__ = [
     "FAMILIES",
     "Family",
     "VerifyReport",
     "find_family",
+    "layer_norm",
     "permute",
+    "reduce",
     "relayout",
+    "softmax",
     "transpose",
     "verify",
 ]

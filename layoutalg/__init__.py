@@ -146,7 +146,7 @@ if TYPE_CHECKING:
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanations import explain
     from layoutalg.f2 import to_f2
-    from layoutalg.kernels import permute, relayout, transpose
+    from layoutalg.kernels import layer_norm, permute, reduce, relayout, softmax, transpose
     from layoutalg.linear import LinearLayout
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
     from layoutalg.tensor import Tensor, copy_tensor
@@ -191,6 +191,7 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "explain": "explanations",
         "find_copy_atom": "arch",
         "find_mma_atom": "arch",
+        "layer_norm": "kernels",
         "make_fragment_like": "tiling",
         "make_tiled_copy": "tiled_copy",
         "make_tiled_copy_A": "tiled_copy",
@@ -204,7 +205,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "parse_int_tuple": "notation",
         "parse_tiler": "notation",
         "permute": "kernels",
+        "reduce": "kernels",
         "relayout": "kernels",
+        "softmax": "kernels",
         "tile_copy": "tiled_copy",
         "to_f2": "f2",
         "transpose": "kernels",
@@ -292,6 +295,7 @@ __all__ = [
     "is_contiguous",
     "is_injective",
     "is_surjective",
+    "layer_norm",
     "left_inverse",
     "local_partition",
     "local_tile",
@@ -328,6 +332,7 @@ __all__ = [
     "raked_product",
     "rank",
     "recast_layout",
+    "reduce",
     "relayout",
     "replace",
     "right_inverse",
@@ -337,6 +342,7 @@ __all__ = [
     "size",
     "slice_",
     "slice_and_offset",
+    "softmax",
     "sort",
     "swizzle_inverse",
     "tile_copy",

@@ -1,0 +1,183 @@
+"""Chain: what computes a permute, a reduction or a norm, as kernels launched one after the other.
+
+The idea.  Each of these is one kernel, or two with floats between them.  A chain says which buffer every
+pointer of every kernel is, so that whoever has the buffers can run it, in the simulator or on a GPU, and need
+not know what it computes:
+
+    permute                  src -> dst
+    sum of 2^26 floats       src -> partial, partial -> dst
+    softmax, split           src -> partial, (partial, src) -> dst
+    layer norm               (src, weight, bias) -> dst
+
+Notes.  Buffers start at multiples of 16 bytes and are whole 16-byte units; a tensor that starts elsewhere has
+an offset in its problem.  "partial" is scratch memory, floats of 32 bits, written before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.prepare import Prepared, prepare
+from layoutalg.codegen.runtime import load_prepared
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import UnknownNameError
+from layoutalg.kernels import norm_family, permute_family, reduce_family
+from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
+
+UNIT_BYTES = 16
+"""Buffers start at multiples of it, and end there."""
+
+
+Problem: TypeAlias = PermuteProblem | ReduceProblem | NormProblem
+
+OPERATIONS = ("permute", *FOLD, *OPS)
+"""What can be asked of a dense tensor with some axes, by name."""
+
+
+def find_problem(name: str, shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> Problem:
+    """The problem of an operation's name.  Raises UnknownNameError, and what the problem raises.
+
+    >>> print(find_problem("max", (4, 6), (1,), "f16"))
+    max of (4,6) over (1) f16, src (6,1) -> dst (1,0)
+    """
+    if name == "permute":
+        return permute_problem(shape, axes, dtype)
+    if name in FOLD:
+        return reduce_problem(shape, axes, name, dtype)
+    if name in OPS:
+        return norm_problem(name, shape, axes, dtype)
+    raise UnknownNameError("operation", name, OPERATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Kernels in the order of their launches, and the buffer of every pointer of each.
+
+    >>> chain_of(reduce_problem((1 << 26,), 0, "sum", "f32")).buffers
+    (('src', 'partial'), ('partial', 'dst'))
+    """
+
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[tuple[str, ...], ...]
+    partial_bytes: int
+
+
+def chain_of(p: Problem, arch: str | Arch = "sm_90") -> Chain:
+    """The best plan of a problem.  Raises ShapeError where nothing is to be computed.
+
+    >>> chain_of(norm_problem("layer_norm", (8, 64), 1, "f16", weight=True)).buffers
+    (('src', 'dst', 'weight'),)
+    """
+    if isinstance(p, PermuteProblem):
+        x = normalise(p)
+        return Chain((permute_family.build(x, configs(x, arch)[0]),), (("src", "dst"),), 0)
+    if isinstance(p, NormProblem):
+        found = norm_family.plan(p, arch)
+        names = tuple(tuple(q.name for q in kernel.params) for kernel in found.kernels)
+        return Chain(found.kernels, names, 4 * found.workspace_elems)
+    plan = plans(p, arch)[0]
+    names = (("src", "dst"),) if len(plan.passes) == 1 else (("src", "partial"), ("partial", "dst"))
+    return Chain(reduce_family.build(plan), names, 4 * plan.workspace_elems)
+
+
+def simulate_chain(chain: Chain, buffers: Mapping[str, Any]) -> None:
+    """Run a chain in the simulator; "dst", among the buffers by name, becomes the result.
+
+    >>> import numpy
+    >>> src, dst = numpy.ones(64, "f4"), numpy.zeros(4, "f4")
+    >>> chain = chain_of(reduce_problem((1, 64), 1, "sum", "f32"))
+    >>> simulate_chain(chain, {"src": src.view("u4"), "dst": dst.view("u4")})
+    >>> dst.tolist()
+    [64.0, 0.0, 0.0, 0.0]
+    """
+    import numpy
+
+    units = -(-chain.partial_bytes // UNIT_BYTES)
+    given = {**buffers, "partial": numpy.zeros(units * UNIT_BYTES // 4, "u4")}
+    for kernel, names in zip(chain.kernels, chain.buffers, strict=True):
+        pointers = {p.name: given[name] for p, name in zip(kernel.params, names, strict=True)}
+        simulate(kernel, pointers, trace=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyChain:
+    """A chain whose kernels are compiled; another process may have done that."""
+
+    kernels: tuple[Prepared, ...]
+    buffers: tuple[tuple[str, ...], ...]
+    partial_bytes: int
+
+
+def prepare_chain(chain: Chain, arch: str) -> ReadyChain:
+    """Compile the kernels of a chain.  Raises what `prepare` raises.
+
+    >>> one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
+    >>> prepare_chain(one, "sm_80").kernels[0].cubin.spill_bytes
+    0
+    """
+    kernels = tuple(prepare(kernel, arch) for kernel in chain.kernels)
+    return ReadyChain(kernels, chain.buffers, chain.partial_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedChain:
+    """A chain on the GPU: call it with the address of every buffer by name."""
+
+    launches: tuple[Callable[..., None], ...]
+    buffers: tuple[tuple[str, ...], ...]
+    partial_bytes: int
+
+    def __call__(self, addresses: Mapping[str, int]) -> None:
+        """Launch all kernels on the current stream.  Raises AlignmentError."""
+        for launch, names in zip(self.launches, self.buffers, strict=True):
+            launch(*(addresses[name] for name in names))
+
+
+def load_chain(chain: ReadyChain) -> LoadedChain:
+    """Load a chain on the current GPU.  Raises UnsupportedError without one.
+
+    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> if gpu_status().available:
+    ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
+    ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))
+    """
+    launches = tuple(load_prepared(kernel).of_addresses() for kernel in chain.kernels)
+    return LoadedChain(launches, chain.buffers, chain.partial_bytes)
+
+
+def numbers_of(bits: Any, element: str) -> Any:
+    """The numbers, as float64, that an array of words of an element's width carries; of the same shape.
+
+    >>> import numpy
+    >>> numbers_of(numpy.array([0x3F80, 0x4000, 0xC000], "u2"), "bf16").tolist()
+    [1.0, 2.0, -2.0]
+    """
+    import numpy
+
+    padded = numpy.zeros(-(-bits.size // 2) * 2, bits.dtype)
+    padded[: bits.size] = bits.ravel()
+    return decode(padded.view("u4")[None, :], element)[0][: bits.size].reshape(bits.shape)
+
+
+def bits_of(numbers: Any, element: str) -> Any:
+    """Numbers rounded to the nearest of an element type, as words of its width; of the same shape.
+
+    >>> import numpy
+    >>> [hex(x) for x in bits_of(numpy.array([1.0, 2.0, -2.0]), "f16")]
+    ['0x3c00', '0x4000', '0xc000']
+    """
+    import numpy
+
+    padded = numpy.zeros(-(-numbers.size // 2) * 2)
+    padded[: numbers.size] = numbers.ravel()
+    with numpy.errstate(all="ignore"):
+        words = encode(padded[None, :], element)[0]
+    return words.view("u4" if element == "f32" else "u2")[: numbers.size].reshape(numbers.shape)
