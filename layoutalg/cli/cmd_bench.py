@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.cli.ladder_words import predict_command
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import header, progress, say, say_json, table
 
@@ -32,6 +33,9 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
@@ -41,6 +45,9 @@ def bench_command(
     from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
     from layoutalg.kernels.families import find_family
 
+    if predict:
+        predict_command(family, size, as_json)
+        return
     if family == "permute":
         permute_bench_command(dtype, as_json)
         return

@@ -1,0 +1,66 @@
+"""`layoutalg bench --predict`: the steps of a product's ladder, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from layoutalg.kernels import gemm_bench
+from layoutalg.kernels.gemm_bench import GEMM_FAMILIES, GemmFamily
+from tests.command import answer, refusal, run
+
+STEPS = {"gemm-sm80": ("2 vectors", "3 swizzle"), "gemm-simt": ("v7", "v8")}
+
+
+@pytest.fixture(autouse=True)
+def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two steps of each family: the others take as long to compile, and no other path."""
+    short: Mapping[str, GemmFamily] = {
+        name: replace(family, steps={step: family.steps[step] for step in STEPS[name]})
+        for name, family in GEMM_FAMILIES.items()
+    }
+    monkeypatch.setattr(gemm_bench, "GEMM_FAMILIES", short)
+    yield
+
+
+def _steps(family: str) -> list[dict[str, Any]]:
+    payload = answer("bench", family, "--predict", "--size", "512")
+    assert payload["arch"] == "sm_90" and [r["problem"] for r in payload["predicted"]]
+    found: list[dict[str, Any]] = payload["predicted"][0]["steps"]
+    return found
+
+
+def test_the_swizzle_is_predicted() -> None:
+    before, after = _steps("gemm-sm80")
+    assert before["effects"] == {} and set(after["effects"]) == {"shared wavefronts"}
+    assert (before["ways"]["ldmatrix.x4"], after["ways"]["ldmatrix.x4"]) == (8, 1)
+    assert (before["bound"], after["bound"]) == ("L1", "tensor")
+    assert after["counts"]["mma"] == 512**3 // (16 * 8 * 8)
+
+
+def test_a_larger_tile_halves_what_is_loaded() -> None:
+    before, after = _steps("gemm-simt")
+    assert after["effects"]["sectors loaded"] == 0.5
+    assert (before["flops_per_byte"], after["flops_per_byte"]) == (16, 32)
+
+
+def test_the_tables_fit_a_page() -> None:
+    text = run("bench", "gemm-sm80", "--predict", "--size", "512").stdout
+    assert text.startswith("512 x 512 x 512 f16 TN on sm_90: a launch executes (millions)\n")
+    assert "Against the step before" in text and "shared wavefronts x 0.1" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "part"),
+    [
+        (("transpose",), "UnknownNameError", "family of products"),
+        (("gemm-simt", "--size", "100"), "ShapeError", "whole tiles are predicted"),
+    ],
+)
+def test_what_is_not_predicted_is_refused(words: tuple[str, ...], error: str, part: str) -> None:
+    name, message = refusal("bench", *words, "--predict")
+    assert name == error and part in message
