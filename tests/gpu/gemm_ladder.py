@@ -10,14 +10,14 @@ Predictions are those of layoutalg.kernels.gemm_ladder, for the machine code tha
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.prepare import in_processes, prepare
 from layoutalg.codegen.runtime import device_array, load_prepared, random_normal
-from layoutalg.kernels.gemm import scalar_words
-from layoutalg.kernels.gemm_bench import STEPS_SIZE, find_gemm_family
+from layoutalg.kernels.gemm import GemmProblem, scalar_words
+from layoutalg.kernels.gemm_bench import STEPS_SIZE, GemmFamily, find_gemm_family
 from layoutalg.kernels.gemm_ladder import TARGET, Step, effects, predict_steps
 from tests.gpu.counters import BY_INSTRUCTION, count_launches
 
@@ -62,17 +62,16 @@ def stall_metric(name: str) -> str:
     return f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio"
 
 
-def launch_all(family: str, n: int) -> None:
-    """Launch every step once, on normal random numbers."""
-    chosen = find_gemm_family(family)
-    p = chosen.problem(n)
+def launch_all(family: GemmFamily, p: GemmProblem, configs: Iterable[Any]) -> None:
+    """Launch every configuration once, on normal random numbers."""
     given: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")}
     given |= scalar_words(p, "alpha", 1.0)
     word = f"uint{8 * p.operand.nbytes}"
-    given |= {x: random_normal(n * n, i, p.operand.name).view(word) for i, x in enumerate("ab")}
-    given["d"] = device_array((n, n), word)
-    for config in chosen.steps.values():
-        loaded = load_prepared(prepare(chosen.build(p, config), TARGET))
+    elems = {"a": p.a_elems, "b": p.b_elems}
+    given |= {x: random_normal(n, 1, p.operand.name).view(word) for x, n in elems.items()}
+    given["d"] = device_array((p.m, p.n), f"uint{8 * p.result.nbytes}")
+    for config in configs:
+        loaded = load_prepared(prepare(family.build(p, config), TARGET))
         loaded(**{q.name: given[q.name] for q in loaded.kernel.params})
 
 
@@ -83,22 +82,23 @@ def compile_step(what: tuple[str, int, str]) -> str:
     return prepare(chosen.build(chosen.problem(n), chosen.steps[name]), TARGET).cubin.name
 
 
-def measure(family: str, n: int) -> list[dict[str, float]]:
-    """The metrics of every step, in order.  Raises UnsupportedError without ncu or a GPU."""
-    in_processes(compile_step, [(family, n, name) for name in find_gemm_family(family).steps])
+def measure(module: str, *args: str) -> list[dict[str, float]]:
+    """The metrics of every product that `python -m module args` launches, in order."""
     metrics = [name for name, _ in COUNTERS.values()]
     metrics += [LOADED, COPIED, ARRIVED, ARRIVED_COPIED, *map(stall_metric, STALLS), CYCLES]
-    return count_launches("^gemm_", metrics, "tests.gpu.gemm_ladder", family, str(n), "launch")
+    return count_launches("^gemm_", metrics, module, *args)
 
 
 def main(args: Sequence[str]) -> int:
     """Print the tables; the exit status is 1 when a prediction is refuted."""
     family, n = args[0], int(args[1]) if len(args) > 1 else STEPS_SIZE
+    chosen = find_gemm_family(family)
     if args[2:] == ["launch"]:
-        launch_all(family, n)
+        launch_all(chosen, chosen.problem(n), chosen.steps.values())
         return 0
-    seen = measure(family, n)
-    steps = list(predict_steps(find_gemm_family(family), n))
+    in_processes(compile_step, [(family, n, name) for name in chosen.steps])
+    steps = list(predict_steps(chosen, n))
+    seen = measure("tests.gpu.gemm_ladder", family, str(n), "launch")
     wrong = counters_table(steps, seen) + effects_table(steps, seen)
     time_table(steps, seen)
     return 1 if wrong else 0
