@@ -41,8 +41,9 @@ LOG2_E = 0x3FB8AA3B
 """log2 e as the word of the nearest float."""
 
 _EXP2 = (
-    "    {{ const float x = __fmul_rn(__fsub_rn({v}, {m}), __uint_as_float(0x3FB8AA3Bu));\n"
-    '      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"({d}) : "f"(x)); }}\n'
+    "const float {d}_log2 = __fmul_rn(__fsub_rn({v}, {m}), __uint_as_float(0x3FB8AA3Bu));\n"
+    "float {d};\n"
+    'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"({d}) : "f"({d}_log2));\n'
 )
 _FINITE = "{m} == __uint_as_float(0xFF800000u) ? 0.0f : {m}"
 
@@ -51,12 +52,37 @@ def _ref(name: str, words: int, const: str = "") -> str:
     return f"{const}u32{'&' if words == 1 else '*'} {name}"
 
 
-def _at(name: str, i: int, words: int) -> str:
+def _at(name: str, i: object, words: int) -> str:
     return name if words == 1 else f"{name}[{i}]"
 
 
-def _get(name: str, i: int, words: int) -> str:
+def _get(name: str, i: object, words: int) -> str:
     return f"__uint_as_float({_at(name, i, words)})"
+
+
+def _put(name: str, i: object, words: int, value: str) -> str:
+    return f"{_at(name, i, words)} = __float_as_uint({value});\n"
+
+
+def _each(n: int, text: str) -> str:
+    """The lines of a helper that do `text` for i = 0 .. n - 1; one value needs no loop."""
+    lines = text.splitlines()
+    if n == 1:
+        return "".join(f"    {line}\n" for line in lines)
+    body = "".join(f"        {line}\n" for line in lines)
+    return f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{body}    }}\n"
+
+
+def _sums(d: str, n: int, k: int, parts: str) -> str:
+    """The lines that add n floats, an array of this name, to k accumulators."""
+    if k > 1 or n == 1:
+        return _each(n, _put(d, "i", k, f"__fadd_rn({_get(d, 'i', k)}, {_at(parts, 'i', n)})"))
+    total = tree([f"{parts}[{i}]" for i in range(n)], lambda a, b: f"__fadd_rn({a}, {b})")
+    return "    " + _put(d, 0, 1, f"__fadd_rn({_get(d, 0, 1)}, {total})")
+
+
+def _array(name: str, n: int) -> str:
+    return f"    float {name}{f'[{n}]' if n > 1 else ''};\n"
 
 
 def _floats(words: Array) -> Array:
@@ -99,14 +125,11 @@ def add_exp(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"add_exp_{n}_to_{k}"
-    lines = [f"    const float m{j} = {_FINITE.format(m=_get('m', j, k))};\n" for j in range(k)]
-    lines.append(f"    float e[{n}];\n")
-    for i in range(n):
-        lines.append(_EXP2.format(v=_get("v", i, n), m=f"m{i if k > 1 else 0}", d=f"e[{i}]"))
-    shares = [[f"e[{i}]" for i in range(n)]] if k == 1 else [[f"e[{i}]"] for i in range(n)]
-    for j, share in enumerate(shares):
-        total = tree(share, lambda a, b: f"__fadd_rn({a}, {b})")
-        lines.append(f"    {_at('s', j, k)} = __float_as_uint(__fadd_rn({_get('s', j, k)}, {total}));\n")
+    exp = (
+        f"const float most = {_FINITE.format(m=_get('m', 'i', k))};\n"
+        f"{_EXP2.format(v=_get('v', 'i', n), m='most', d='power')}{_at('e', 'i', n)} = power;\n"
+    )
+    lines = _array("e", n) + _each(n, exp) + _sums("s", n, k, "e")
 
     def effect(machine: Any, group: Any, s: Array, v: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -116,7 +139,7 @@ def add_exp(n: int, k: int) -> Instr:
 
     text = f"void {name}({_ref('s', k)}, {_ref('v', n, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
     operands = (updated("s", k), into("v", n), into("m", k))
-    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+    return Instr(name, operands, f"{text}{lines}}}", effect)
 
 
 @functools.cache
@@ -126,11 +149,13 @@ def rescale(k: int) -> Instr:
     >>> rescale(4).operands[1].name
     'old'
     """
-    name, lines = f"rescale_{k}", []
-    for j in range(k):
-        lines.append(f"    const float m{j} = {_FINITE.format(m=_get('m', j, k))};\n    float f{j};\n")
-        lines.append(_EXP2.format(v=_get("old", j, k), m=f"m{j}", d=f"f{j}"))
-        lines.append(f"    {_at('s', j, k)} = __float_as_uint(__fmul_rn({_get('s', j, k)}, f{j}));\n")
+    name = f"rescale_{k}"
+    lines = _each(
+        k,
+        f"const float most = {_FINITE.format(m=_get('m', 'i', k))};\n"
+        f"{_EXP2.format(v=_get('old', 'i', k), m='most', d='factor')}"
+        + _put("s", "i", k, f"__fmul_rn({_get('s', 'i', k)}, factor)"),
+    )
 
     def effect(machine: Any, group: Any, s: Array, old: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -138,7 +163,7 @@ def rescale(k: int) -> Instr:
 
     text = f"void {name}({_ref('s', k)}, {_ref('old', k, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
     operands = (updated("s", k), into("old", k), into("m", k))
-    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+    return Instr(name, operands, f"{text}{lines}}}", effect)
 
 
 @functools.cache
@@ -149,12 +174,12 @@ def apply_softmax(n: int, k: int) -> Instr:
     'apply_softmax_4_of_4'
     """
     _shares(n, k)
-    name, lines = f"apply_softmax_{n}_of_{k}", []
-    for i in range(n):
-        j = i if k > 1 else 0
-        lines.append(f"    float e{i};\n")
-        lines.append(_EXP2.format(v=_get("v", i, n), m=_get("m", j, k), d=f"e{i}"))
-        lines.append(f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn(e{i}, {_get('r', j, k)}));\n")
+    name = f"apply_softmax_{n}_of_{k}"
+    product = f"__fmul_rn(power, {_get('r', 'i', k)})"
+    lines = _each(
+        n,
+        _EXP2.format(v=_get("v", "i", n), m=_get("m", "i", k), d="power") + _put("v", "i", n, product),
+    )
 
     def effect(machine: Any, group: Any, v: Array, m: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -162,7 +187,7 @@ def apply_softmax(n: int, k: int) -> Instr:
 
     text = f"void {name}({_ref('v', n)}, {_ref('m', k, 'const ')}, {_ref('r', k, 'const ')}) {{\n"
     operands = (updated("v", n), into("m", k), into("r", k))
-    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+    return Instr(name, operands, f"{text}{lines}}}", effect)
 
 
 @functools.cache
@@ -177,9 +202,7 @@ def reciprocal(k: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return _words(numpy.float32(1) / _floats(d))
 
-    lines = "".join(
-        f"    {_at('d', j, k)} = __float_as_uint(__frcp_rn({_get('d', j, k)}));\n" for j in range(k)
-    )
+    lines = _each(k, _put("d", "i", k, f"__frcp_rn({_get('d', 'i', k)})"))
     return Instr(
         f"reciprocal_{k}", (updated("d", k),), f"void reciprocal_{k}({_ref('d', k)}) {{\n{lines}}}", effect
     )
@@ -194,14 +217,11 @@ def add_square(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"add_square_{n}_to_{k}"
-    lines = [
-        f"    const float c{i} = __fsub_rn({_get('v', i, n)}, {_get('mean', i if k > 1 else 0, k)});\n"
-        for i in range(n)
-    ]
-    squares = [f"__fmul_rn(c{i}, c{i})" for i in range(n)]
-    for j, share in enumerate([squares] if k == 1 else [[x] for x in squares]):
-        total = tree(share, lambda a, b: f"__fadd_rn({a}, {b})")
-        lines.append(f"    {_at('q', j, k)} = __float_as_uint(__fadd_rn({_get('q', j, k)}, {total}));\n")
+    square = (
+        f"const float c = __fsub_rn({_get('v', 'i', n)}, {_get('mean', 'i', k)});\n"
+        f"{_at('e', 'i', n)} = __fmul_rn(c, c);\n"
+    )
+    lines = _array("e", n) + _each(n, square) + _sums("q", n, k, "e")
 
     def effect(machine: Any, group: Any, q: Array, v: Array, mean: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -211,7 +231,7 @@ def add_square(n: int, k: int) -> Instr:
 
     text = f"void {name}({_ref('q', k)}, {_ref('v', n, 'const ')}, {_ref('mean', k, 'const ')}) {{\n"
     operands = (updated("q", k), into("v", n), into("mean", k))
-    return Instr(name, operands, f"{text}{''.join(lines)}}}", effect)
+    return Instr(name, operands, f"{text}{lines}}}", effect)
 
 
 @functools.cache
@@ -224,19 +244,18 @@ def merge_moments(k: int) -> Instr:
     'merge_moments_1'
     """
     name = f"merge_moments_{k}"
-    lines = [
+    apart = f"__fadd_rn({_get('q_b', 'i', k)}, __fmul_rn(__fmul_rn(d, n), step))"
+    lines = (
         "    const float n = __uint_as_float(count), b = __uint_as_float(more), all = __fadd_rn(n, b);\n"
         "    const float share = all > 0.0f ? __fmul_rn(b, __frcp_rn(all)) : 0.0f;\n"
         "    count = __float_as_uint(all);\n"
-    ]
-    for j in range(k):
-        mean, q = (_get(x, j, k) for x in ("mean", "q"))
-        lines.append(
-            f"    {{ const float d = __fsub_rn({_get('mean_b', j, k)}, {mean}), step = __fmul_rn(d, share);\n"
-            f"      {_at('q', j, k)} = __float_as_uint(__fadd_rn({q}, __fadd_rn({_get('q_b', j, k)}, "
-            "__fmul_rn(__fmul_rn(d, n), step))));\n"
-            f"      {_at('mean', j, k)} = __float_as_uint(__fadd_rn({mean}, step)); }}\n"
-        )
+    ) + _each(
+        k,
+        f"const float d = __fsub_rn({_get('mean_b', 'i', k)}, {_get('mean', 'i', k)});\n"
+        "const float step = __fmul_rn(d, share);\n"
+        + _put("q", "i", k, f"__fadd_rn({_get('q', 'i', k)}, {apart})")
+        + _put("mean", "i", k, f"__fadd_rn({_get('mean', 'i', k)}, step)"),
+    )
 
     def effect(
         machine: Any, group: Any, count: Array, mean: Array, q: Array, more: Array, mean_b: Array, q_b: Array
@@ -258,7 +277,7 @@ def merge_moments(k: int) -> Instr:
         updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
         into("q_b", k),
     )  # fmt: skip
-    return Instr(name, operands, f"void {name}({signature}) {{\n{''.join(lines)}}}", effect)
+    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
 
 
 @functools.cache
@@ -268,9 +287,7 @@ def average(k: int) -> Instr:
     >>> average(1).name
     'average_1'
     """
-    lines = "".join(
-        f"    {_at('d', j, k)} = __float_as_uint(__fmul_rn({_get('d', j, k)}, share));\n" for j in range(k)
-    )
+    lines = _each(k, _put("d", "i", k, f"__fmul_rn({_get('d', 'i', k)}, share)"))
 
     def effect(machine: Any, group: Any, d: Array, count: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -293,11 +310,8 @@ def deviation(k: int) -> Instr:
     'deviation_1'
     """
     name = f"deviation_{k}"
-    lines = "".join(
-        f"    {_at('d', j, k)} = __float_as_uint(__frsqrt_rn(__fadd_rn(__fmul_rn({_get('d', j, k)}, "
-        f"__uint_as_float(scale)), __uint_as_float(eps))));\n"
-        for j in range(k)
-    )
+    variance = f"__fmul_rn({_get('d', 'i', k)}, __uint_as_float(scale))"
+    lines = _each(k, _put("d", "i", k, f"__frsqrt_rn(__fadd_rn({variance}, __uint_as_float(eps)))"))
 
     def effect(machine: Any, group: Any, d: Array, scale: Array, eps: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -317,11 +331,8 @@ def apply_norm(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"apply_norm_{n}_of_{k}"
-    lines = "".join(
-        f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn(__fsub_rn({_get('v', i, n)}, "
-        f"{_get('mean', i if k > 1 else 0, k)}), {_get('r', i if k > 1 else 0, k)}));\n"
-        for i in range(n)
-    )
+    centred = f"__fsub_rn({_get('v', 'i', n)}, {_get('mean', 'i', k)})"
+    lines = _each(n, _put("v", "i", n, f"__fmul_rn({centred}, {_get('r', 'i', k)})"))
 
     def effect(machine: Any, group: Any, v: Array, mean: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -340,11 +351,7 @@ def multiply(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"multiply_{n}_by_{k}"
-    lines = "".join(
-        f"    {_at('v', i, n)} = __float_as_uint(__fmul_rn({_get('v', i, n)}, "
-        f"{_get('w', i if k > 1 else 0, k)}));\n"
-        for i in range(n)
-    )
+    lines = _each(n, _put("v", "i", n, f"__fmul_rn({_get('v', 'i', n)}, {_get('w', 'i', k)})"))
 
     def effect(machine: Any, group: Any, v: Array, w: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -366,10 +373,7 @@ def add_one(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return _words(_floats(v) + _floats(b))
 
-    lines = "".join(
-        f"    {_at('v', i, n)} = __float_as_uint(__fadd_rn({_get('v', i, n)}, __uint_as_float(b)));\n"
-        for i in range(n)
-    )
+    lines = _each(n, _put("v", "i", n, f"__fadd_rn({_get('v', 'i', n)}, __uint_as_float(b))"))
     return Instr(
         f"add_one_{n}", (updated("v", n), into("b", 1)),
         f"void add_one_{n}({_ref('v', n)}, const u32& b) {{\n{lines}}}", effect,

@@ -96,7 +96,7 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     unit, kept = SECTOR_BYTES // w.modes.element_bytes, w.config.kept
     column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
-    keys = [exists]
+    keys: list[Any] = [exists]
     for base in w.bases(column * exists):
         start = np.broadcast_to(base, column.shape)
         keys.append((start - start[:, :1] // unit * unit) * exists)
