@@ -336,29 +336,49 @@ def array_assign(dst: Any, src: Any) -> Callable[[], None]:
     return lambda: cupy.copyto(dst, src)
 
 
+def array_reduction(op: str, x: Any, axes: tuple[int, ...]) -> Callable[[], Any] | None:
+    """A launch of CuPy's own sum, max or mean of floats over some axes; None where it has no such thing."""
+    if op not in ("sum", "max", "mean") or x.dtype.kind != "f":
+        return None
+    reduction = getattr(x, op)
+    return lambda: reduction(axis=axes)
+
+
 def median_times_ms(
-    launches: Sequence[Sequence[Callable[[], object]]], *, rounds: int = 15, inner: int = 8, warmup: int = 2
+    launches: Sequence[Sequence[Callable[[], object]]],
+    *,
+    rounds: int = 15,
+    inner: int = 8,
+    warmup: int = 2,
+    sample_ms: float = math.inf,
 ) -> list[float]:
     """Median milliseconds of each contender, all interleaved round by round on one stream.
 
     A contender is a list of launches of equal work on different buffers, walked in turn, so that no data
-    is found in the cache.  A sample is `inner` launches between two events.  Raises UnsupportedError
-    without a GPU.
+    is found in the cache.  A sample is `inner` launches between two events, or as many fewer as take
+    `sample_ms`.  Raises UnsupportedError without a GPU.
     """
     require_gpu()
     import cupy
 
-    for contender in launches:
-        for n in range(max(warmup, len(contender))):
-            contender[n % len(contender)]()
     start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def mean_ms(contender: Sequence[Callable[[], object]], count: int) -> float:
+        start.record()
+        for n in range(count):
+            contender[n % len(contender)]()
+        stop.record()
+        stop.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, stop)) / count
+
+    counts = []
+    for contender in launches:
+        for n in range(max(warmup, len(contender)) - 1):
+            contender[n % len(contender)]()
+        slowest = mean_ms(contender[-1:], 1)
+        counts.append(max(1, min(inner, int(min(sample_ms / slowest, inner)))))
     samples: list[list[float]] = [[] for _ in launches]
     for _ in range(rounds):
-        for contender, own in zip(launches, samples, strict=True):
-            start.record()
-            for n in range(inner):
-                contender[n % len(contender)]()
-            stop.record()
-            stop.synchronize()
-            own.append(cupy.cuda.get_elapsed_time(start, stop) / inner)
+        for contender, count, own in zip(launches, counts, samples, strict=True):
+            own.append(mean_ms(contender, count))
     return [statistics.median(own) for own in samples]

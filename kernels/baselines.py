@@ -1,6 +1,6 @@
 """The libraries users would otherwise call, as launches on our buffers; the only module that imports torch.
 
-Every function takes matrices as CuPy arrays and returns a launch, or None where the library is not
+Functions take CuPy arrays (of bfloat16: words) and return a launch, or None where the library is not
 installed or has no such element type.
 """
 
@@ -44,3 +44,54 @@ def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
         return torch.matmul(left, right, out=to)
 
     return launch
+
+
+_TORCH_REDUCTION = {"sum": "sum", "max": "amax", "mean": "mean"}
+
+LAYER_NORM_EPS = 1e-5
+"""PyTorch's default, and ours."""
+
+
+def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
+    """PyTorch's sum, amax, mean, softmax or layer_norm; the launch returns its result, a new tensor.
+
+    Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
+    """
+    if find_spec("torch") is None:
+        return None
+    import torch
+
+    y = _tensor(x, element)
+    if op in _TORCH_REDUCTION:
+        reduction = getattr(torch, _TORCH_REDUCTION[op])
+        return lambda: reduction(y, dim=axes)
+    if op == "softmax" and len(axes) == 1:
+        return lambda: torch.softmax(y, axes[0])
+    last = tuple(range(y.ndim - len(axes), y.ndim))
+    if op == "softmax":
+        return lambda: torch.softmax(y.movedim(axes, last).flatten(last[0]), -1)
+    extents = [y.shape[a] for a in axes]
+    return lambda: torch.nn.functional.layer_norm(y.movedim(axes, last), extents)
+
+
+def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
+    """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch."""
+    y = _tensor(x, element).double()
+    if op in _TORCH_REDUCTION:
+        wanted = {"sum": y.sum, "max": y.amax, "mean": y.mean}[op](dim=axes)
+    elif op == "softmax":
+        powers = (y - y.amax(axes, keepdim=True)).exp()
+        wanted = powers / powers.sum(axes, keepdim=True)
+    else:
+        centred = y - y.mean(axes, keepdim=True)
+        wanted = centred / (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
+    got = _tensor(ours, element).double().reshape(wanted.shape)
+    return float((got - wanted).abs().max()), float(wanted.abs().max())
+
+
+def _tensor(x: Any, element: str) -> Any:
+    """A CuPy array as a PyTorch tensor of an element type that shares its memory."""
+    import torch
+
+    words = torch.as_tensor(x.view(_TORCH_CARRIER[x.itemsize]), device="cuda")
+    return words.view(getattr(torch, _TORCH_FLOAT[element]))
