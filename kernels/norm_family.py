@@ -121,7 +121,8 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
 def _notes(w: Walk, part: Part) -> list[str]:
     c, p = w.config, w.modes.problem
     held = {
-        "registers": "held in registers", "shared": "held in shared memory",
+        "registers": "held in registers",
+        "shared": "held in shared memory" + (f", {c.staged} of them, or in registers" if c.staged else ""),
         "global": f"read twice, {c.depth} vectors of a thread at a time",
     }[c.hold]  # fmt: skip
     lines = [

@@ -52,7 +52,7 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
-    NormConfig(vec=4, kept=4, sharing=32, hold='registers', depth=4, splits=1)
+    NormConfig(vec=4, kept=4, sharing=32, hold='registers', depth=4, splits=1, staged=0)
     """
     board = find_arch(arch).board
     sms = board.sms if board else 1
@@ -68,14 +68,15 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
 def _fits(w: Walk, *, asynchronous: bool) -> bool:
     """True when what a configuration holds has room."""
     c, size = w.config, w.modes.element_bytes
-    held = w.rounds * words(c.vec, size)
+    held = (w.rounds - w.staged) * words(c.vec, size)
     if c.hold != "registers" and w.steps <= c.sharing:
         return False  # most threads would have nothing to do
     match c.hold:
         case "registers":
             return held <= HELD_WORDS
         case "shared":
-            return asynchronous and c.vec * size >= 4 and w.rounds * c.threads * c.vec * size <= SHARED_BYTES
+            room = w.staged * c.threads * c.vec * size <= SHARED_BYTES and held <= HELD_WORDS
+            return asynchronous and c.vec * size >= 4 and room and w.staged <= w.rounds
         case _:
             return True
 

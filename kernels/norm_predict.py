@@ -174,16 +174,17 @@ def _nbytes(w: Walk) -> int:
 
 
 def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
-    nbytes, active = _nbytes(w), v.active.reshape(-1, WARP)
-    source = v.spread(v.chunk.source) * w.modes.element_bytes
-    if w.config.hold == "shared":
-        costs.lanes(f"cp.async.{nbytes}:global", "global", source, active)
-        costs.lanes(f"cp.async.{nbytes}", "shared", v.spread(v.place), active)
+    nbytes, staged = _nbytes(w), w.staged * w.config.threads // WARP
+    active, source = v.active.reshape(-1, WARP), v.spread(v.chunk.source) * w.modes.element_bytes
+    if staged:
+        place = v.spread(v.place)[:staged]
+        costs.lanes(f"cp.async.{nbytes}:global", "global", source[:staged], active[:staged])
+        costs.lanes(f"cp.async.{nbytes}", "shared", place, active[:staged])
         for _ in range(3):
-            costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", v.spread(v.place), active)
-        return
-    for _ in range(2 if part == "whole" and w.config.hold == "global" else 1):
-        costs.lanes(f"ld.global.b{8 * nbytes}", "global", source, active)
+            costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place, active[:staged])
+    if staged < len(active):
+        for _ in range(2 if part == "whole" and w.config.hold == "global" else 1):
+            costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
 
 
 def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:

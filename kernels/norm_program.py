@@ -33,7 +33,7 @@ from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, ST
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import WARP, Chunk, Index, NormConfig, Walk, powers, words
+from layoutalg.kernels.norm_walk import WARP, Chunk, Hold, Index, NormConfig, Walk, powers, words
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
@@ -65,8 +65,9 @@ class Body:
         self.column = k.let("column", as_expr(first + self.side))
         source, target = self.walk.bases(self.column)
         self.bases = k.let("source", as_expr(source)), k.let("target", as_expr(target))
-        held = self.walk.rounds if c.hold == "registers" else c.depth
-        self.v = k.reg("v", held, words(c.vec, self.size))
+        held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
+        fetched = 0 if c.hold == "registers" else c.depth
+        self.v = k.reg("v", held + fetched, words(c.vec, self.size))
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
         self._exchanges = 0
@@ -130,24 +131,24 @@ class Body:
     # --- vectors ---------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Fetch what stays: into registers, or into shared memory.  What is read twice does not."""
-        if self.config.hold == "registers":
-            for group in self._rounds(self.walk.rounds):
-                group.visit(self._load)
-        elif self.config.hold == "shared":
-            size = self.walk.rounds * self.config.threads * self.nbytes
+        """Fetch what stays: into shared memory, and into registers.  What is read twice does not."""
+        staged = self.walk.staged
+        if staged:
+            size = staged * self.config.threads * self.nbytes
             self.held = self.k.shared("held", 1, Layout((size,)), size, 16)
-            for group in self._rounds(1):
-                group.visit(self._copy)
+        fetch = {"shared": self._copy, "registers": self._load}
+        for group in self._rounds():
+            group.visit(fetch[group.hold])
+        if staged:
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
     def groups(self) -> Iterator[Group]:
         """Groups of vectors in turn, in registers; what is written while one is current follows its fetch."""
-        fetch = {"registers": None, "shared": self._recall, "global": self._load}[self.config.hold]
-        for group in self._rounds(self.config.depth):
-            if fetch is not None:
-                group.visit(fetch)
+        fetch = {"shared": self._recall, "global": self._load}
+        for group in self._rounds():
+            if group.hold in fetch:
+                group.visit(fetch[group.hold])
             yield group
 
     def each(self, visit: Visit) -> None:
@@ -155,19 +156,21 @@ class Body:
         for group in self.groups():
             group.visit(visit)
 
-    def _rounds(self, depth: int) -> Iterator[Group]:
+    def _rounds(self) -> Iterator[Group]:
         """All rounds: those that are held in registers at once, others `depth` at a time in a loop."""
+        depth, last = self.config.depth, self.walk.rounds - self.walk.staged
         with self.present():
             for s in self.walk.segments:
-                if self.config.hold == "registers":
-                    yield Group(self, s.first, s.first, s.count, s.plain)
+                if s.hold == "registers":
+                    yield Group(self, s.first, s.first - self.walk.staged, s.count, s.plain, s.hold)
                     continue
+                fetched = last if self.config.hold == "shared" else 0
                 whole, left = divmod(s.count, depth)
                 if whole:
-                    with self.k.For("g", whole, unroll=8 if depth == 1 else 1) as g:
-                        yield Group(self, g * depth + s.first, 0, depth, s.plain)
+                    with self.k.For("g", whole) as g:
+                        yield Group(self, g * depth + s.first, fetched, depth, s.plain, s.hold)
                 if left:
-                    yield Group(self, whole * depth + s.first, 0, left, s.plain)
+                    yield Group(self, whole * depth + s.first, fetched, left, s.plain, s.hold)
 
     def _load(self, v: Vector) -> None:
         self.k.do(LDG[self.nbytes], v.words, self.k.at(self.src, v.chunk.source))
@@ -318,13 +321,17 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Vectors that are in registers together: rounds `first` and on, registers `held` and on."""
+    """Vectors that are in registers together: rounds `first` and on, registers `held` and on.
+
+    `hold` says where they come from.
+    """
 
     body: Body
     first: Index
     held: int
     count: int
     plain: bool
+    hold: Hold
 
     def visit(self, visit: Visit) -> None:
         """Write code for every vector, where it exists."""

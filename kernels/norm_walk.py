@@ -21,7 +21,7 @@ whole vectors are read: up to the last 16-byte unit that holds an element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -43,7 +43,8 @@ Hold: TypeAlias = Literal["registers", "shared", "global"]
 class NormConfig:
     """How a block works; see the module's text.
 
-    `vec` elements a load, `depth` loads of a thread in flight where they are read twice.
+    `vec` elements a load, `depth` vectors of a thread at once where they are not in registers.  With hold
+    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.
     """
 
     vec: int
@@ -52,6 +53,7 @@ class NormConfig:
     hold: Hold
     depth: int = 4
     splits: int = 1
+    staged: int = 0
 
     @property
     def threads(self) -> int:
@@ -61,11 +63,15 @@ class NormConfig:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rounds `first` to first + count - 1; `plain` ones exist in every thread and lie inside of rows."""
+    """Rounds `first` to first + count - 1; `plain` ones exist in every thread and lie inside of rows.
+
+    `hold` says where their vectors are.
+    """
 
     first: int
     count: int
     plain: bool
+    hold: Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +211,23 @@ class Walk:
             whole = self.lead.extent // self.config.vec
             full, first = (whole // share, 1) if not self.others and splits == 1 else (0, 0)
         if full <= first:
-            return (Segment(0, self.rounds, False),)
-        cuts = [(0, first, False), (first, full - first, True), (full, self.rounds - full, False)]
-        return tuple(Segment(*cut) for cut in cuts if cut[1])
+            return tuple(self._held((0, self.rounds, False)))
+        return tuple(self._held((0, first, False), (first, full, True), (full, self.rounds, False)))
+
+    @cached_property
+    def staged(self) -> int:
+        """Rounds that are held in shared memory."""
+        return (self.config.staged or self.rounds) if self.config.hold == "shared" else 0
+
+    def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
+        """Rounds (from, to, plain), those in shared memory apart from those that are not."""
+        rest: Hold = "global" if self.config.hold == "global" else "registers"
+        for start, stop, plain in parts:
+            middle = min(max(start, self.staged), stop)
+            if middle > start:
+                yield Segment(start, middle - start, plain, "shared")
+            if stop > middle:
+                yield Segment(middle, stop - middle, plain, rest)
 
     # --- places ----------------------------------------------------------------------------------------
 
