@@ -9,8 +9,7 @@ addresses:
     stores     classes of groups x phases of the workspace's parts
     shared     one block, times all blocks
 
-The time this takes depends on the number of classes, not on the size of the tensor, as long as the kept
-modes nest in blocks, which those of dense tensors do.
+The time this takes depends on the number of classes, not on the size of the tensor.
 
 Notes.  Memory moves what the tensors hold: every element once, and the workspace twice.  The times of
 `limits` are those of a data sheet's rates; the model in reduce_plan knows launches and latencies too.
@@ -19,6 +18,7 @@ Notes.  Memory moves what the tensors hold: every element once, and the workspac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
@@ -162,24 +162,39 @@ def _all(active: Any, predicates: Any) -> Any:
 
 
 def _group_classes(p: Pass) -> list[tuple[int, int]]:
-    """Groups of outputs that cost the same: one of each class, and how many there are."""
+    """Groups of outputs that cost the same: one of each class, and how many there are.
+
+    Outputs of a group lie relative to its first as those of the group that starts at the same place of all
+    kept modes but the last.
+    """
     import numpy as np
 
-    walk, c = p.walk, p.config
-    own = c.kept * c.outs
-    nested = len(walk.kept_extents) <= 1 or walk.kept_extents[0] % own == 0
-    columns = np.arange(1 if nested else own)
-    step = max(1, _CHUNK // len(columns))
+    walk = p.walk
+    own = p.config.kept * p.config.outs
+    below = prod(walk.kept_extents[:-1])
+    period = min(walk.groups, below // gcd(below, own))
+
+    def ends(group: Any, columns: Any) -> list[Any]:
+        place = group[:, None] * own + columns
+        return [
+            np.broadcast_to(where, place.shape) * size
+            for where, size in (
+                (walk.source(place), p.element.nbytes), (walk.target(place), p.result.nbytes)
+            )
+        ]  # fmt: skip
+
+    kinds, step = np.zeros(period, np.int64), max(1, _CHUNK // own)
+    known: dict[bytes, int] = {}
+    for first in range(0, period, step):
+        group = np.arange(first, min(period, first + step))
+        shape = np.hstack([where - where[:, :1] for where in ends(group, np.arange(own))])
+        kinds[group] = [known.setdefault(row.tobytes(), len(known)) for row in shape]
     found = _Found()
-    for first in range(0, walk.groups, step):
-        group = np.arange(first, min(walk.groups, first + step))[:, None]
-        place = group * own + columns
+    for first in range(0, walk.groups, _CHUNK):
+        group = np.arange(first, min(walk.groups, first + _CHUNK))
         cut = np.minimum(walk.places - group * own, own)
-        keys = [cut]
-        for where, size in ((walk.source(place), p.element.nbytes), (walk.target(place), p.result.nbytes)):
-            where = np.broadcast_to(where, place.shape) * size
-            keys += [where[:, :1] % SECTOR_BYTES, where - where[:, :1]]
-        found.add(first, np.hstack(keys))
+        phases = [where[:, 0] % SECTOR_BYTES for where in ends(group, np.arange(1))]
+        found.add(first, np.stack([cut, kinds[group % period], *phases], axis=1))
     return found.classes()
 
 
