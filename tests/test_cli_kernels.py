@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from layoutalg.codegen import runtime
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import bench, permute_bench
+from layoutalg.kernels import bench, permute_bench, reduce_bench
 from layoutalg.kernels import family as families
 from layoutalg.kernels.bench import BenchRow
 from layoutalg.kernels.families import FAMILIES
@@ -20,6 +21,7 @@ from layoutalg.kernels.permute_bench import PermuteRow
 from layoutalg.kernels.permute_predict import Bound
 from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
+from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run
 
 NO_GPU = not gpu_status().available
@@ -193,3 +195,28 @@ def test_the_tables_of_the_bench_of_permutes(monkeypatch: pytest.MonkeyPatch) ->
     assert re.search(r"4x4 -> 1,0 f32 +3,000 +4,000 +- +900 +0\.75", text)
     assert re.search(r"4x4 -> 1,0 f32 +700 +800 +bytes: 7, 1\.5 us", text)
     assert "Geometric mean of the shares of the copy: 0.75." in text
+
+
+def test_the_tables_of_the_bench_of_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        ReduceRow("sum 8x8 over 1 f32", 3000.0, "read", 4000.0, 1500.0, None, 1000, 1500),
+        ReduceRow("softmax 8x8 over 0 f32", 3600.0, "copy", 4000.0, None, None, 100, 100),
+    ]
+    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    asked: list[reduce_bench.Case] = []
+
+    def measured(cases: list[reduce_bench.Case]) -> Iterator[ReduceRow]:
+        asked.extend(cases)
+        return iter(rows)
+
+    monkeypatch.setattr(reduce_bench, "benchmark_reductions", measured)
+    payload = answer("bench", "reduce")
+    assert len(asked) == len(reduce_bench.CASES) + 20
+    assert [row["share_of_limit"] for row in payload["reduced"]] == [0.75, 0.9]
+    asked.clear()
+    text = run("bench", "reduce", "--dtype", "bf16").stdout
+    assert asked and {case.dtype for case in asked} == {"bf16"}
+    assert re.search(r"sum 8x8 over 1 f32 +3,000 +4,000 +0\.75 +1,500 +- +2\.00 +1\.50", text)
+    assert "1 reductions: 0.75 of the read, 2.00 times PyTorch." in text
+    assert "1 softmax and layer norm: 0.90 of the copy." in text
+    assert refusal("bench", "reduce", "--dtype", "u8")[0] == "UnknownNameError"

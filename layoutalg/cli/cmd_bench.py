@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,21 +9,29 @@ import typer
 from layoutalg.cli.ladder_words import predict_command
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import header, progress, say, say_json, table
+from layoutalg.cli.tensor_rates import permute_bench, rate_fields, rate_row, reduce_bench
 
 if TYPE_CHECKING:
     from layoutalg.kernels.bench import BenchRow
     from layoutalg.kernels.gemm_bench import GemmRow
-    from layoutalg.kernels.permute_bench import PermuteRow
+
+TENSORS = {"permute": permute_bench, "reduce": reduce_bench}
+"""Benches of a list of cases: their element types can be chosen."""
 
 
 def bench_command(
     family: Annotated[
         str,
-        typer.Argument(help="tiled_copy, transpose, permute, gemm-simt or gemm-sm80.", show_default=False),
+        typer.Argument(
+            help="tiled_copy, transpose, permute, reduce, gemm-simt or gemm-sm80.", show_default=False
+        ),
     ],
     dtype: Annotated[
         list[str] | None,
-        typer.Option(help="Element type. Repeats. Default: f32, f16, u8.", show_default=False),
+        typer.Option(
+            help="Element type. Repeats. Default: f32, f16, u8; reductions f32, f16, bf16.",
+            show_default=False,
+        ),
     ] = None,
     size: Annotated[
         list[int] | None,
@@ -48,8 +55,8 @@ def bench_command(
     if predict:
         predict_command(family, size, as_json)
         return
-    if family == "permute":
-        permute_bench_command(dtype, as_json)
+    if family in TENSORS:
+        TENSORS[family](dtype, as_json)
         return
     if family.startswith("gemm-"):
         gemm_bench_command(family, size, as_json)
@@ -69,45 +76,11 @@ def bench_command(
         say_json(
             header("bench")
             | {"family": family, "device": status.name, "arch": status.arch, "date": today}
-            | {"rows": [_bench_fields(row) for row in rows]}
+            | {"rows": [rate_fields(row) for row in rows]}
         )
     else:
         columns = ("problem", "ours", "device copy", "PyTorch", "CuPy", "share of copy")
-        say(table(f"{family} on {status.name}, {today}, GB/s", columns, map(_bench_row, rows)))
-
-
-def permute_bench_command(dtypes: list[str] | None, as_json: bool) -> None:
-    """`layoutalg bench permute`: the quoted cases and the drawn ones, with what was predicted of them."""
-    import datetime
-
-    from layoutalg.codegen.runtime import require_gpu
-    from layoutalg.kernels.permute_bench import CASES, DTYPES, SEED, benchmark_permutes, random_cases
-
-    status, cases, names = require_gpu(), (*CASES, *random_cases()), dtypes or list(DTYPES)
-    rows: list[PermuteRow] = []
-    with progress("timing permute", len(cases) * len(names), quiet=as_json) as step:
-        for row in benchmark_permutes(cases, names):
-            rows.append(row)
-            step()
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": "permute", "device": status.name, "arch": status.arch, "date": today}
-            | {"rows": [_bench_fields(row) for row in rows]}
-        )
-        return
-    columns = ("problem", "ours", "copy", "PyTorch", "CuPy", "share")
-    rates = ((row.problem, *_bench_row(row)[1:]) for row in rows)
-    expected = (
-        (row.problem, f"{row.sectors('ld'):,}", f"{row.sectors('st'):,}", str(row.bound)) for row in rows
-    )
-    mean = math.exp(math.fsum(math.log(row.share) for row in rows) / len(rows))
-    say(
-        table(f"permute on {status.name}, {today}, GB/s; cases drawn with seed {SEED}", columns, rates),
-        table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), expected),
-        f"Geometric mean of the shares of the copy: {mean:.2f}.",
-    )
+        say(table(f"{family} on {status.name}, {today}, GB/s", columns, map(rate_row, rows)))
 
 
 def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
@@ -165,21 +138,3 @@ def gemm_fields(row: GemmRow) -> dict[str, Any]:
 def _gemm_row(row: GemmRow) -> tuple[str, ...]:
     cublas, ratio = ("-" if x is None else f"{x:.{d}f}" for x, d in ((row.cublas, 1), (row.ratio, 3)))
     return (row.problem, row.way, str(row.registers), f"{row.ours:.1f}", cublas, ratio)
-
-
-def _bench_fields(row: BenchRow | PermuteRow) -> dict[str, Any]:
-    return {
-        "problem": row.problem,
-        "ours_gb_per_s": row.ours,
-        "copy_gb_per_s": row.copy,
-        "torch_gb_per_s": row.torch,
-        "cupy_gb_per_s": row.cupy,
-        "share_of_copy": row.share,
-    }
-
-
-def _bench_row(row: BenchRow | PermuteRow) -> tuple[str, ...]:
-    rates = (
-        f"{rate:,.0f}" if rate is not None else "-" for rate in (row.ours, row.copy, row.torch, row.cupy)
-    )
-    return (row.problem, *rates, f"{row.share:.2f}")
