@@ -52,7 +52,7 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
-    NormConfig(vec=4, kept=4, sharing=32, hold='registers', depth=4, splits=1, staged=0)
+    NormConfig(vec=4, kept=4, sharing=32, hold='registers', depth=4, splits=1, staged=0, batch=0)
     """
     board = find_arch(arch).board
     sms = board.sms if board else 1

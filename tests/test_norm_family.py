@@ -65,7 +65,12 @@ def test_every_way_agrees(p: NormProblem) -> None:
     found = configs(shortest(p))
     best = found[0]
     twice = NormConfig(best.vec, best.kept, best.sharing, "global", 2)
-    some = [twice, replace(twice, splits=2), replace(twice, splits=3, depth=1)]
+    some = [
+        twice,
+        replace(twice, splits=2),
+        replace(twice, splits=3, depth=1),
+        replace(twice, splits=2, batch=3),
+    ]
     if best.vec * p.dtype.nbytes >= 4:
         some += [replace(twice, hold="shared"), replace(twice, hold="shared", staged=1)]
     for c in (*found, *some):
