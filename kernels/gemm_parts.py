@@ -17,9 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from layoutalg.arch import Arch
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.errors import ShapeError, UnsupportedError
@@ -27,33 +25,6 @@ from layoutalg.kernels.gemm import GemmProblem
 
 MOST_SPLITS = 64
 """Parts that k may have."""
-
-OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of parts that are tried."""
-
-LEAST_K = 128
-"""The k that a part has at least."""
-
-MOST_ROUNDS = 12
-"""Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
-
-LAUNCH_CYCLES = 4000
-"""From the end of a kernel to the first results of the next."""
-
-BYTES_A_CYCLE = 2500
-"""Sums that pass between the kernels, by way of the cache."""
-
-
-class Tiled(Protocol):
-    """What parts need of a configuration."""
-
-    @property
-    def tile_m(self) -> int:
-        """Rows of a block's tile."""
-
-    @property
-    def tile_n(self) -> int:
-        """Columns of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,35 +82,3 @@ def declare_part(k: KernelBuilder, tiles: Expr, splits: int) -> Part:
     )  # no part starts past the last tile: the modulus says what is known
     first = k.let("first_tile", first % reach)
     return Part(which, first, k.let("trips", each + Select(which < over, Const(1), Const(0))))
-
-
-def tile_splits(p: GemmProblem, c: Tiled, chip: Arch) -> tuple[int, ...]:
-    """Numbers of parts worth trying for a problem in tiles of a configuration.
-
-    >>> from layoutalg.arch import find_arch
-    >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-    >>> tile = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> tile_splits(gemm_problem(256, 256, 1024), tile, find_arch("sm_90"))
-    (1, 2, 3, 4, 6, 8)
-    >>> tile_splits(gemm_problem(4096, 4096, 4096), tile, find_arch("sm_90"))
-    (1,)
-    """
-    if p.accumulator.name == "f16":
-        return (1,)
-    tiles = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
-    sms = chip.board.sms if chip.board else 1
-    return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
-
-
-def combine_cycles(p: GemmProblem, splits: int) -> float:
-    """Cycles that writing the parts, reading them again and a second launch take.
-
-    >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> combine_cycles(gemm_problem(256, 256, 1024), 1)
-    0.0
-    """
-    if splits == 1:
-        return 0.0
-    moved = p.m * p.n * (2 * splits * part_problem(p).result.nbytes + p.result.nbytes)
-    return LAUNCH_CYCLES + moved / BYTES_A_CYCLE

@@ -1,57 +1,35 @@
-"""Which configurations of the tensor-core GEMM to try for a problem, best first.
+"""Which configurations of the tensor-core GEMM to try for a problem, best first: tiles as data.
 
-The idea.  A few tiles cover the trade between reuse and the number of blocks.  Each has one measured number,
-the rate of a full multiprocessor; the time of a problem follows from the blocks of its busiest one:
+The idea.  A few tiles cover the trade between reuse and the number of blocks; each has the times of its
+blocks as gemm_choice counts them, and each is offered with k whole or in parts.  Rows are for 16-bit operands; other
+widths keep the bytes of tile_k.
 
-    cycles = blocks * max(1, resident / blocks) ^ ALONE * 2 * tile_m * tile_n * k / rate
-
-where `resident` blocks keep a multiprocessor busy, and fewer take longer each.  Predicates of edges cost a
-tile EDGE * (1 / tile_m + 1 / tile_n) of its time: they go by vectors copied, not by products.
-
-The choice is data: a row a tile, for 16-bit operands; other widths keep the bytes of tile_k.
-
-Notes.  Rates were measured on an H200 (f16 into f32, flops a cycle and multiprocessor), ALONE, EDGE and the
-last rates fitted to the times of all tiles on 20 sizes from 256 to 8192: the first choice is 1.5 % slower
-than the best tile in the mean, 6 % at most.
+Notes.  Times were measured on an H200, f16 into f32, both operands stored along k.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import GemmProblem
-from layoutalg.kernels.gemm_parts import combine_cycles, tile_splits
+from layoutalg.kernels.gemm_choice import Sums, Tile, ranked
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_sm80_rules import check_config
 
-ALONE = 0.6
-"""How much of the rate is lost with missing blocks: 0 none, 1 in proportion."""
+SUMS = Sums(2599, 0.000308)
+"""What writing parts of k and adding them up cost."""
 
-EDGE = 15.0
-"""Elements of a tile's side whose products take as long as the predicates of its copies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A configuration, the blocks of it that one multiprocessor holds, and its rate when it holds them."""
-
-    config: Sm80Config
-    blocks: int
-    rate: float
-
-
-TILES: tuple[Tile, ...] = (
-    Tile(Sm80Config(128, 256, 64, 2, 4, 4), 1, 2135.0),
-    Tile(Sm80Config(256, 128, 64, 4, 2, 4), 1, 2130.0),
-    Tile(Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2), 2, 1976.0),
-    Tile(Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3), 3, 1700.0),
-    Tile(Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3), 3, 1700.0),
-    Tile(Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3), 3, 1200.0),
-    Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), 4, 400.0),
-)
+TILES: tuple[Tile[Sm80Config], ...] = (
+    Tile(Sm80Config(128, 256, 64, 2, 4, 4), (1067,), (3143,)),
+    Tile(Sm80Config(256, 128, 64, 4, 2, 4), (1090,), (2447,)),
+    Tile(Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2), (585, 1152), (2668, 2436)),
+    Tile(Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3), (328, 584, 964), (3843, 3735, 3415)),
+    Tile(Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3), (403, 688, 997), (2507, 2562, 2552)),
+    Tile(Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3), (239, 423, 583), (1873, 2126, 2222)),
+    Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (436, 499, 750, 1406), (42, 24, 13, 0)),
+)  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
 
 
@@ -66,21 +44,7 @@ def configs(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[Sm80Config, ...
     128x256x64, 4 stages
     """
     chip = find_arch(arch)
-    found: list[tuple[float, Sm80Config]] = []
-    refusal: LayoutAlgError | None = None
-    for tile in TILES:
-        config = fitted(p, tile.config)
-        try:
-            check_config(p, config, chip)
-        except LayoutAlgError as error:
-            refusal = error
-            continue
-        for splits in tile_splits(p, config, chip):
-            split = replace(config, splits=splits)
-            found.append((expected_cycles(p, replace(tile, config=split), chip), split))
-    if not found and refusal is not None:
-        raise refusal
-    return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
+    return ranked(p, TILES, SUMS, chip, lambda c: fitted(p, c), lambda c: check_config(p, c, chip))
 
 
 def fitted(p: GemmProblem, c: Sm80Config) -> Sm80Config:
@@ -105,19 +69,3 @@ def fitted(p: GemmProblem, c: Sm80Config) -> Sm80Config:
         c, tile_k=tile_k, a_bytes=a_bytes, b_bytes=b_bytes, result_vec=result_vec, edges=edges,
         static_ld=c.via == "cp.async",
     )  # fmt: skip
-
-
-def expected_cycles(p: GemmProblem, tile: Tile, chip: Arch) -> float:
-    """Cycles that the model of the module's text expects.
-
-    >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> round(expected_cycles(gemm_problem(4096, 4096, 4096), TILES[0], find_arch("sm_90")))
-    502924
-    """
-    c, sms = tile.config, chip.board.sms if chip.board else 1
-    blocks = -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * c.splits
-    busiest = -(-blocks // sms)
-    alone: float = max(1.0, tile.blocks / busiest) ** ALONE
-    predicates = 1 + EDGE * (1 / c.tile_m + 1 / c.tile_n) if c.edges else 1.0
-    work = 2 * c.tile_m * c.tile_n * p.k / c.splits
-    return busiest * alone * work * predicates / tile.rate + combine_cycles(p, c.splits)

@@ -6,23 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.arch import find_arch
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.tile import Let
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_parts import (
-    LEAST_K,
-    MOST_SPLITS,
-    OFFERED,
-    check_splits,
-    combine_cycles,
-    declare_part,
-    part_problem,
-    tile_splits,
-)
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm_parts import MOST_SPLITS, check_splits, declare_part, part_problem
 
 MOST = 100
 
@@ -76,17 +65,3 @@ def test_what_cannot_be_split_is_refused() -> None:
         check_splits(gemm_problem(64, 64, 64), 0)
     with pytest.raises(UnsupportedError, match="f16 sums"):
         check_splits(gemm_problem(64, 64, 64, accumulator="f16"), 2)
-
-
-@given(*(st.integers(1, 20000) for _ in range(3)))
-def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) -> None:
-    p, tile, chip = gemm_problem(m, n, k), Sm80Config(128, 128, 64, 2, 2, 3), find_arch("sm_90")
-    found = tile_splits(p, tile, chip)
-    assert found[0] == 1 and set(found) <= set(OFFERED)
-    assert all(s == 1 or s * LEAST_K <= k for s in found)
-    assert tile_splits(gemm_problem(m, n, k, accumulator="f16"), tile, chip) == (1,)
-
-
-def test_adding_up_costs_more_with_more_parts() -> None:
-    cost = [combine_cycles(gemm_problem(512, 512, 4096), s) for s in (1, 2, 4, 8)]
-    assert cost[0] == 0 and cost == sorted(cost)

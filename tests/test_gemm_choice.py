@@ -1,0 +1,79 @@
+"""The model of times: blocks in rounds, parts with fewer tiles, and which parts are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.arch import find_arch
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels import gemm_simt_configs, gemm_sm80_configs
+from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm_choice import (
+    LEAST_K,
+    MOST_ROUNDS,
+    OFFERED,
+    Sums,
+    Tile,
+    expected_ns,
+    offered_splits,
+    ranked,
+    tile_count,
+)
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+
+CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
+TILE = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0))
+SUMS = Sums(2000.0, 0.001)
+
+
+def test_time_is_counted_in_rounds() -> None:
+    def ns(m: int, n: int) -> float:
+        return expected_ns(gemm_problem(m, n, 1024), CONFIG, TILE, SUMS, 2)
+
+    assert ns(128, 256) == 16 * 100 + 1000  # one block on each of two multiprocessors
+    assert ns(128, 257) == ns(256, 256) == 16 * 150 + 1200  # two on the busiest
+    assert ns(128, 128 * 5) == ns(256, 256) + ns(128, 128)
+
+
+def test_parts_have_fewer_tiles_and_cost_their_sums() -> None:
+    p, split = gemm_problem(128, 128, 1024), Sm80Config(128, 128, 64, 2, 2, 3, splits=2)
+    assert expected_ns(p, split, TILE, SUMS, 2) == 8 * 100 + 1000 + 2000 + 2 * 128 * 128 * 4 * 0.001
+
+
+def test_narrow_copies_take_longer() -> None:
+    p, tile = gemm_problem(128, 128, 1024), Tile(CONFIG, (100.0,), (1000.0,), 2.0)
+    narrow = Sm80Config(128, 128, 64, 2, 2, 3, a_bytes=2, via="registers")
+    assert expected_ns(p, narrow, tile, SUMS, 2) == 2 * expected_ns(p, CONFIG, tile, SUMS, 2)
+
+
+EXTENT = st.integers(1, 20000)
+
+
+@given(EXTENT, EXTENT, EXTENT)
+def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) -> None:
+    p = gemm_problem(m, n, k)
+    found = offered_splits(p, CONFIG, 132)
+    assert found[0] == 1 and set(found) <= set(OFFERED)
+    for s in found[1:]:
+        assert s * LEAST_K <= k and s * tile_count(p, CONFIG) <= MOST_ROUNDS * 132
+    assert offered_splits(gemm_problem(m, n, k, accumulator="f16"), CONFIG, 132) == (1,)
+
+
+def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
+    def refuse(c: Sm80Config) -> None:
+        raise UnsupportedError(f"not {c}")
+
+    with pytest.raises(UnsupportedError, match="not 128x128x64, 3 stages"):
+        ranked(gemm_problem(64, 64, 64), [TILE], SUMS, find_arch("sm_90"), lambda c: c, refuse)
+
+
+@pytest.mark.parametrize("module", [gemm_simt_configs, gemm_sm80_configs])
+def test_more_blocks_together_take_longer_but_less_each(module: Any) -> None:
+    for tile in module.TILES:
+        assert len(tile.step) == len(tile.block) == max(1, tile.config.min_blocks, len(tile.step))
+        assert list(tile.step) == sorted(tile.step)
+        assert all(tile.step[r] / (r + 1) <= 1.01 * tile.step[0] for r in range(len(tile.step)))
