@@ -1,8 +1,8 @@
 """Which configurations of the tensor-core GEMM to try for a problem, best first: tiles as data.
 
 The idea.  A few tiles cover the trade between reuse and the number of blocks; each has the times of its
-blocks as gemm_choice counts them, and each is offered with k whole or in parts.  Rows are for 16-bit operands; other
-widths keep the bytes of tile_k.
+blocks as gemm_choice counts them, and each is offered with k whole or in parts.  Rows are for 16-bit
+operands; other widths keep the bytes of tile_k.
 
 Notes.  Times were measured on an H200, f16 into f32, both operands stored along k.
 """

@@ -70,9 +70,14 @@ def measure(
             raise SystemExit(f"wrong result: {p} as {config!r}")
     cublas, *times = median_times_ms([[run] for run in runs], rounds=rounds, inner=1, warmup=1)
     return {
-        "m": p.m, "n": p.n, "k": p.k, "cublas_ms": round(cublas / inner, 6),
-        "choices": {choice_name(c): round(t / inner, 6) for (c, _), t in zip(ways, times, strict=True)},
+        "m": p.m, "n": p.n, "k": p.k, "cublas_ms": _four(cublas / inner),
+        "choices": {choice_name(c): _four(t / inner) for (c, _), t in zip(ways, times, strict=True)},
     }  # fmt: skip
+
+
+def _four(x: float) -> float:
+    """Four digits, which is more than repeats."""
+    return float(f"{x:.4g}")
 
 
 def main(args: list[str]) -> int:
@@ -108,9 +113,8 @@ def main(args: list[str]) -> int:
                 f"first {first} {ms[first] / ms[best]:.3f} of it; {time.perf_counter() - began:.1f} s",
                 flush=True,
             )
-    text = json.dumps(
-        {"device": status.name, "date": time.strftime("%Y-%m-%d"), "family": family.name, "problems": found}
-    )
+    today = time.strftime("%Y-%m-%d")
+    text = json.dumps({"device": status.name, "date": today, "family": family.name, "problems": found})
     part = out.with_suffix(".part")
     part.write_text(text.replace('{"m"', '\n{"m"') + "\n", encoding="utf-8")
     part.replace(out)
