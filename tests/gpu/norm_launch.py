@@ -1,0 +1,48 @@
+"""Launch generated norms on plain allocations: the process that a profiler or a sanitizer watches.
+
+python -m tests.gpu.norm_launch softmax f16 8191,8193 1       the best plan, of random numbers
+python -m tests.gpu.norm_launch all                           sixty small random ones
+"""
+
+from __future__ import annotations
+
+import sys
+
+from layoutalg.codegen.runtime import load, random_normal, require_gpu
+from layoutalg.kernels.norm_family import arguments, plan
+from layoutalg.kernels.norm_modes import norm_problem
+from tests.gpu.norm_cases import compiled, run
+
+UNIT_ELEMS = 8
+
+
+def main(args: list[str]) -> None:
+    """See the module's text."""
+    import cupy
+
+    cupy.cuda.set_allocator(None)  # one allocation an array, so that a sanitizer sees its ends
+    arch = require_gpu().arch
+    if args == ["all"]:
+        for seed in range(0, 120, 2):
+            run(seed, arch, compiled((seed, arch)))
+        print("60 launches correct")
+        return
+    op, dtype, shape, axes = args
+    p = norm_problem(op, ints(shape), ints(axes), dtype)
+    launches, word = plan(p, arch), f"u{p.dtype.nbytes}"
+    src = random_normal(-(-p.axes.source_elems // UNIT_ELEMS) * UNIT_ELEMS, 0, dtype).view(word)
+    dst, work = cupy.empty_like(src), cupy.zeros(max(4, launches.workspace_elems), "f4")
+    loaded = [load(kernel) for kernel in launches.kernels]
+    for before in launches.before:
+        for kernel in loaded:
+            kernel(**arguments(kernel.kernel, src=src, dst=dst, partial=work, before=before))
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def ints(text: str) -> tuple[int, ...]:
+    """Numbers separated by commas."""
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
