@@ -11,6 +11,7 @@ from layoutalg.cli.kernel_words import cubin_fields, cubin_sentence, kernel_sent
 from layoutalg.cli.options import JsonOption, LddOption, LdsOption, OutputOption
 from layoutalg.cli.output import count, header, say, say_json, write_whole
 from layoutalg.cli.products import find_kernel, is_product
+from layoutalg.cli.tensors import find_part, is_tensor
 from layoutalg.errors import UnsupportedError
 
 LARGEST = 16384
@@ -19,7 +20,11 @@ LARGEST = 16384
 
 def generate_command(
     family: Annotated[
-        str, typer.Argument(help="tiled_copy, transpose, gemm-simt or gemm-sm80.", show_default=False)
+        str,
+        typer.Argument(
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm.",
+            show_default=False,
+        ),
     ],
     dtype: Annotated[
         str | None,
@@ -34,6 +39,13 @@ def generate_command(
     ] = None,
     lds: LdsOption = None,
     ldd: LddOption = None,
+    shape: Annotated[
+        str | None, typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the following.")
+    ] = None,
+    axes: Annotated[
+        str | None, typer.Option(help="Order of a permute's axes; axes to reduce. Default: the last.")
+    ] = None,
+    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     arch: Annotated[str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a.")] = "sm_90",
     compile_for: Annotated[
         list[str] | None,
@@ -44,19 +56,28 @@ def generate_command(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the CUDA source of a kernel, for all sizes up to m x n (and k).
+    """Write the CUDA source of a kernel: for all sizes up to m x n (and k), or for one tensor.
 
     layoutalg generate transpose --dtype f32 -o transpose.cu
 
     layoutalg generate gemm-sm80 --m 8192 --n 8192 --k 8192 -o gemm.cu
+
+    layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import compile_cubin
     from layoutalg.kernels.families import find_family
 
-    if is_product(family) and (lds is not None or ldd is not None):
+    parts = 1
+    if is_tensor(family):
+        if (m, n, k, lds, ldd) != (LARGEST, LARGEST, None, None, None):
+            raise UnsupportedError(f"{family} has no m, n, k, lds and ldd: its tensor has a --shape")
+        problem, kernel, part, parts = find_part(family, shape, axes, dtype, part, arch)
+    elif (shape, axes, part) != (None, None, 1):
+        raise UnsupportedError(f"{family} has no shape, axes and parts: its matrices have --m and --n")
+    elif is_product(family) and (lds is not None or ldd is not None):
         raise UnsupportedError(f"{family} has no lds and ldd: its matrices are dense here")
-    if is_product(family) or k is not None or (lds is None and ldd is None):
+    elif is_product(family) or k is not None or (lds is None and ldd is None):
         problem, kernel = find_kernel(family, dtype, (m, n, k), None, arch)
     else:
         chosen = find_family(family)
@@ -74,12 +95,15 @@ def generate_command(
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
+            | {"part": part, "parts": parts}
             | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
         )
         return
+    if parts > 1:
+        print(f"kernel {part} of {parts}, to be launched in order: --part chooses", file=sys.stderr)
     if output is None:
         sys.stdout.write(source)
     else:
-        lines = count(len(source.splitlines()))
-        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}, and less", kernel_sentence(kernel))
+        lines, less = count(len(source.splitlines())), "" if is_tensor(family) else ", and less"
+        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}{less}", kernel_sentence(kernel))
         say(*(cubin_sentence(cubin) for cubin in compiled))

@@ -1,0 +1,80 @@
+"""`layoutalg generate` of permutes, reductions and norms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.cli.tensors import read_ints
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.errors import ParseError
+from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
+from tests.command import answer, refusal, run
+
+
+@pytest.mark.parametrize("family", OPERATIONS)
+def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
+    axes, over = ("2,0,1", (2, 0, 1)) if family == "permute" else ("0,2", (0, 2))
+    words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")
+    printed = run(*words).stdout
+    (kernel,) = chain_of(find_problem(family, (24, 40, 36), over, "f16")).kernels
+    assert printed == to_cuda(kernel, "sm_90") and '"C" __global__' in printed
+    payload = answer(*words)
+    assert payload["source"] == printed and (payload["part"], payload["parts"]) == (1, 1)
+    assert payload["kernel"] == kernel.name
+
+
+def test_a_tensor_compiles_and_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "nchw.cu"
+    words = ("--shape", "(8,28,28,3)", "--axes", "(0,3,1,2)", "--compile", "sm_90a", "-o", str(path))
+    text = run("generate", "permute", *words).stdout
+    assert text.startswith(f"wrote {path}: ") and "and less" not in text and "registers a thread" in text
+    assert path.read_text(encoding="utf-8").startswith("//")
+
+
+def test_the_last_axis_is_reduced_by_default() -> None:
+    assert answer("generate", "softmax", "--shape", "8,64")["problem"].startswith(
+        "softmax (8,64) over (1) f32"
+    )
+
+
+def test_kernels_that_are_launched_in_order_are_printed_one_by_one() -> None:
+    words = ("generate", "sum", "--shape", "67108864")
+    first, second = (answer(*words, "--part", part) for part in "12")
+    assert (first["part"], second["part"], first["parts"]) == (1, 2, 2)
+    assert first["source"] != second["source"]
+    said = run(*words)
+    assert said.stderr == "kernel 1 of 2, to be launched in order: --part chooses\n"
+    assert refusal(*words, "--part", "3") == (
+        "ResourceError", f"part of {first['problem']}: 3 asked, the limit is 2"
+    )  # fmt: skip
+
+
+BAD = [
+    (("permute",), "UnsupportedError", "permute needs --shape"),
+    (("permute", "--shape", "4,8"), "UnsupportedError", "permute needs --axes"),
+    (("permute", "--shape", "4,8", "--axes", "0,0"), "ShapeError", "no permutation"),
+    (("permute", "--shape", "4,x", "--axes", "0,1"), "ParseError", "expected an int at position 2"),
+    (("sum", "--shape", "4,8", "--axes", "2"), "ShapeError", "axis 2 of a tensor with 2 modes"),
+    (("sum", "--shape", "4,8", "--dtype", "u8"), "UnsupportedError", "f32, f16, bf16 are accepted"),
+    (("softmax", "--shape", "4,8", "--m", "8"), "UnsupportedError", "softmax has no m, n, k"),
+    (("softmax", "--shape", "4,0"), "ShapeError", "nothing to compute"),
+    (("max", "--shape", "4,-8"), "ShapeError", "must not be negative"),
+    (("transpose", "--shape", "4,8"), "UnsupportedError", "transpose has no shape"),
+    (("gemm-simt", "--part", "2"), "UnsupportedError", "gemm-simt has no shape, axes and parts"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:50])
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("generate", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
+
+
+def test_ints_are_read_with_and_without_parentheses() -> None:
+    assert read_ints("shape", "(4,)") == read_ints("shape", "4") == (4,)
+    assert read_ints("axes", " 0 , -1 ") == (0, -1) and read_ints("axes", "()") == ()
+    for text in ("4,,8", "4 8", "0x4", "4.0", "--4", "², 1", "four", "9" * 5000):
+        with pytest.raises(ParseError, match="expected an int at position"):
+            read_ints("shape", text)
