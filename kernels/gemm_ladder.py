@@ -23,14 +23,14 @@ cycles.  The largest bounds the step; what a measurement takes beyond it is late
 
 Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
 sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
-program loads them one by one: `merged` says so, and then wavefronts are an upper bound.
+program loads them one by one: `merged` says so, and then accesses are those of gemm_merged.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -45,8 +45,9 @@ from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels import gemm_simt_predict, gemm_sm80_predict
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_bench import GemmFamily
+from layoutalg.kernels.gemm_merged import merged_accesses
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config, copy_tv, mma_of
 from layoutalg.kernels.predict import Prediction
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -54,6 +55,9 @@ ARCH, TARGET = "sm_90", "sm_90a"
 FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
 """Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
 partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
+
+LANE_BYTES = 16
+"""What a lane copies at most."""
 
 L2_BYTES_PER_CYCLE = 64.0
 """What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
@@ -63,9 +67,10 @@ L2_BYTES_PER_CYCLE = 64.0
 class Step:
     """One step at one problem; counts are of warp instructions of a whole launch unless said otherwise.
 
-    `loop` and `registers` come from the machine code: the instructions of a warp in one pass over a tile of
-    k, by class.  `accesses` has the instructions, wavefronts and sectors, `ways` the cost of a shared
-    access over its least: 8.0 is an 8-way bank conflict.  `reuse` is how often the L2 serves a panel.
+    `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
+    so do `fragment_loads`, where `written_loads` are the program's.  `accesses` has the instructions,
+    wavefronts and sectors, `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
+    `reuse` is how often the L2 serves a panel.
     """
 
     family: str
@@ -76,6 +81,7 @@ class Step:
     loop: Mapping[str, float]
     executed: int
     multiplies: int
+    written_loads: int
     fragment_loads: int
     barriers: int
     accesses: Prediction
@@ -105,8 +111,7 @@ class Step:
     @property
     def merged(self) -> float:
         """Loads of fragments in the program for one in the machine code: 1.0 where they are as written."""
-        written = (c.instructions for op, c in self.accesses.items() if op.startswith(_FRAGMENT[self.family]))
-        return sum(written) / self.fragment_loads if self.fragment_loads else 1.0
+        return self.written_loads / self.fragment_loads if self.fragment_loads else 1.0
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -217,7 +222,13 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     turns = count / warps / (inner.get("tensor", 0) or inner["fma"])
     outer = Counter(count_classes(function.instructions)) - Counter(inner)
     kind = _LOADS[family.name]
-    loads = inner.get(kind, 0) * turns + outer[kind]
+    loads = round(warps * (inner.get(kind, 0) * turns + outer[kind]))
+    written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
+    if isinstance(config, SimtConfig) and loads < written:
+        accesses = merged_accesses(p, config, ARCH)
+    if isinstance(config, Sm80Config) and "cp.async.16" in accesses:
+        copies = replace(accesses["cp.async.16"], total=copied_lines(p, config))
+        accesses = MappingProxyType({**accesses, "cp.async.16": copies})
     waits = sum(i.opcode.startswith("BAR") for i in body)
     held = occupancy_of(
         ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
@@ -227,8 +238,34 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
         family.name, name, p, config, cubin,
         MappingProxyType({kind: found * turns / tiles_k for kind, found in inner.items()}),
         round(warps * (len(body) * turns + len(function.instructions) - len(body))),
-        count, round(warps * loads), round(warps * turns * waits), accesses, held, _reuse(p, config, held),
+        count, written, loads, round(warps * turns * waits), accesses, held, _reuse(p, config, held),
     )  # fmt: skip
+
+
+def copied_lines(p: GemmProblem, c: Sm80Config) -> int:
+    """Wavefronts that copies of 16 bytes past the L1 take of shared memory: they are written line by line.
+
+    Groups of 8 lanes write 128 bytes at once if these come from one line of global memory, and one wavefront
+    a line otherwise: rows of 64 bytes cost twice what rows of 128 do.  Counted on an H200 for rows that start
+    at sectors, whose neighbouring lanes copy the halves of a sector.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> p = gemm_problem(128, 128, 64)
+    >>> [copied_lines(p, Sm80Config(128, 128, k, 2, 2, 2)) for k in (32, 64)]
+    [512, 256]
+    """
+    import numpy as np
+
+    size, found = p.operand.nbytes, 0
+    for rows, major, leading in ((c.tile_m, p.a_major, p.lda), (c.tile_n, p.b_major, p.ldb)):
+        tv = copy_tv(rows, c.tile_k, major, LANE_BYTES // size, c.threads)
+        passes, threads = np.indices((rows * c.tile_k * size // (LANE_BYTES * c.threads), c.threads))
+        at = tv(threads, 0, passes)
+        row, deep = at % rows, at // rows
+        place = row * leading + deep if major == "k" else deep * leading + row
+        lines = np.sort(place.reshape(-1, 8) * size // find_arch(ARCH).line_bytes, axis=1)
+        found += int((lines[:, 1:] != lines[:, :-1]).sum()) + len(lines)
+    return found * (p.m // c.tile_m) * (p.n // c.tile_n) * (p.k // c.tile_k)
 
 
 def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:

@@ -47,7 +47,7 @@ def main(args: list[str]) -> int:
         (seen,) = measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))
         for what, predicted in step.counts.items():
             if (measured := count_of(what, seen)) is not None:
-                verdict = judge(step, what, predicted, measured)
+                verdict = judge(step, what, predicted, seen)
                 wrong += verdict.startswith("refuted")
                 print(f"| {p}, {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)
     return 1 if wrong else 0
