@@ -15,6 +15,7 @@ from layoutalg import __version__
 from layoutalg.cli import (
     cmd_analyze,
     cmd_bench,
+    cmd_cache,
     cmd_demo,
     cmd_draw,
     cmd_explain,
@@ -121,6 +122,7 @@ app.command("verify")(cmd_verify.verify_command)
 app.command("bench")(cmd_bench.bench_command)
 app.command("sass")(cmd_sass.sass_command)
 app.command("draw")(cmd_draw.draw_command)
+app.command("cache")(cmd_cache.cache_command)
 app.command("demo")(cmd_demo.demo_command)
 
 

@@ -1,0 +1,35 @@
+"""`layoutalg cache`: the compiled kernels that are kept on disk."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import count, header, say, say_json, size_bytes
+
+
+def cache_command(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""
+    from layoutalg.codegen.cubin_cache import LIMIT_BYTES, cache_folder, evict, usage
+
+    folder = cache_folder()
+    removed = evict(folder, 0) if clear and folder else 0
+    entries, size = usage(folder) if folder else (0, 0)
+    if as_json:
+        say_json(
+            header("cache")
+            | {"folder": None if folder is None else str(folder), "limit_bytes": LIMIT_BYTES}
+            | {"kernels": entries, "bytes": size, "removed": removed}
+        )
+    elif folder is None:
+        say("Compiled kernels are not kept: LAYOUTALG_CACHE is off, or there is no home.")
+    else:
+        held = (
+            f"{count(entries)} kernels, {size_bytes(size)} of at most {size_bytes(LIMIT_BYTES)}, in {folder}"
+        )
+        say(*([f"Removed {count(removed)} kernels."] if clear else []), held)

@@ -1,0 +1,34 @@
+"""`layoutalg cache`: what is kept, and that it can be removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen.cubin_cache import LIMIT_BYTES, store
+from layoutalg.codegen.nvrtc import Cubin
+from tests.command import answer, run
+
+
+def test_what_is_kept_is_shown_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    for n in range(3):
+        store(tmp_path, f"{n + 1:064x}", Cubin("k", "sm_80", b"x" * 1000, 16, 0, 0, 0, ""))
+    payload = answer("cache")
+    assert payload == payload | {
+        "folder": str(tmp_path),
+        "kernels": 3,
+        "removed": 0,
+        "limit_bytes": LIMIT_BYTES,
+    }
+    assert payload["bytes"] == sum(p.stat().st_size for p in tmp_path.iterdir())
+    assert run("cache").stdout.startswith("3 kernels, 3") and "256 MiB" in run("cache").stdout
+    assert run("cache", "--clear").stdout.startswith("Removed 3 kernels.\n0 kernels, 0 B")
+    assert answer("cache", "--clear")["removed"] == 0 and list(tmp_path.iterdir()) == []
+
+
+def test_without_a_folder_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAYOUTALG_CACHE", "off")
+    assert answer("cache", "--clear")["folder"] is None
+    assert run("cache").stdout.startswith("Compiled kernels are not kept")
