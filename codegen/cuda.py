@@ -147,6 +147,9 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 kind = ctype(count)  # the variable reaches it at the end
                 steps = "".join(f", {c.var.name} += {to_c(c.step)}" for c in carry)
                 yield f"{pad}for ({kind} {var.name} = 0; {var.name} < {to_c(count)}; ++{var.name}{steps}) {{"
+                if carry and hint == 1:  # kept apart: to save a register, nvcc would derive one from another
+                    kept = ", ".join(f'"+l"({c.var.name})' for c in carry)
+                    yield f'{pad}    asm("" : {kept});'
                 yield from _body(inner, level + 1)
                 yield f"{pad}}}"
             case Unroll(var, count, inner):

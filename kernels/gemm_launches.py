@@ -21,7 +21,14 @@ from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin
 from layoutalg.codegen.runtime import Loaded, device_array, load_cubin, require_gpu
 from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels import gemm_simt, gemm_simt_predict, gemm_sm80, gemm_sm80_predict
+from layoutalg.kernels import (
+    gemm_simt,
+    gemm_simt_predict,
+    gemm_simt_rules,
+    gemm_sm80,
+    gemm_sm80_predict,
+    gemm_sm80_rules,
+)
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import part_problem
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
@@ -100,8 +107,9 @@ def predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[
 def covering(p: GemmProblem, c: Config) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for many of its neighbours.
 
-    Extents grow to a power of two times the tile; leading dimensions to a power of two, unless the
-    configuration makes them constants.  What their vectors of up to 16 elements divide stays as it is.
+    Extents grow to a power of two times the tile, those under a tile to almost one; leading dimensions to a
+    power of two, unless the configuration makes them constants.  What their vectors of up to 16 elements
+    divide stays as it is.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> wide = covering(gemm_problem(3000, 2000, 4097, "f32"), SimtConfig(128, 256, 8, 16, 8, 4, edges=True))
@@ -121,6 +129,8 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
 
 def _grown(value: int, least: int, tile: int) -> int:
     """A power of two times the tile, `least` or more, and a little, to keep `value`'s divisors up to 16."""
+    if least < tile:
+        return tile - gcd(value, 16)
     return (tile << (-(-least // tile) - 1).bit_length()) + gcd(value, 16) % 16
 
 
@@ -151,7 +161,8 @@ def compile_launches(p: GemmProblem, c: Config, arch: str) -> tuple[Compiled, ..
 def load_all(ways: Sequence[tuple[GemmProblem, Config]]) -> list[tuple[Loaded, ...]]:
     """Load the kernels of ways to compute problems, each kernel compiled once, in processes of their own.
 
-    Raises UnsupportedError without a GPU, and what `compile_launches` raises.
+    Every way is checked before the first is compiled.  Raises what `check_config` of its family raises,
+    UnsupportedError without a GPU, and CompileError.
 
     >>> load_all([])
     []
@@ -161,6 +172,11 @@ def load_all(ways: Sequence[tuple[GemmProblem, Config]]) -> list[tuple[Loaded, .
 
     if not ways:
         return []
+    for p, c in ways:
+        if isinstance(c, SimtConfig):
+            gemm_simt_rules.check_config(p, c)
+        else:
+            gemm_sm80_rules.check_config(p, c)
     arch = require_gpu().arch
     keys = [(covering(p, c), replace(c, splits=min(c.splits, 2))) for p, c in ways]
     different = list(dict.fromkeys(keys))

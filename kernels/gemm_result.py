@@ -61,7 +61,8 @@ ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
 class Result:
     """Where results go, and what is done to sums on the way; `m`, `n` are the matrix's extents.
 
-    `part` selects the matrix of a part's sums.  Without alpha sums are not scaled.
+    A block stores from row and column `first` on; None: wherever it has sums.  `part` selects the matrix of
+    a part's sums.  Without alpha sums are not scaled.
     """
 
     d: Global
@@ -71,6 +72,7 @@ class Result:
     beta: tuple[Expr, ...]
     m: Var
     n: Var
+    first: tuple[Expr, Expr] | None
     part: Var | None
 
 
@@ -81,13 +83,14 @@ def declare_result(
     m: Var,
     n: Var,
     *,
+    first: tuple[Expr, Expr] | None = None,
     part: Var | None = None,
     static: bool = False,
 ) -> Result:
     """Declare what writing D takes: d, alpha, and c, beta and bias where the problem has them.
 
-    With a `part`, declare the workspace `sums` instead.  Rows start at multiples of `vec` elements; `static`
-    makes the problem's leading dimensions constants.
+    A block's results start at row and column `first`.  With a `part`, declare the workspace `sums` instead.
+    Rows start at multiples of `vec` elements; `static` makes the problem's leading dimensions constants.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> k = KernelBuilder("nothing", threads=32)
@@ -103,7 +106,7 @@ def declare_result(
     if part is not None:
         size = part_problem(p).result.nbytes
         sums = k.pointer("sums", size, (m * n, n, 1), writable=True, align_bytes=min(16, vec * size))
-        return Result(sums, None, None, (), (), m, n, part)
+        return Result(sums, None, None, (), (), m, n, first, part)
     d = k.pointer("d", size, (leading("ldd", p.ldd), 1), writable=True, align_bytes=align)
     alpha = _factor(k, "alpha", p)
     c = bias = None
@@ -113,7 +116,7 @@ def declare_result(
         beta = _factor(k, "beta", p)
     if p.bias:
         bias = k.pointer("bias", size, (1,), align_bytes=align)
-    return Result(d, c, bias, alpha, beta, m, n, None)
+    return Result(d, c, bias, alpha, beta, m, n, first, None)
 
 
 def _factor(k: KernelBuilder, name: str, p: GemmProblem) -> tuple[Expr, ...]:
@@ -137,7 +140,10 @@ class Finish:
     def write(self, sums: Reg | RegRef, row: Expr, column: Expr) -> None:
         """Finish the sums, in place, and store them at a row and column of D, where it has them."""
         k, r, vec = self.k, self.r, self.vec
-        with k.If((row < r.m) & (column < r.n)):
+        inside = (row < r.m) & (column < r.n)
+        if r.first is not None:
+            inside = inside & (r.first[0] <= row) & (r.first[1] <= column)
+        with k.If(inside):
             if r.alpha:
                 k.do(self.do.scale(vec), sums, *r.alpha)
             if r.c is not None:

@@ -11,6 +11,8 @@ The program, for `stages` = S tiles in flight by cp.async:
             multiply
     write D, see gemm_epilogue
 
+Tiles at the edges are moved inward, and the ragged tile of k comes first: see gemm_sm80_side.
+
 Without cp.async tiles go through registers, into one buffer (two barriers a tile) or two (one barrier).
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, Operand
+from layoutalg.codegen.expr import Const, Expr, Operand, Var
 from layoutalg.codegen.instr_mma import MMA_SYNC, Mma
 from layoutalg.codegen.instr_sm75 import BAR, CLEAR
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
@@ -27,11 +29,11 @@ from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_epilogue import write_result
 from layoutalg.kernels.gemm_order import declare_tile
-from layoutalg.kernels.gemm_parts import declare_part
+from layoutalg.kernels.gemm_parts import Part, declare_part
 from layoutalg.kernels.gemm_result import declare_result
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, stored, tile_layout
 from layoutalg.kernels.gemm_sm80_rules import check_config
-from layoutalg.kernels.gemm_sm80_side import Side
+from layoutalg.kernels.gemm_sm80_side import Side, least_extent, tile_order, tile_start
 
 
 def build(p: GemmProblem, c: Sm80Config) -> Kernel:
@@ -61,14 +63,22 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     }
     if not c.edges:
         steps = {"m": c.tile_m, "n": c.tile_n, "k": c.tile_k}
-    m, n, depth = (k.param(x, getattr(p, x), steps[x], multiple=steps[x]) for x in ("m", "n", "k"))
+    least = {
+        "m": least_extent(p.m, c.tile_m, edges=c.edges), "n": least_extent(p.n, c.tile_n, edges=c.edges),
+        "k": 1,
+    }  # fmt: skip
+    m, n, depth = (k.param(x, getattr(p, x), max(least[x], of), multiple=of) for x, of in steps.items())
     a = k.pointer("a", size, (leading("lda", p.lda, a_vec), 1), align_bytes=c.a_bytes)
     b = k.pointer("b", size, (leading("ldb", p.ldb, b_vec), 1), align_bytes=c.b_bytes)
 
     m0, n0 = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
+    row = tile_start(k, "a_row", m0, c.tile_m, m, edges=c.edges)
+    column = tile_start(k, "b_row", n0, c.tile_n, n, edges=c.edges)
     warp = k.tid // 32
     part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
-    result = declare_result(k, p, d_vec, m, n, part=part.which, static=c.static_ld)
+    result = declare_result(
+        k, p, d_vec, m, n, first=(m0, n0) if c.edges else None, part=part.which, static=c.static_ld
+    )
 
     def side(name: str, *, paired: bool) -> Side:
         rows = c.tile_n if paired else c.tile_m
@@ -80,27 +90,26 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
             staged = k.reg(
                 f"staged_{name}", rows * c.tile_k * size // (nbytes * c.threads), max(1, nbytes // 4)
             )
-        major, first, extent = (p.b_major, n0, n) if paired else (p.a_major, m0, m)
+        major, first, extent = (p.b_major, column, n) if paired else (p.a_major, row, m)
         which, own = (warp // c.warps_m, c.warp_n) if paired else (warp % c.warps_m, c.warp_m)
         matrix = b if paired else a
         return Side(
-            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired,
-            part.first_tile, staged,
+            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired, staged,
         )  # fmt: skip
 
     left, right = side("a", paired=False), side("b", paired=True)
     ra = k.reg("ra", c.fragments, c.warp_m // 16, 4)
     rb = k.reg("rb", c.fragments, c.warp_n // 16, 4)
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, mma.words[2])
-    program = _Program(k, c, mma, left, right, ra, rb, acc)
+    program = _Program(k, c, mma, left, right, ra, rb, acc, depth, part)
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
         k.do(CLEAR[4 * mma.words[2]], acc[i, j])
     with part.work(k):
         if c.via == "cp.async":
-            program.by_async_copies(part.tiles)
+            program.by_async_copies()
         else:
-            program.through_registers(part.tiles)
-    write_result(k, p, c, acc, result, (m0, n0))
+            program.through_registers()
+    write_result(k, p, c, acc, result, (row, column))
     return k.build()
 
 
@@ -116,18 +125,23 @@ class _Program:
     ra: Reg
     rb: Reg
     acc: Reg
+    depth: Var
+    part: Part
 
     @property
     def steps(self) -> int:
         """Steps of 32 bytes of k in a tile."""
         return self.c.tile_k * self.left.size // 32
 
-    def by_async_copies(self, tiles: Expr) -> None:
+    def by_async_copies(self) -> None:
         """The main loop over a ring of tiles that cp.async fills."""
-        k, stages = self.k, self.c.stages
-        for s in range(stages - 1):
+        k, c, stages, tiles = self.k, self.c, self.c.stages, self.part.tiles
+        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
+        self.start_copies(opening, Const(0), ragged=c.edges)
+        k.do(CP_COMMIT)
+        for s in range(1, stages - 1):
             with k.If(Const(s) < tiles):
-                self.start_copies(Const(s), Const(s))
+                self.start_copies(second + (s - 1), Const(s))
             k.do(CP_COMMIT)
         k.do(CP_WAIT, stages - 2)
         k.do(BAR)
@@ -148,25 +162,26 @@ class _Program:
                     self.fragments((step + 1) % 2, here, step + 1)
                 if step == 0:
                     with k.If(kt + (stages - 1) < tiles):
-                        self.start_copies(kt + (stages - 1), before)
+                        self.start_copies(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
                 self.multiply(step % self.c.fragments)
         k.do(CP_WAIT, 0)
 
-    def through_registers(self, tiles: Expr) -> None:
+    def through_registers(self) -> None:
         """The main loop over one tile or two that go through registers."""
-        k, two = self.k, self.c.stages == 2
-        if self.c.ahead:
-            self.loads(Const(0))
+        k, c, two, tiles = self.k, self.c, self.c.stages == 2, self.part.tiles
+        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and c.ahead)
+        if c.ahead:
+            self.loads(opening, ragged=c.edges)
             self.stores(Const(0))
             k.do(BAR)
         with k.For("kt", tiles) as kt:
             here, after = (kt % 2, (kt + 1) % 2) if two else (Const(0), Const(0))
             if self.c.ahead:
                 with k.If(kt + 1 < tiles):
-                    self.loads(kt + 1)
+                    self.loads(second + kt)
             else:
-                self.loads(kt)
+                self.loads(opening + kt, ragged=c.edges)
                 self.stores(here)
                 k.do(BAR)
             if self.c.fragments == 2:
@@ -184,16 +199,16 @@ class _Program:
                     self.stores(after)
             k.do(BAR)
 
-    def start_copies(self, kt: Operand, stage: Operand) -> None:
-        """Start the copy of both operands' tile `kt`."""
-        self.left.start_copy(kt, stage)
-        self.right.start_copy(kt, stage)
+    def start_copies(self, tile: Expr, stage: Operand, *, ragged: bool = False) -> None:
+        """Start the copy of both operands' tile of k."""
+        self.left.start_copy(tile, stage, ragged=ragged)
+        self.right.start_copy(tile, stage, ragged=ragged)
 
-    def loads(self, kt: Operand) -> None:
-        """Load both operands' tile `kt` into registers."""
+    def loads(self, tile: Expr, *, ragged: bool = False) -> None:
+        """Load both operands' tile of k into registers."""
         for side in (self.left, self.right):
             if side.staged is not None:
-                side.load(kt, side.staged)
+                side.load(tile, side.staged, ragged=ragged)
 
     def stores(self, stage: Operand) -> None:
         """Store both loaded tiles into shared memory."""

@@ -11,11 +11,12 @@ import pytest
 
 from layoutalg.codegen.check import check
 from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.expr import Const, Expr, substitute, variables
+from layoutalg.codegen.expr import Const, Expr, Select, Var, children, rebuild, substitute, variables
 from layoutalg.codegen.lower import lower, map_arg
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Do, For, Kernel, Stmt
-from layoutalg.errors import SimulationError, UnsupportedError
+from layoutalg.codegen.runtime import check_argument
+from layoutalg.codegen.tile import Do, For, Kernel, Let, Stmt
+from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
@@ -27,6 +28,7 @@ from tests.tensor_gemm import host_run, inputs, simulated
 SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
 EDGES = replace(SMALL, edges=True)
 REGISTERS = replace(SMALL, via="registers")
+SINGLE = replace(REGISTERS, stages=2, edges=True, a_bytes=2, b_bytes=2, result_vec=1)
 
 
 def edged(**options: Any) -> GemmProblem:
@@ -43,6 +45,12 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "NN, edges": (edged(a_major="mn"), replace(EDGES, a_bytes=8)),
     "NT, edges": (edged(a_major="mn", b_major="mn"), replace(EDGES, a_bytes=8)),
     "one row": (gemm_problem(1, 8, 8), EDGES),
+    "few rows of A, turned": (gemm_problem(24, 72, 40, a_major="mn", b_major="mn"), EDGES),
+    "few rows of B": (gemm_problem(72, 24, 40, reads_c=True), EDGES),
+    "one element": (gemm_problem(1, 1, 1), SINGLE),
+    "primes": (gemm_problem(67, 131, 37, reads_c=True, bias=True), SINGLE),
+    "primes, turned, few rows": (gemm_problem(31, 67, 97, a_major="mn", b_major="mn"), SINGLE),
+    "primes, not ahead": (gemm_problem(67, 71, 73), replace(SINGLE, stages=1, ahead=False, fragments=1)),
     "leading dimensions": (gemm_problem(70, 72, 40, lda=48, ldb=64, ldd=88, ldc=80, reads_c=True), EDGES),
     "narrow copies": (gemm_problem(65, 66, 34), replace(EDGES, a_bytes=4, b_bytes=4, result_vec=2)),
     "C, relu": (edged(reads_c=True, activation="relu"), EDGES),
@@ -106,11 +114,25 @@ def test_every_step_of_the_ladder_multiplies(step: str) -> None:
 
 
 def test_a_kernel_serves_smaller_problems() -> None:
-    kernel = lower(build(gemm_problem(512, 512, 512), EDGES))
-    for m, n, k in ((1, 8, 8), (63, 64, 40), (65, 72, 8)):
-        p = gemm_problem(m, n, k)
-        x = inputs(p)
-        np.testing.assert_array_equal(simulated(kernel, p, x), reference(p, x))
+    """Down to one tile; with fewer rows than a tile's, one for up to so many."""
+    for kernel, sizes in (
+        (build(gemm_problem(512, 512, 512), EDGES), ((64, 64, 8), (127, 64, 40), (65, 72, 8))),
+        (build(gemm_problem(63, 512, 512), EDGES), ((1, 64, 8), (63, 72, 40))),
+        (build(gemm_problem(63, 56, 512), EDGES), ((1, 8, 8), (62, 56, 72))),
+    ):
+        lowered = lower(kernel)
+        for m, n, k in sizes:
+            p = gemm_problem(m, n, k)
+            x = inputs(p)
+            np.testing.assert_array_equal(simulated(lowered, p, x), reference(p, x))
+
+
+def test_a_kernel_says_how_many_rows_it_needs() -> None:
+    m, n = [v for v in build(gemm_problem(512, 56, 512), EDGES).params if isinstance(v, Var)][:2]
+    check_argument(m, 64)
+    check_argument(n, 8)
+    with pytest.raises(ShapeError, match="m = 63: this kernel was built for 64 <= m <= 512"):
+        check_argument(m, 63)
 
 
 def test_one_step_leaves_nothing_to_load_ahead() -> None:
@@ -131,7 +153,7 @@ def test_a_configuration_compiles_without_spills() -> None:
 
 # --- planted mistakes ----------------------------------------------------------------------------------
 
-PLANTED, PLANTED_BY = gemm_problem(40, 56, 152), Sm80Config(32, 32, 32, 2, 1, 3, panel=1, edges=True)
+PLANTED, PLANTED_BY = gemm_problem(20, 56, 152), Sm80Config(32, 32, 32, 2, 1, 3, panel=1, edges=True)
 
 
 def every_tile_in_the_next_place(kernel: Kernel) -> Kernel:
@@ -161,6 +183,41 @@ def without_predicates(kernel: Kernel) -> Kernel:
     return mutate.rewrite(kernel, change)
 
 
+def not_inward(kernel: Kernel) -> Kernel:
+    """Tiles at the edge stay where D has them."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(s, Let) and s.var.name == "b_row" and isinstance(s.value, Select):
+            return (Let(s.var, s.value.a),)
+        return (s,)
+
+    return mutate.rewrite(kernel, change)
+
+
+def rows_past_the_end(kernel: Kernel) -> Kernel:
+    """Rows that a small matrix does not have are read all the same."""
+
+    def asked(e: Expr) -> Expr:
+        if isinstance(e, Select):
+            return asked(e.a)
+        return rebuild(e, tuple(map(asked, children(e))))
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        return (Do(s.instr, tuple(map_arg(a, asked) for a in s.args)),) if isinstance(s, Do) else (s,)
+
+    return mutate.rewrite(kernel, change)
+
+
+def in_plain_order(kernel: Kernel) -> Kernel:
+    """The ragged tile of k comes last, where nothing guards it."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        plain = {"opening": 0, "second": 1}
+        return (Let(s.var, Const(plain[s.var.name])),) if isinstance(s, Let) and s.var.name in plain else (s,)
+
+    return mutate.rewrite(kernel, change)
+
+
 def without_loop_barrier(kernel: Kernel) -> Kernel:
     """The barrier of the main loop is gone, those before and after it stay."""
 
@@ -180,6 +237,9 @@ MUTANTS: dict[str, Callable[[Kernel], Kernel]] = {
     "no warp barrier in the epilogue": lambda k: mutate.without(k, "warp_sync"),
     "no predicate on copies": without_predicates,
     "no predicate on D": mutate.unguarded,
+    "tiles past the edge": not_inward,
+    "rows past the end": rows_past_the_end,
+    "the ragged tile last": in_plain_order,
     "the wrong place of the ring": every_tile_in_the_next_place,
 }
 

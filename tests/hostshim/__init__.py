@@ -21,6 +21,7 @@ from tests.hostshim.ptx import in_cpp
 
 HERE = Path(__file__).parent
 HELPERS = re.compile(r"^// -- device helpers\n(.*?)^// -- end of device helpers\n", re.M | re.S)
+KEPT = re.compile(r'^ *asm\("" : [^;]*\);\n', re.M)
 NEXT_HELPER = re.compile(r"^(?=template\b)|^(?<!>\n)(?=__device__)", re.M)
 SHARED = re.compile(
     r"(?P<extern>extern\s+)?__shared__\s+(?:(?:__align__|alignas)\(\d+\)\s+)?(?P<type>[\w ]+?)\s+"
@@ -45,8 +46,11 @@ class _Argument(ctypes.Structure):
 
 
 def host_text(source: str, kernel_name: str) -> str:
-    """The C++ program of a CUDA text: PTX helpers come from the shim, shared arrays are its memory."""
-    source = HELPERS.sub(_own_helpers, source)
+    """The C++ program of a CUDA text: PTX helpers come from the shim, shared arrays are its memory.
+
+    Statements that keep a value in a register of its own, for nvcc, are left out.
+    """
+    source = KEPT.sub("", HELPERS.sub(_own_helpers, source))
     source, static_bytes = _place_shared(source)
     return (
         f'#include "shim_helpers.h"\n#line 1 "{kernel_name}.cu"\n{source}\n'
