@@ -42,6 +42,64 @@ def wrong_permutes() -> Iterator[str]:
         yield "torch without elements"
 
 
+def wrong_reductions() -> Iterator[str]:
+    """reduce, softmax and layer_norm of slices, in place, with parameters, beside PyTorch in float64."""
+    import torch
+
+    for kind, near in ((torch.float32, 1e-5), (torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)):
+        whole = torch.randn((40, 70, 96), device="cuda").to(kind)
+        weight, bias = (torch.randn(96, device="cuda").to(kind) for _ in range(2))
+        for part in (whole, whole[1:, ::2], whole.permute(2, 0, 1), whole[:, 3:, 5:37], whole[:, :, :1]):
+            x = part.double()
+            for axes in (0, -1, (0, 2), (0, 1, 2)):
+                over = (axes,) if isinstance(axes, int) else axes
+                results = {
+                    "sum": (layoutalg.reduce(part, "sum", axes), x.sum(over)),
+                    "mean": (layoutalg.reduce(part, "mean", axes, True), x.mean(over, keepdim=True)),
+                    "max": (layoutalg.reduce(part, "max", axes), x.amax(over)),
+                    "softmax": (layoutalg.softmax(part, axes), _softmax(x, over)),
+                    "layer_norm": (layoutalg.layer_norm(part, axes), _layer_norm(x, over)),
+                    "softmax in place": (_in_place(layoutalg.softmax, part, axes), _softmax(x, over)),
+                }
+                for name, (got, wanted) in results.items():
+                    apart = float((got.double() - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))
+                    if got.dtype != kind or got.shape != wanted.shape or not apart <= near:
+                        yield f"{name} of {kind} {tuple(part.shape)} over {axes}: {apart}"
+        got = layoutalg.layer_norm(whole, -1, weight, bias, 1e-3)
+        wanted = _layer_norm(whole.double(), (2,), 1e-3) * weight.double() + bias.double()
+        if not torch.allclose(got.double(), wanted, atol=4 * near, rtol=near):
+            yield f"weighted layer norm of {kind}"
+    long = torch.ones(1 << 25, device="cuda", dtype=torch.float16)
+    total = torch.empty((), device="cuda", dtype=torch.float32)
+    layoutalg.reduce(long, "sum", out=total)
+    if float(total) != 1 << 25 or not torch.isinf(layoutalg.reduce(long, "sum")):
+        yield "a long sum, or one past float16"
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        y = long.reshape(4096, -1).float()
+        for _ in range(20):
+            y = layoutalg.softmax(y * 2, 0)
+        ok = layoutalg.reduce(y, "sum")
+    stream.synchronize()
+    if abs(float(ok) - 8192) > 1e-2:
+        yield f"a chain of softmaxes on a stream: {float(ok)}"
+
+
+def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    powers = (x - x.amax(axes, keepdim=True)).exp()
+    return powers / powers.sum(axes, keepdim=True)
+
+
+def _layer_norm(x: Any, axes: tuple[int, ...], eps: float = 1e-5) -> Any:
+    centred = x - x.mean(axes, keepdim=True)
+    return centred / (centred.square().mean(axes, keepdim=True) + eps).sqrt()
+
+
+def _in_place(call: Callable[..., Any], x: Any, axes: Any) -> Any:
+    y = x.clone()
+    return call(y, axes, out=y)
+
+
 def wrong_streams() -> Iterator[str]:
     """A long chain on a stream of PyTorch's: each link must see the one before."""
     import torch
@@ -119,6 +177,10 @@ def latencies() -> None:
         "permute, PyTorch, out": lambda: layoutalg.permute(x, (2, 0, 1), out),
         "permute, CuPy": lambda: layoutalg.permute(z, (2, 0, 1)),
         "permute, CuPy, out": lambda: layoutalg.permute(z, (2, 0, 1), to),
+        "softmax, PyTorch": lambda: layoutalg.softmax(x, 1),
+        "torch.softmax": lambda: torch.softmax(x, 1),
+        "sum, PyTorch": lambda: layoutalg.reduce(x, "sum", 1),
+        "torch.sum": lambda: torch.sum(x, 1),
         "x.permute().contiguous()": lambda: x.permute(2, 0, 1).contiguous(),
         "cupy.ascontiguousarray": lambda: cupy.ascontiguousarray(z.transpose(2, 0, 1)),
     }
@@ -138,7 +200,7 @@ def main(args: list[str]) -> int:
     if args == ["latency"]:
         latencies()
         return 0
-    wrong = [w for find in (wrong_permutes, wrong_streams, wrong_refusals) for w in find()]
+    wrong = [w for find in (wrong_permutes, wrong_reductions, wrong_streams, wrong_refusals) for w in find()]
     print(*wrong, f"{len(wrong)} faults", sep="\n")
     return 1 if wrong else 0
 

@@ -22,9 +22,9 @@ def test_2000_random_permutes_equal_numpy() -> None:
 
 def test_arrays_of_two_libraries_on_their_streams() -> None:
     pytest.importorskip("torch")
-    from tests.gpu.array_cases import wrong_permutes, wrong_refusals, wrong_streams
+    from tests.gpu.array_cases import wrong_permutes, wrong_reductions, wrong_refusals, wrong_streams
 
-    assert [*wrong_permutes(), *wrong_streams(), *wrong_refusals()] == []
+    assert [*wrong_permutes(), *wrong_reductions(), *wrong_streams(), *wrong_refusals()] == []
 
 
 def test_formats_of_relayout() -> None:
