@@ -14,7 +14,7 @@ from layoutalg.codegen.lower import lower
 from layoutalg.codegen.runtime import check_argument, gpu_status
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels import gemm_simt_configs, gemm_sm80_configs
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_launches import (
@@ -67,7 +67,7 @@ def test_a_whole_product_is_one_kernel_without_a_workspace() -> None:
 EXTENT = st.integers(1, 5000)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(EXTENT, EXTENT, EXTENT, st.integers(0, 9), st.booleans(), st.booleans())
 def test_a_covering_kernel_takes_the_problem(
     m: int, n: int, k: int, more: int, simt: bool, reads_c: bool
@@ -102,6 +102,14 @@ def test_a_compiled_kernel_keeps_what_a_launch_needs() -> None:
     for x, kernel in zip(done, launches(p, c).kernels, strict=True):
         assert x.declaration.params == kernel.params and x.declaration.grid == kernel.grid
         assert x.cubin.spill_bytes == 0 and kernel.name in x.source
+
+
+def test_a_way_that_cannot_work_is_refused_before_anything_is_compiled() -> None:
+    (p, c), (q, d) = SPLIT[0], SPLIT[2]
+    with pytest.raises(ResourceError, match="shared memory"):
+        load_all([(p, c), (p, replace(c, stages=40))])
+    with pytest.raises(ResourceError, match="threads a block"):
+        load_all([(q, replace(d, tile_m=64 * 64, tile_n=64))])
 
 
 @pytest.mark.skipif(gpu_status().available, reason="a GPU is here")
