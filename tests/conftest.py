@@ -1,7 +1,8 @@
 """What every test module may count on: hypothesis profiles and golden files.
 
 `LAYOUTALG_PROFILE` chooses how hard hypothesis looks: `dev` (default), `ci` (reproducible) or `deep`.
-`--update-golden` rewrites the golden files instead of comparing with them.
+`--update-golden` rewrites the golden files instead of comparing with them.  Compiled kernels are not kept:
+what is tested is compiled, and no folder of the user's is written to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
 _PATIENT = [HealthCheck.too_slow]
 settings.register_profile("dev", max_examples=30, deadline=None)

@@ -69,6 +69,9 @@ def wrong_reductions() -> Iterator[str]:
         wanted = _layer_norm(whole.double(), (2,), 1e-3) * weight.double() + bias.double()
         if not torch.allclose(got.double(), wanted, atol=4 * near, rtol=near):
             yield f"weighted layer norm of {kind}"
+    on_cpu = torch.tensor([[1.0, 1.0], [-3.0, -3.0]], dtype=torch.bfloat16)
+    if layoutalg.softmax(on_cpu).tolist() != [[0.5, 0.5]] * 2 or layoutalg.reduce(on_cpu, "max").item() != 1:
+        yield "bfloat16 on the CPU"
     long = torch.ones(1 << 25, device="cuda", dtype=torch.float16)
     total = torch.empty((), device="cuda", dtype=torch.float32)
     layoutalg.reduce(long, "sum", out=total)
