@@ -17,18 +17,22 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import lcm, prod
+from types import MappingProxyType
 from typing import Any
 
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
-from layoutalg.kernels.permute_index import Store, block_base, load_chunk
+from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Mode, Moves
 from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
 from layoutalg.swizzle import Swizzle
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
+
+SECTOR_BYTES = 32
+"""What memory is read and written by."""
 
 RUN_BYTES = 256
 """How long a block's runs should be on either side: two lines."""
@@ -45,8 +49,16 @@ TILE_BYTES = (8 << 10, 72 << 10)
 SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
-SWIZZLE_COST = 0.5
-"""Wavefronts that the arithmetic of a swizzled read is worth."""
+SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
+"""Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
+whole address anew where rows start anywhere."""
+
+LANE_INSTRUCTIONS, CUT_INSTRUCTIONS, DIGIT_INSTRUCTIONS = 40, 3, 5
+"""Instructions that a vector takes beyond its elements, a piece of one that is cut, a carried digit."""
+
+WEIGHTS = MappingProxyType({"wavefronts": 0.54, "requests": 0.5, "instructions": 0.25})
+"""What each adds to a block's time, relative to each other: the choice among 16, 8 and 4 bytes that they make
+loses 1 % on average and 9 % at most of what the best one reaches, in 16 cases timed on an H200."""
 
 DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
@@ -113,22 +125,30 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     size = x.element_bytes
     plain = PermuteConfig("staged", tile, 32)
     stage = Stage(x, plain)
-    chunk = 1
-    if stage.src_run:
-        most = min(max(4, stage.src_length * size // 2), size * whole_elems(x.src_swizzle))
-        fitting = [n for n in (16, 8, 4) if size < n <= most]
-        chunk = max(1, (fitting or [size])[0] // size)
-    vec = 1
-    if stage.dst_run:
-        most = min(max(4, stage.dst_length * size // 2), size * whole_elems(x.dst_swizzle))
-        fitting = [n for n in (16, 8, 4) if size < n <= most]
-        vec = max(1, (fitting or [size])[0] // size)
+    chunk = _widths(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))[0]
     asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
-    c = replace(plain, chunk=chunk, vec=vec, via="cp.async" if asynchronous else "registers")
-    c = replace(c, turned=_turns(Stage(x, c)))
+    c = replace(plain, chunk=chunk, via="cp.async" if asynchronous else "registers")
+    options: list[tuple[float, PermuteConfig]] = []
+    for vec in _widths(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle)):
+        option = replace(c, vec=vec)
+        option = replace(option, turned=_turns(Stage(x, option)))
+        if Stage(x, option).tile_bytes > TILE_BYTES[1]:
+            continue
+        options.append(_stored(x, option, arch))
+        if option.turned or not (Stage(x, option).lead or size < 4):
+            break  # wide vectors cost the least where they are aligned
+    return min(options, key=lambda option: option[0])[1] if options else None
+
+
+def _widths(length: int, size: int, most: int) -> list[int]:
+    """Elements of an access, the widest first: those of 16, 8 or 4 bytes that a run is worth; 0: no run."""
+    limit = min(max(4, length * size // 2), size * most) if length else 0
+    return [n // size for n in (16, 8, 4) if size < n <= limit] or [1]
+
+
+def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
+    """The configuration with threads and swizzle, and what a block of it costs."""
     stage = Stage(x, c)
-    if stage.tile_bytes > TILE_BYTES[1]:
-        return None
     work = max(stage.stores, stage.loads)
     threads = 32
     while threads < 512 and work >= 4 * threads:
@@ -136,7 +156,45 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     threads = max(64, threads)
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
         threads = min(threads, 256)  # more rounds for what is computed once
-    return _swizzled(x, replace(c, threads=threads, storing=_storing(Stage(x, c), threads)), arch)
+    wavefronts, c = _swizzled(x, replace(c, threads=threads, storing=_storing(stage, threads)), arch)
+    return _cost(Stage(x, c), wavefronts), c
+
+
+def _cost(stage: Stage, wavefronts: float) -> float:
+    """What a block's stores cost: wavefronts of shared memory, requests to store, instructions to address,
+    gather and put together, weighed as timings weigh them."""
+    vec, size = stage.config.vec, stage.size
+    requests, cut = _requests(stage)
+    permutes = 2 if stage.config.turned else 0.75 if size == 1 else 0.5 if size == 2 else 0
+    carried = DIGIT_INSTRUCTIONS * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
+    swizzles = (0.5 if stage.src_aligned and not stage.lead else 1) if stage.config.swizzle.bits else 0
+    ends = CUT_INSTRUCTIONS * sum(1 + n * (n > 1) for _, n in pieces(stage))
+    instructions = (LANE_INSTRUCTIONS + cut * ends) * stage.group + vec * (1 + permutes + swizzles) + carried
+    cycles = WEIGHTS["requests"] * requests * stage.group + WEIGHTS["instructions"] * instructions
+    return WEIGHTS["wavefronts"] * wavefronts + stage.stores / 32 * cycles
+
+
+def _requests(stage: Stage) -> tuple[float, float]:
+    """Requests of a warp that stores a vector a lane, and how often a vector of a warp is cut: of some warps
+    of a block in the middle."""
+    import numpy as np
+
+    origins = tuple(n // 2 * t for n, t in zip(stage.counts, stage.tile, strict=True))
+    x = _some_warps(stage.stores)
+    vector = Store(stage, x, origins, block_base(stage, origins))
+
+    def holds(predicates: tuple[Any, ...]) -> Any:
+        return np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
+
+    row, whole = holds(vector.row), holds(vector.whole)
+    found = whole.any(axis=1) * max(1, stage.config.vec * stage.size * 32 // 128)
+    cut = row & ~whole
+    for first, count in pieces(stage) if cut.any() else []:
+        together = cut & holds(vector.all_of(first, count))
+        found = found + together.any(axis=1)
+        for e in range(first, first + count if count > 1 else first):
+            found = found + (cut & ~together & holds(vector.exists(e))).any(axis=1)
+    return float(found.mean()), float(cut.any(axis=1).mean())
 
 
 def _storing(stage: Stage, threads: int) -> int:
@@ -234,23 +292,29 @@ def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms:
         tile[k] = -(-half // step) * step if half > step else half
 
 
-def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> PermuteConfig:
-    """The lanes, padding and swizzle that cost the fewest wavefronts; what comes first among equals."""
-    best, least = c, None
+def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
+    """The lanes, padding and swizzle that cost the fewest wavefronts, what comes first among equals; and
+    these, for a block."""
+    found: list[tuple[float, PermuteConfig]] = []
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
-        if stage.tile_bytes > TILE_BYTES[1] or (lanes and stage.lanes != lanes):
+        if stage.tile_bytes > TILE_BYTES[1] or not _is_whole(stage, lanes):
             continue
         accesses = _accesses(stage)
+        arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
         for swizzle in SWIZZLES:
             cost, ideal = _wavefronts(accesses, swizzle, arch)
-            cost += SWIZZLE_COST * accesses[0][1] if swizzle.bits else 0
-            if least is None or cost < least:
-                best, least = replace(option, swizzle=swizzle), cost
+            cost += arithmetic * accesses[0][1] if swizzle.bits else 0
+            found.append((cost / 32, replace(option, swizzle=swizzle)))
             if cost == ideal:
-                return best
-    return best
+                return found[-1]
+    return min(found, key=lambda option: option[0])
+
+
+def _is_whole(stage: Stage, lanes: int) -> bool:
+    """True when lanes can be arranged so, and write whole sectors next to each other."""
+    return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.size >= SECTOR_BYTES)
 
 
 def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
