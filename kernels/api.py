@@ -24,6 +24,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.runtime import load, require_gpu
 from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels.arrays import (
     UNIT_BYTES,
@@ -38,6 +39,7 @@ from layoutalg.kernels.arrays import (
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
+    Moves,
     PermuteProblem,
     move_problem,
     normalise,
@@ -239,6 +241,12 @@ def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
     return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
 
 
+@functools.lru_cache(KEPT_KERNELS)
+def _program(x: Moves) -> Kernel:
+    """The tile program that the simulator runs."""
+    return build(x, configs(x)[0])
+
+
 def _run(p: PermuteProblem, source: Any, old: Any) -> Any:
     """The destination after the plan's best kernel has run in the simulator."""
     import numpy
@@ -250,5 +258,5 @@ def _run(p: PermuteProblem, source: Any, old: Any) -> Any:
         raw = numpy.zeros(-(-array.nbytes // wide) * wide, dtype="u1")
         raw[: array.nbytes] = array.view("u1")
         buffers.append(raw)
-    simulate(build(x, configs(x)[0]), {"src": buffers[0], "dst": buffers[1]}, trace=False)
+    simulate(_program(x), {"src": buffers[0], "dst": buffers[1]}, trace=False)
     return buffers[1][: old.nbytes].view(old.dtype)

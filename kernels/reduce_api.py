@@ -258,7 +258,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     if prod(ask.shape) <= SIMULATED_ELEMS:
         dst = numpy.zeros(bits.size, result)
         buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
-        simulate_chain(chain_of(p), buffers)
+        simulate_chain(_chain(p), buffers)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
     numbers = {name: numbers_of(array, ask.element) for name, array in dense.items()}
@@ -268,6 +268,9 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
         x = numbers["src"].reshape(ask.shape)
         exact = norm_modes.reference(p, x, numbers.get("weight"), numbers.get("bias"))
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
+
+
+_chain = functools.lru_cache(KEPT_KERNELS)(chain_of)
 
 
 def _whole_units(array: Any) -> Any:
