@@ -38,9 +38,13 @@ from layoutalg.analysis.l2_order import l2_locality
 from layoutalg.analysis.occupancy import Occupancy, occupancy_of
 from layoutalg.analysis.roofline import tile_intensity
 from layoutalg.arch import find_arch
+from layoutalg.codegen.cost import index_cost
+from layoutalg.codegen.expr import Const, substitute
+from layoutalg.codegen.lower import lower
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.sass import count_classes, disassemble, main_loop, parse_sass
+from layoutalg.codegen.tile import Do, For, Kernel, MemRef, Unroll, walk
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels import gemm_simt_predict, gemm_sm80_predict
 from layoutalg.kernels.gemm import GemmProblem
@@ -70,7 +74,8 @@ class Step:
     `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
     so do `fragment_loads`, where `written_loads` are the program's.  `accesses` has the instructions,
     wavefronts and sectors, `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
-    `reuse` is how often the L2 serves a panel.
+    `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
+    instructions for its address, as the program writes it and lowered, by the model of codegen.cost.
     """
 
     family: str
@@ -87,6 +92,7 @@ class Step:
     accesses: Prediction
     occupancy: Occupancy
     reuse: float
+    index: tuple[float, float]
 
     @property
     def blocks(self) -> int:
@@ -239,7 +245,30 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
         MappingProxyType({kind: found * turns / tiles_k for kind, found in inner.items()}),
         round(warps * (len(body) * turns + len(function.instructions) - len(body))),
         count, written, loads, round(warps * turns * waits), accesses, held, _reuse(p, config, held),
+        (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
+
+
+def index_operations(kernel: Kernel, family: str) -> float:
+    """Integer instructions for the address of a load of a fragment in the main loop, in the mean.
+
+    >>> from layoutalg.kernels.gemm_bench import find_gemm_family
+    >>> chosen = find_gemm_family("gemm-sm80")
+    >>> kernel = chosen.build(chosen.problem(512), chosen.steps["4 copy ahead"])
+    >>> index_operations(kernel, chosen.name), index_operations(lower(kernel), chosen.name)
+    (11.625, 1.0)
+    """
+    loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+    costs = [
+        index_cost(substitute(arg.index, {unroll.var: Const(value)}))
+        for unroll in (s for loop in loops for s in walk(loop.body) if isinstance(s, Unroll))
+        for do in unroll.body
+        if isinstance(do, Do)
+        for operand, arg in zip(do.instr.operands, do.args, strict=True)
+        if isinstance(arg, MemRef) and operand.op.startswith(_FRAGMENT[family])
+        for value in range(unroll.count)
+    ]
+    return sum(costs) / len(costs) if costs else 0.0
 
 
 def copied_lines(p: GemmProblem, c: Sm80Config) -> int:

@@ -39,6 +39,7 @@ def test_the_swizzle_is_predicted() -> None:
     assert (before["ways"]["ldmatrix.x4"], after["ways"]["ldmatrix.x4"]) == (8, 1)
     assert (before["bound"], after["bound"]) == ("L1", "tensor")
     assert after["counts"]["mma"] == 512**3 // (16 * 8 * 8)
+    assert after["index_operations"]["written"] > 10 and after["index_operations"]["lowered"] == 1
 
 
 def test_a_larger_tile_halves_what_is_loaded() -> None:

@@ -86,6 +86,12 @@ def test_the_swizzle_takes_away_an_eight_way_conflict_and_nothing_else() -> None
     assert before.bound == "L1"
 
 
+def test_lowering_leaves_one_instruction_of_a_swizzled_address() -> None:
+    """About thirteen integer operations an ldmatrix, as published, and one XOR."""
+    step = steps("gemm-sm80")["5 tile 256x128x32"]
+    assert step.index[0] >= 10 and step.index[1] == 1
+
+
 def test_two_buffers_halve_the_barriers() -> None:
     before, after = steps("gemm-sm80")["5 tile 256x128x32"], steps("gemm-sm80")["6 two buffers"]
     assert effects(before, after)["barriers"] == 0.5

@@ -57,6 +57,8 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
             step.bound,
             f"{step.flops_per_cycle:,.0f}",
             f"{step.intensity:.1f}",
+            f"{step.index[0]:.1f}",
+            f"{step.index[1]:.1f}",
         )
         for step in steps
     )
@@ -69,7 +71,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
         ),
         table(
             "One block and tile of k takes at least (cycles of a multiprocessor)",
-            ("step", *resources, "bound", "flops a cycle", "flops a byte"),
+            ("step", *resources, "bound", "flops/cycle", "flops/byte", "index", "lowered"),
             taken,
         ),
         table("Against the step before", ("step", "changes by the factor"), changed, left=2),
@@ -92,6 +94,7 @@ def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
             "bound": step.bound,
             "flops_per_cycle": step.flops_per_cycle,
             "flops_per_byte": step.intensity,
+            "index_operations": {"written": step.index[0], "lowered": step.index[1]},
             "effects": dict(effects(steps[i - 1], step)) if i else {},
         }
         for i, step in enumerate(steps)
