@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 import pytest
 
 from layoutalg.codegen import runtime
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.runtime import check_argument, gpu_status, launch_grid, load, require_gpu
+from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.runtime import (
+    Loaded,
+    check_argument,
+    gpu_status,
+    launch_grid,
+    load,
+    median_times_ms,
+    require_gpu,
+)
 from layoutalg.codegen.tile import Kernel
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 
 
 def kernel() -> Kernel:
@@ -61,3 +71,79 @@ def test_without_cupy_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
     monkeypatch.setattr(runtime, "find_spec", lambda name: None)
     assert "pip install 'layoutalg[cuda13]'" in gpu_status().reason
+
+
+def pointers() -> Kernel:
+    k = KernelBuilder("k", threads=64)
+    k.pointer("src", 4)
+    k.pointer("dst", 4, writable=True)
+    k.block(0, 7)
+    return k.build()
+
+
+def loaded(kernel: Kernel, launched: list[Any]) -> Loaded:
+    """A kernel whose launches are written down."""
+
+    def function(*args: Any, **options: Any) -> None:
+        launched.append((*args, options))
+
+    return Loaded(kernel, Cubin("k", "sm_80", b"", 1, 0, 0, 0, ""), "", function)
+
+
+def test_a_kernel_of_pointers_is_launched_by_addresses() -> None:
+    launched: list[Any] = []
+    launch = loaded(pointers(), launched).of_addresses()
+    launch(4096, 1 << 40)
+    assert launched == [((7, 1, 1), (64, 1, 1), (4096, 1 << 40), {"shared_mem": 0})]
+    assert all(value.dtype == "uint64" for value in launched[0][2])
+    with pytest.raises(AlignmentError, match="dst starts at 0x1008: this kernel was built for 16-byte align"):
+        launch(4096, 4104)
+    with pytest.raises(ValueError, match="argument"):
+        launch(4096)
+    assert len(launched) == 1
+
+
+def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:
+    with pytest.raises(ArgumentTypeError, match="k takes more than pointers: launch it by names"):
+        loaded(kernel(), []).of_addresses()
+
+
+class Clock:
+    """What `median_times_ms` asks of CuPy, with a clock that launches move."""
+
+    def __init__(self) -> None:
+        self.ms = 0.0
+        self.cuda = self
+        self.Event = lambda: Event(self)
+
+    def get_elapsed_time(self, start: Event, stop: Event) -> float:
+        return stop.at - start.at
+
+
+class Event:
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.at = clock, 0.0
+
+    def record(self) -> None:
+        self.at = self.clock.ms
+
+    def synchronize(self) -> None:
+        pass
+
+
+def test_slow_contenders_are_launched_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setitem(sys.modules, "cupy", clock)
+    monkeypatch.setattr(runtime, "require_gpu", lambda: None)
+    counts = {0.125: 0, 2.0: 0, 64.0: 0}
+
+    def launch(ms: float) -> None:
+        clock.ms += ms
+        counts[ms] += 1
+
+    contenders = [[lambda ms=ms: launch(ms)] for ms in counts]
+    got = median_times_ms(contenders, rounds=3, inner=16, warmup=2, sample_ms=4.0)
+    assert got == list(counts)
+    assert list(counts.values()) == [2 + 3 * 16, 2 + 3 * 2, 2 + 3]
+    assert median_times_ms(contenders, rounds=1, inner=4) == list(counts)
+    assert list(counts.values()) == [50 + 2 + 4, 8 + 2 + 4, 5 + 2 + 4]
