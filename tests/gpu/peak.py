@@ -1,10 +1,11 @@
 """What the arithmetic units of a GPU do when nothing else is in the way: multiplications on registers alone.
 
-python -m tests.gpu.peak              TFLOP/s in the first milliseconds and sustained; flops a cycle with ncu
+python -m tests.gpu.peak              TFLOP/s short and sustained; flops a cycle, counted by ncu
 python -m tests.gpu.peak f16.k16      one kind
 
 A block of eight warps a multiprocessor, two to each of its partitions, repeats one instruction on a set of
 independent accumulators.  What is left out is all memory: it is the ceiling of a product by that instruction.
+Zeros toggle nothing and draw little power: their rate is that of the highest clock.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ class Peak:
         return self.flops(turns) / ms / 1e9
 
 
-def prepare(name: str) -> Peak:
-    """Load a kind and its operands: normal random numbers, random bytes for integers."""
+def prepare(name: str, *, zeros: bool = False) -> Peak:
+    """Load a kind and its operands: normal random numbers, random bytes for integers, or zeros."""
     kind, board = KINDS[name], find_arch(require_gpu().arch).board
     if board is None:
         raise UnsupportedError("the number of multiprocessors of this GPU is not known")
@@ -132,6 +133,8 @@ def prepare(name: str) -> Peak:
     element = {"f16": "f16", "s8": ""}.get(name.partition(".")[0], "f32")
     x = random_normal(words * 4, 1, element) if element else random_bytes(words * 4, 1)
     y = device_array((board.sms * THREADS * kind.sets * kind.words,), "uint32")
+    if zeros:
+        x = device_array(x.shape, x.dtype)
     return Peak(kind, load(build(kind)), board.sms, {"x": x.view("uint32"), "y": y})
 
 
@@ -151,17 +154,22 @@ def main(args: list[str]) -> int:
     if args[:1] == ["count"]:
         prepare(args[1]).launch(TURNS)
         return 0
-    print("| instruction | short, TFLOP/s | sustained | clock, power | flops a cycle and SM |")
-    print("|---|---:|---:|---|---:|")
+    print(
+        "| instruction | zeros, TFLOP/s | normal, short | sustained | clock, power | flops a cycle and SM |"
+    )
+    print("|---|---:|---:|---:|---|---:|")
     for name in args or KINDS:
         peak = prepare(name)
         peak.rate(TURNS // 10)
         time.sleep(0.5)
         short = max(peak.rate(TURNS) for _ in range(3))
+        cold = prepare(name, zeros=True)
+        time.sleep(0.5)
+        idle = max(cold.rate(TURNS) for _ in range(3))
         long, clock = sustained(peak)
         cycles = count_metrics("^peak$", (CYCLES,), "tests.gpu.peak", "count", name)[CYCLES]
         by_cycle = peak.flops(TURNS) / cycles / peak.blocks
-        print(f"| {name} | {short:.1f} | {long:.1f} | {clock} | {by_cycle:.0f} |", flush=True)
+        print(f"| {name} | {idle:.1f} | {short:.1f} | {long:.1f} | {clock} | {by_cycle:.0f} |", flush=True)
     return 0
 
 
