@@ -8,8 +8,10 @@ The idea.  What matters are the two fastest modes:
 
 Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
 heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
-(rows are staged as they lie in memory); 16 bytes out, or the widest that rows of 4-byte elements and more
-are aligned to.  The swizzle of the tile is the cheapest of a few, counted on the plan's own addresses.
+(rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
+vectors have dear ends and, of narrow elements, conflicts that no swizzle avoids (permute_certificate); then
+the width of 16, 8 or 4 bytes is taken that costs the least.  The swizzle of the tile is the cheapest of a
+few, counted on the plan's own addresses.
 """
 
 from __future__ import annotations
