@@ -1,6 +1,7 @@
 """Random permutes compiled by all cores and run on one GPU.
 
-python -m tests.gpu.permute_cases 2000        as many cases, compared with NumPy
+python -m tests.gpu.permute_cases 2000          as many cases, compared with NumPy
+python -m tests.gpu.permute_cases 500 1500      the last quarter of them
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def _aligned(array: Any, size: int) -> Any:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    count = int(args[0]) if args else 2000
-    wrong = list(wrong_cases(count))
+    count, first = (*map(int, args), *(2000, 0)[len(args) :])
+    wrong = list(wrong_cases(count, first))
     print(*wrong, f"{count - len(wrong)} of {count} random permutes correct", sep="\n")
     return 1 if wrong else 0
 
