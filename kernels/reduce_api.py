@@ -17,13 +17,14 @@ NaN are NaN.  A sum of nothing is 0, a mean of nothing NaN, a maximum of nothing
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.runtime import require_gpu
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import norm_modes, reduce_family
 from layoutalg.kernels.api import KEPT_KERNELS, SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
@@ -50,7 +51,7 @@ from layoutalg.kernels.chains import (
 )
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.reduce_modes import find_axes
-from layoutalg.kernels.reduce_plan import ReduceProblem, reduce_problem
+from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """One axis, several, or None for all; negative ones count from the last."""
@@ -75,6 +76,8 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     >>> reduce(numpy.arange(6, dtype="f4").reshape(2, 3), "sum", 1).tolist()
     [3.0, 12.0]
     """
+    if op not in FOLD:
+        raise UnknownNameError("reduction", str(op), FOLD)
     source = view(x)
     element, reduced = _element(source, op), _axes(axes, len(source.shape))
     kept = tuple(1 if k in reduced else n for k, n in enumerate(source.shape))
@@ -85,8 +88,8 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     steps = iter(target.strides)
     strides = tuple(next(steps) if keepdims or k not in reduced else 0 for k in range(len(kept)))
     wide = replace(target, shape=kept, strides=strides)
-    p = reduce_problem(source.shape, reduced, op, element, result=ask.result)
-    if p.of_nothing is not None:
+    p = _dense(ask)
+    if isinstance(p, ReduceProblem) and p.of_nothing is not None:
         fill(target, p.of_nothing)
     elif p.axes.outputs:
         _compute(ask, source, wide, {})
@@ -133,7 +136,7 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
     ask = _Ask(
         op, source.shape, reduced, element, element, eps, "weight" in given, "bias" in given, in_place
     )  # fmt: skip
-    ask.problem()  # raises what has to be refused of arrays without elements too
+    _dense(ask)  # raises what has to be refused of arrays without elements too
     if prod(source.shape):
         _compute(ask, source, target, given)
     return of_library(x, target) if out is None else out
@@ -149,13 +152,15 @@ def _element(v: View, op: str) -> str:
 
 
 def _axes(axes: Axes, rank: int) -> tuple[int, ...]:
-    if isinstance(axes, SupportsIndex):
-        axes = (axes,)
+    several: Any = (axes,) if hasattr(axes, "__index__") else axes
     try:
-        asked = None if axes is None else tuple(a.__index__() for a in axes)
-    except (TypeError, AttributeError) as error:
+        asked = None if axes is None else tuple(map(operator.index, several))
+    except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed") from error
-    return find_axes(asked, rank)
+    return _find_axes(asked, rank)
+
+
+_find_axes = functools.lru_cache(KEPT_KERNELS)(find_axes)
 
 
 def _check_apart(source: View, target: View) -> None:
@@ -205,6 +210,12 @@ class _Ask:
         )  # fmt: skip
 
 
+@functools.lru_cache(KEPT_KERNELS)
+def _dense(ask: _Ask) -> ReduceProblem | NormProblem:
+    """What is asked, of dense tensors."""
+    return ask.problem()
+
+
 def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -> None:
     """Compute what is asked; `target` has every mode of the source."""
     (src, of, src_at), (dst, to, dst_at) = _elements(source, "x"), _elements(target, "out")
@@ -252,7 +263,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     """The same on the CPU, of dense copies: small ones in the simulator, others by the definition."""
     import numpy
 
-    p, word, result = ask.problem(), WORDS[ask.element], WORDS[ask.result]
+    p, word, result = _dense(ask), WORDS[ask.element], WORDS[ask.result]
     dense = {name: v.host.view(word).ravel() for name, v in {"src": source, **given}.items()}
     bits = target.host.view(result)
     if prod(ask.shape) <= SIMULATED_ELEMS:
