@@ -61,6 +61,11 @@ BAD = [
     (("softmax", "--shape", "4,8", "--m", "8"), "UnsupportedError", "softmax has no m, n, k"),
     (("softmax", "--shape", "4,0"), "ShapeError", "nothing to compute"),
     (("max", "--shape", "4,-8"), "ShapeError", "must not be negative"),
+    (
+        ("matmul", "--shape", "4,8"),
+        "UnknownNameError",
+        "gemm-sm80, permute, sum, mean, max, softmax",
+    ),
     (("transpose", "--shape", "4,8"), "UnsupportedError", "transpose has no shape"),
     (("gemm-simt", "--part", "2"), "UnsupportedError", "gemm-simt has no shape, axes and parts"),
 ]

@@ -12,7 +12,7 @@ from layoutalg.cli.options import JsonOption, LddOption, LdsOption, OutputOption
 from layoutalg.cli.output import count, header, say, say_json, write_whole
 from layoutalg.cli.products import find_kernel, is_product
 from layoutalg.cli.tensors import find_part, is_tensor
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError
 
 LARGEST = 16384
 """Default bound of m and n of a generated kernel."""
@@ -66,9 +66,13 @@ def generate_command(
     """
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import compile_cubin
-    from layoutalg.kernels.families import find_family
+    from layoutalg.kernels.chains import OPERATIONS
+    from layoutalg.kernels.families import FAMILIES, find_family
+    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 
-    parts = 1
+    known, parts = (*FAMILIES, *GEMM_FAMILIES, *OPERATIONS), 1
+    if family not in known:
+        raise UnknownNameError("kernel family", family, known)
     if is_tensor(family):
         if (m, n, k, lds, ldd) != (LARGEST, LARGEST, None, None, None):
             raise UnsupportedError(f"{family} has no m, n, k, lds and ldd: its tensor has a --shape")
