@@ -79,7 +79,8 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
     shape = tuple(source.shape[a] for a in order)
     target = destination(source, shape, out)
     if prod(shape):
-        _check_apart(source, target)
+        if out is not None:
+            _check_apart(source, target)
         strides = tuple(source.strides[a] for a in order)
         (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
         posed = (shape, source.itemsize, strides, target.strides, src_at, dst_at)

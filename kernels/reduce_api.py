@@ -83,16 +83,17 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     kept = tuple(1 if k in reduced else n for k, n in enumerate(source.shape))
     shape = kept if keepdims else tuple(n for k, n in enumerate(source.shape) if k not in reduced)
     target = destination(source, shape, out, kinds=(source.kind, "float32"))
-    _check_apart(source, target)
     ask = _Ask(op, source.shape, reduced, element, _element(target, op))
-    steps = iter(target.strides)
-    strides = tuple(next(steps) if keepdims or k not in reduced else 0 for k in range(len(kept)))
-    wide = replace(target, shape=kept, strides=strides)
-    p = _dense(ask)
-    if isinstance(p, ReduceProblem) and p.of_nothing is not None:
-        fill(target, p.of_nothing)
-    elif p.axes.outputs:
-        _compute(ask, source, wide, {})
+    if prod(source.shape):
+        if out is not None:
+            _check_apart(source, target)
+        steps = iter(target.strides)
+        strides = tuple(next(steps) if keepdims or k not in reduced else 0 for k in range(len(kept)))
+        _compute(ask, source, replace(target, shape=kept, strides=strides), {})
+    else:
+        p = _dense(ask)
+        if isinstance(p, ReduceProblem) and p.of_nothing is not None:
+            fill(target, p.of_nothing)
     return of_library(x, target) if out is None else out
 
 
@@ -131,14 +132,16 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
         _check_parameter(source, tuple(source.shape[k] for k in reduced), name, v)
     target = destination(source, source.shape, out, kinds=(source.kind,))
     in_place = (source.address, source.strides) == (target.address, target.strides)
-    for v in (*given.values(), *(() if in_place else (source,))):
-        _check_apart(v, target)
+    if out is not None:
+        for v in (*given.values(), *(() if in_place else (source,))):
+            _check_apart(v, target)
     ask = _Ask(
         op, source.shape, reduced, element, element, eps, "weight" in given, "bias" in given, in_place
     )  # fmt: skip
-    _dense(ask)  # raises what has to be refused of arrays without elements too
     if prod(source.shape):
         _compute(ask, source, target, given)
+    else:
+        _dense(ask)  # raises what has to be refused of arrays without elements too
     return of_library(x, target) if out is None else out
 
 
@@ -243,7 +246,8 @@ def _loaded(ask: _Ask, place: Place, device: int) -> LoadedChain:
 def _elements(v: View, name: str) -> tuple[int, tuple[int, ...], int]:
     """The boundary before an array, its strides and where it starts from there, in elements."""
     size = v.itemsize
-    if v.address % size or any(d % size for n, d in zip(v.shape, v.strides, strict=True) if n > 1):
+    steps = _steps(v.shape, v.strides, size)
+    if v.address % size or steps is None:
         raise AlignmentError(
             f"{name} starts at {v.address:#x} with strides {v.strides} in bytes: its elements must start at "
             f"multiples of {size}",
@@ -251,8 +255,14 @@ def _elements(v: View, name: str) -> tuple[int, tuple[int, ...], int]:
             required_bytes=size,
         )
     base, at = unit_base(v)
-    steps = (d // size if n > 1 else 0 for n, d in zip(v.shape, v.strides, strict=True))
-    return base, tuple(steps), at // size
+    return base, steps, at // size
+
+
+@functools.lru_cache(KEPT_KERNELS)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[int, ...] | None:
+    """Strides in elements, of modes that have more than one; None where bytes are no whole elements."""
+    steps = [d if n > 1 else 0 for n, d in zip(shape, strides, strict=True)]
+    return None if any(d % size for d in steps) else tuple(d // size for d in steps)
 
 
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
