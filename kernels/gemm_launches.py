@@ -212,12 +212,17 @@ def launcher(
     loaded = load_all([(p, c)])[0] if loaded is None else loaded
     one = Launches(p, c.splits, tuple(x.kernel for x in loaded))
     sums = device_array((one.workspace_elems,), one.workspace_dtype) if one.workspace_elems else None
-    steps = [x.launcher(**args) for x, args in zip(loaded, one.arguments(given, sums), strict=True)]
-    if len(steps) == 1:
-        return steps[0]
+    steps = tuple(x.launcher(**args) for x, args in zip(loaded, one.arguments(given, sums), strict=True))
+    return steps[0] if len(steps) == 1 else _Run(steps, sums)
 
-    def run() -> None:
-        for step in steps:
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Launches one after the other; it keeps the workspace between them alive, which they know by address."""
+
+    steps: tuple[Callable[[], None], ...]
+    workspace: Any
+
+    def __call__(self) -> None:
+        for step in self.steps:
             step()
-
-    return run
