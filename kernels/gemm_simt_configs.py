@@ -26,6 +26,8 @@ TILES: tuple[Tile[SimtConfig], ...] = (
     Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), (1469, 2736), (1136, 1538), 1.07),
     Tile(SimtConfig(96, 128, 8, 12, 8, 4, min_blocks=3, stages=4),
          (540, 1016, 1512), (1860, 1768, 1606), 1.09),
+    Tile(SimtConfig(80, 128, 16, 10, 8, 4, run_m=2, min_blocks=3, stages=4),
+         (918, 1730, 2570), (1860, 1768, 1606), 1.09),
     Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4),
          (831, 1516, 2063, 2668), (567, 0, 15, 119), 1.18),
     Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), (496, 926, 1249, 1534), (889, 375, 182, 0), 1.05),
@@ -66,7 +68,7 @@ def fitted(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> SimtCon
     a = vector(p.lda, p.k if p.a_major == "k" else p.m)
     b = vector(p.ldb, p.k if p.b_major == "k" else p.n)
     c = replace(
-        c, a_vector=a, b_vector=b, fragment=most, run_m=most, run_n=most, pad=most, edges=True,
+        c, a_vector=a, b_vector=b, fragment=most, run_m=min(c.run_m, most), run_n=most, pad=most, edges=True,
         result_vec=gcd(most, p.ldd, p.n, p.ldc if p.reads_c else 0),
     )  # fmt: skip
     if words == 2:

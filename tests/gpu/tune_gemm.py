@@ -1,6 +1,6 @@
 """Time every choice that the selectors of matrix products have, and cuBLAS among them, on published problems.
 
-python -m tests.gpu.tune_gemm gemm-simt out.json            the 20 problems that the selector is judged by
+python -m tests.gpu.tune_gemm gemm-simt out.json            the 24 problems that the selector is fitted to
 python -m tests.gpu.tune_gemm gemm-sm80 out.json fresh      10 others
 
 Launches of a sample are recorded into a graph first, so that what is timed is the GPU's work, and not how
@@ -24,8 +24,9 @@ from layoutalg.kernels.gemm_launches import WORD, Config, launcher, load_all
 
 FITTED = (
     (256, 256, 256), (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (1536, 1536, 1536),
-    (2048, 2048, 2048), (2176, 2176, 2176), (2304, 2304, 2304), (2432, 2432, 2432), (3072, 3072, 3072),
-    (3328, 3328, 3328), (4096, 4096, 4096), (4097, 4097, 4097), (6144, 6144, 6144), (8192, 8192, 8192),
+    (2048, 2048, 2048), (2176, 2176, 2176), (2304, 2304, 2304), (2432, 2432, 2432), (2560, 2560, 2560),
+    (3072, 3072, 3072), (3200, 3200, 3200), (3328, 3328, 3328), (3456, 3456, 3456), (4096, 4096, 4096),
+    (4097, 4097, 4097), (6144, 6144, 6144), (6912, 6912, 6912), (8192, 8192, 8192),
     (256, 256, 16384), (128, 4096, 4096), (64, 4096, 4096), (4096, 128, 2048), (512, 512, 8192),
 )  # fmt: skip
 FRESH = (
