@@ -46,17 +46,12 @@ Part: TypeAlias = Literal["whole", "statistics", "result"]
 
 @dataclass(frozen=True, slots=True)
 class NormLaunches:
-    """What computes a problem: kernels in order, and the floats of scratch memory between them.
-
-    Kernels of batches have a parameter `before`, the blocks side by side that came before; `before` has its
-    values: all kernels are launched for each in turn.
-    """
+    """What computes a problem: kernels in order, and the floats of scratch memory between them."""
 
     problem: NormProblem
     config: NormConfig
     kernels: tuple[Kernel, ...]
     workspace_elems: int
-    before: tuple[int, ...] = (0,)
 
 
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
@@ -70,11 +65,10 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     """
     x = shortest(problem)
     c = configs(x, arch)[0] if config is None else config
-    before = tuple(range(0, Walk(x, c).tiles, Walk(x, c).abreast))
     if c.splits == 1:
-        return NormLaunches(problem, c, (build(x, c),), 0, before)
+        return NormLaunches(problem, c, (build(x, c),), 0)
     kernels = build(x, c, "statistics"), build(x, c, "result")
-    return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * x.outputs, before)
+    return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * x.outputs)
 
 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:

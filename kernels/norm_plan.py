@@ -3,33 +3,35 @@
 The idea.  A row, or a slab of columns a few sectors wide, is best read once and kept until its statistics are
 known.  What fits decides:
 
-    registers    up to `HELD_WORDS` words a thread: several blocks on a multiprocessor hide each other's waits
-    shared       up to `SHARED_BYTES` a block
-    global       read twice: slabs of columns are as narrow as a sector, so that what all resident blocks
-                 work on stays in L2
+    registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
+    shared       up to `SHARED_BYTES` a block, and what is left in registers
+    global       read twice, by slabs two lines wide
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
 
-    softmax (65536,1024) f32 over 1       a warp holds a row in 32 registers a lane
-    softmax (8192,8192) f32 over 0        512 threads take 8 columns, twice
+    softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers a lane
+    softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
+    softmax (8192,8192) f32 over 0        512 threads read 256 bytes of 8192 rows, twice
 
-Notes.  Everything is chosen by size: the numbers below were found on an H200.
+Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of 32 bytes, whose parts
+of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import NormConfig, Walk, can_vector, words
+from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk, can_vector, words
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
 
-HELD_WORDS = 32
-"""Registers of a thread that hold elements."""
+FEW_WORDS, HELD_WORDS = 16, 32
+"""Registers of a thread that hold elements: rather, and at most."""
 
 SHARED_BYTES = 200 << 10
 """Shared memory of a block that holds elements."""
@@ -40,11 +42,11 @@ SECTOR_BYTES, LINE_BYTES = 32, 128
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
 
-SPLIT_BYTES = 64 << 10
+SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
 
-DEPTH = 8
-"""Loads of a thread in flight where it reads twice."""
+MOST_SIDE = 64
+"""Threads side by side."""
 
 
 def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
@@ -52,7 +54,7 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
-    NormConfig(vec=4, kept=4, sharing=32, hold='registers', depth=4, splits=1, staged=0, batch=0)
+    NormConfig(vec=4, kept=1, sharing=64, hold='registers', depth=4, splits=1, staged=0)
     """
     board = find_arch(arch).board
     sms = board.sms if board else 1
@@ -86,57 +88,66 @@ def _power(n: float) -> int:
     return 1 << max(0, ceil(n) - 1).bit_length()
 
 
-def _rows(x: NormModes, vec: int, sms: int) -> list[NormConfig]:
-    plain = Walk(x, NormConfig(vec, 1, 32, "global", DEPTH))
-    steps, rows, held = plain.steps, x.outputs, HELD_WORDS // words(vec, x.element_bytes)
-    sharing = _power(steps / held)
-    while sharing < 256 and sharing < steps and rows * sharing < sms * FILLING_THREADS:
-        sharing *= 2
-    sharing = min(MOST_THREADS, sharing)
-    kept = max(1, 128 // sharing)
-    while kept > 1 and kept * sharing > 32 and rows // kept < 2 * sms:
-        kept //= 2
-    row_bytes = x.count * x.element_bytes
-    found = [NormConfig(vec, kept, sharing, "registers")]
-    found += [NormConfig(vec, 1, threads, "shared") for threads in (512, 1024)]
-    twice = NormConfig(vec, 1, 512, "global", DEPTH)
-    parts = min(-(-4 * sms // rows), row_bytes // SPLIT_BYTES)
-    if parts > 1 and rows < sms:
-        split = replace(twice, splits=parts)
-        return [split, *found, twice] if rows < sms // 2 else [*found, split, twice]
-    return [*found, twice]
-
-
-def _columns(x: NormModes, vec: int, sms: int) -> list[NormConfig]:
-    steps, size = x.count, x.element_bytes
-    held = HELD_WORDS // words(vec, size)
-    columns = x.outputs // vec
-    found: list[NormConfig] = []
-    widths = (4 * LINE_BYTES, LINE_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)
-    lanes = list(dict.fromkeys(min(32, max(1, w // (vec * size))) for w in widths))
-    for kept in lanes:
-        sharing = max(_power(steps / held), -(-32 // kept))
-        while kept * sharing < 128 and sharing < steps:
+def _rows(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
+    """Configurations of rows, best first."""
+    width, rows = words(vec, x.element_bytes), x.outputs
+    steps = Walk(x, NormConfig(vec, 1, 32, "global")).steps
+    splits = min(ceil(4 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
+    twice = NormConfig(vec, 1, 512, "global")
+    if rows < sms // 2 and splits > 1:
+        yield replace(twice, depth=8, splits=splits)
+    for held in (FEW_WORDS, HELD_WORDS):
+        sharing = _power(steps * width / (held + width))
+        while sharing < min(256, steps) and rows * sharing < sms * FILLING_THREADS:
             sharing *= 2
-        side = kept
-        while side * sharing < 128:
-            side *= 2
-        enough = columns // side >= sms or kept == lanes[-1]
-        if side * sharing <= MOST_THREADS // 2 and enough:
-            found.append(NormConfig(vec, side, sharing, "registers"))
-    for kept in lanes:
-        sharing = _power(steps / held)
-        if MOST_THREADS // 2 < kept * sharing <= MOST_THREADS and columns // kept >= sms:
-            found.append(NormConfig(vec, kept, sharing, "registers"))
-    narrow = lanes[-1]
-    found.append(NormConfig(vec, narrow, 512 // narrow, "shared"))
-    twice = NormConfig(vec, narrow, 512 // narrow, "global", DEPTH)
-    wide = lanes[1] if len(lanes) > 1 else lanes[0]
-    blocks = -(-columns // wide)
-    parts = min(-(-4 * sms // blocks), steps * wide * vec * size // SPLIT_BYTES)
-    split = NormConfig(vec, wide, 512 // wide, "global", DEPTH, splits=max(1, parts))
-    few = -(-columns // narrow) < sms // 2
-    return [*found, split, twice] if few or steps * SECTOR_BYTES > 512 << 10 else [*found, twice, split]
+        if sharing <= MOST_THREADS:
+            yield NormConfig(vec, max(1, 64 // sharing), sharing, "registers")
+        if held == FEW_WORDS:
+            yield NormConfig(vec, 1, 512, "shared")
+            yield _mixed(x, NormConfig(vec, 1, 512, "shared"))
+    yield twice
+
+
+def _columns(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
+    """Configurations of columns, best first."""
+    vector, width = vec * x.element_bytes, words(vec, x.element_bytes)
+    steps, columns = x.count, x.outputs // vec
+
+    def enough(kept: int) -> bool:
+        return columns // kept >= 0.9 * sms
+
+    def small(kept: int) -> NormConfig:
+        sharing = max(_power(steps * width / FEW_WORDS), -(-WARP // kept))
+        return NormConfig(vec, max(kept, _power(128 / sharing)), sharing, "registers")
+
+    *wider, narrow = [_lanes(n, vector) for n in (LINE_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)]
+    yield from (c for kept in wider if enough(kept) and (c := small(kept)).threads <= 512)
+    for kept in wider:  # three blocks on a multiprocessor
+        if steps * kept * vector <= SHARED_BYTES // 3 and enough(kept):
+            yield NormConfig(vec, kept, 256 // kept, "shared", 8)
+    if (c := small(narrow)).threads <= MOST_THREADS:
+        yield c
+    if enough(wider[-1]):
+        yield NormConfig(vec, wider[-1], 512 // wider[-1], "shared", 8)
+    depth, threads = (8, 512) if vec > 1 else (16, 512 if vector >= 4 else 1024)
+    wide = [_lanes(n, vector) for n in (2 * LINE_BYTES, LINE_BYTES)]
+    splits = min(ceil(4 * sms * wide[1] / columns), steps * wide[1] * vector // SPLIT_BYTES)
+    for kept in wide:
+        if enough(kept):
+            yield NormConfig(vec, kept, threads // kept, "global", depth)
+    yield NormConfig(vec, wide[1], threads // wide[1], "global", depth, max(1, splits))
+    yield NormConfig(vec, narrow, 512 // narrow, "global", depth)
+
+
+def _lanes(nbytes: int, vector_bytes: int) -> int:
+    """Threads side by side whose vectors are so many bytes, at most `MOST_SIDE`."""
+    return min(MOST_SIDE, max(1, nbytes // vector_bytes))
+
+
+def _mixed(x: NormModes, c: NormConfig) -> NormConfig:
+    """A configuration that holds in shared memory what fits, and the rest in registers."""
+    fits = SHARED_BYTES // (c.threads * c.vec * x.element_bytes)
+    return replace(c, staged=fits) if fits < Walk(x, c).rounds else c
 
 
 def slab_bytes(w: Walk) -> int:

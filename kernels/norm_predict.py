@@ -83,7 +83,7 @@ class BlockClass:
 
 
 def block_classes(w: Walk) -> tuple[BlockClass, ...]:
-    """The classes of all launches' blocks; their counts sum to `w.blocks * w.batches`.
+    """The classes of a launch's blocks; their counts sum to `w.blocks`.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem
     >>> from layoutalg.kernels.norm_walk import NormConfig
@@ -94,7 +94,7 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     import numpy as np
 
     unit, kept = SECTOR_BYTES // w.modes.element_bytes, w.config.kept
-    column = np.arange(w.abreast * w.batches, dtype=np.int64)[:, None] * kept + np.arange(kept)
+    column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
     keys: list[Any] = [exists]
     for base in w.bases(column * exists):
@@ -288,7 +288,7 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     elements = p.axes.read_elems * size
     between = 0
     if c.splits > 1:
-        between = elements // w.batches
+        between = elements
     elif c.hold == "global":
         resident = min(w.blocks, _board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
         between = resident * (elements // w.blocks)

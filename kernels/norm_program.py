@@ -58,8 +58,7 @@ class Body:
         in_place = x.problem.in_place
         self.src = k.pointer("dst" if in_place else "src", self.size, writable=in_place and writes)
         self.dst = self.src if in_place or not writes else k.pointer("dst", self.size, writable=True)
-        before = k.param("before", self.walk.tiles - 1, 0, c.batch) if c.batch else 0
-        first, split = self.walk.block(k.block(0, self.walk.blocks), before)
+        first, split = self.walk.block(k.block(0, self.walk.blocks))
         side, y = self.walk.thread(k.tid)
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
         self.split = k.let("split", as_expr(split))
@@ -126,8 +125,7 @@ class Body:
     def present(self) -> Iterator[None]:
         """Code of threads whose column exists."""
         columns = prod(self.walk.columns)
-        launched = self.walk.batches * self.walk.abreast * self.config.kept
-        with self.where([self.column < columns] if columns < launched else []):
+        with self.where([self.column < columns] if columns % self.config.kept else []):
             yield
 
     # --- vectors ---------------------------------------------------------------------------------------

@@ -44,8 +44,7 @@ class NormConfig:
     """How a block works; see the module's text.
 
     `vec` elements a load, `depth` vectors of a thread at once where they are not in registers.  With hold
-    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  A launch
-    has `batch` blocks side by side and is repeated until all have run; 0: all at once.
+    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.
     """
 
     vec: int
@@ -55,7 +54,6 @@ class NormConfig:
     depth: int = 4
     splits: int = 1
     staged: int = 0
-    batch: int = 0
 
     @property
     def threads(self) -> int:
@@ -178,19 +176,9 @@ class Walk:
         return -(-prod(self.columns) // self.config.kept)
 
     @property
-    def batches(self) -> int:
-        """Launches of each kernel."""
-        return -(-self.tiles // self.config.batch) if self.config.batch else 1
-
-    @property
-    def abreast(self) -> int:
-        """Blocks side by side in a launch; some of the last one may have nothing to do."""
-        return self.config.batch or self.tiles
-
-    @property
     def blocks(self) -> int:
         """Blocks of a launch."""
-        return self.abreast * self.config.splits
+        return self.tiles * self.config.splits
 
     @property
     def statistics(self) -> int:
@@ -250,11 +238,11 @@ class Walk:
             return tid // c.sharing, tid % c.sharing
         return tid % c.kept, tid // c.kept
 
-    def block(self, block: Index, before: Index = 0) -> tuple[Index, Index]:
-        """(first column, split) of a block of a launch that follows `before` blocks side by side."""
+    def block(self, block: Index) -> tuple[Index, Index]:
+        """(first column, split) of a block."""
         if self.config.splits == 1:
-            return (block + before) * self.config.kept, 0
-        return (block % self.abreast + before) * self.config.kept, block // self.abreast
+            return block * self.config.kept, 0
+        return block % self.tiles * self.config.kept, block // self.tiles
 
     def step(self, split: Index, i: Index, y: Index) -> Index:
         """The step that thread y takes in round i."""

@@ -170,7 +170,6 @@ def launch_all(
     partial = on(np.zeros(-(-max(1, launches.workspace_elems) // 4) * 4, dtype=np.float32))
     dst = on(d.old.copy())
     given = {"src": on(d.src), "dst": dst, "weight": on(d.weight), "bias": on(d.bias), "partial": partial}
-    for before in launches.before:
-        for kernel in launches.kernels:
-            run(kernel, arguments(kernel, before=before, **given))
+    for kernel in launches.kernels:
+        run(kernel, arguments(kernel, **given))
     return dst

@@ -69,7 +69,6 @@ def test_every_way_agrees(p: NormProblem) -> None:
         twice,
         replace(twice, splits=2),
         replace(twice, splits=3, depth=1),
-        replace(twice, splits=2, batch=3),
     ]
     if best.vec * p.dtype.nbytes >= 4:
         some += [replace(twice, hold="shared"), replace(twice, hold="shared", staged=1)]

@@ -42,7 +42,6 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
         c = rng.choice(configs(shortest(p)))
         if rng.random() < 0.3:
             c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), depth=2)
-            c = replace(c, batch=rng.choice([0, 2])) if c.splits > 1 else c
         elif c.vec * p.dtype.nbytes >= 4 and rng.random() < 0.5:
             c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
         launches = plan(p, config=c)
@@ -55,7 +54,7 @@ def test_classes_cover_the_blocks(seed: int) -> None:
     x = shortest(random_problem(rng, 50000))
     w = Walk(x, rng.choice(configs(x)))
     kinds = block_classes(w)
-    assert sum(k.count for k in kinds) == w.blocks * w.batches
+    assert sum(k.count for k in kinds) == w.blocks
     assert all(k.first % w.config.kept == 0 and k.split < w.config.splits for k in kinds)
 
 

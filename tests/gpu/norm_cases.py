@@ -24,13 +24,12 @@ MOST_ELEMS = 300_000
 
 
 def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
-    """The problem of a seed, and a configuration: of the plan, or read twice, split and in batches."""
+    """The problem of a seed, and a configuration: of the plan, or read twice, and split."""
     rng = random.Random(seed)
     p = random_problem(rng, MOST_ELEMS if seed % 2 else 5000)
     c = rng.choice(configs(shortest(p), arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
-        splits = rng.choice([1, 2, 5])
-        c = replace(c, hold="global", staged=0, splits=splits, batch=rng.choice([0, 2]) if splits > 1 else 0)
+        c = replace(c, hold="global", staged=0, splits=rng.choice([1, 2, 5]))
     return p, c
 
 

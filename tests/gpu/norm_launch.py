@@ -33,9 +33,8 @@ def main(args: list[str]) -> None:
     src = random_normal(-(-p.axes.source_elems // UNIT_ELEMS) * UNIT_ELEMS, 0, dtype).view(word)
     dst, work = cupy.empty_like(src), cupy.zeros(max(4, launches.workspace_elems), "f4")
     loaded = [load(kernel) for kernel in launches.kernels]
-    for before in launches.before:
-        for kernel in loaded:
-            kernel(**arguments(kernel.kernel, src=src, dst=dst, partial=work, before=before))
+    for kernel in loaded:
+        kernel(**arguments(kernel.kernel, src=src, dst=dst, partial=work))
     cupy.cuda.runtime.deviceSynchronize()
 
 
