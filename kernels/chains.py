@@ -30,7 +30,7 @@ from layoutalg.kernels import norm_family, permute_family, reduce_family
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 
 UNIT_BYTES = 16
 """Buffers start at multiples of it, and end there."""
@@ -83,7 +83,15 @@ def chain_of(p: Problem, arch: str | Arch = "sm_90") -> Chain:
         found = norm_family.plan(p, arch)
         names = tuple(tuple(q.name for q in kernel.params) for kernel in found.kernels)
         return Chain(found.kernels, names, 4 * found.workspace_elems)
-    plan = plans(p, arch)[0]
+    return chain_of_passes(plans(p, arch)[0])
+
+
+def chain_of_passes(plan: ReducePlan) -> Chain:
+    """The passes of a reduction's plan.
+
+    >>> chain_of_passes(plans(reduce_problem((64, 64), 1, "sum", "f32"))[0]).partial_bytes
+    0
+    """
     names = (("src", "dst"),) if len(plan.passes) == 1 else (("src", "partial"), ("partial", "dst"))
     return Chain(reduce_family.build(plan), names, 4 * plan.workspace_elems)
 

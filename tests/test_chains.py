@@ -11,12 +11,14 @@ from layoutalg.kernels.chains import (
     ReadyChain,
     bits_of,
     chain_of,
+    chain_of_passes,
     numbers_of,
     prepare_chain,
     simulate_chain,
 )
 from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.reduce_plan import reduce_problem
+from layoutalg.kernels.reduce_plan import plan_with, reduce_problem
+from layoutalg.kernels.reduce_walk import ReduceConfig
 
 
 def test_a_long_sum_has_two_kernels_with_floats_between() -> None:
@@ -26,9 +28,10 @@ def test_a_long_sum_has_two_kernels_with_floats_between() -> None:
 
 
 @pytest.mark.parametrize("op", ["sum", "max", "mean"])
-def test_a_chain_runs_in_the_simulator(op: str) -> None:
-    x = np.arange(131_072, dtype="f4").reshape(1, 131_072) % 64
-    chain = chain_of(reduce_problem(x.shape, 1, op, "f32"))
+def test_a_chain_of_two_kernels_runs_in_the_simulator(op: str) -> None:
+    x = np.arange(6000, dtype="f4").reshape(1, 6000) % 64
+    plan = plan_with(reduce_problem(x.shape, 1, op, "f32"), ReduceConfig(4, 32, 1, 2, 4, splits=3))
+    chain = chain_of_passes(plan)
     dst = np.zeros(4, "u4")
     simulate_chain(chain, {"src": x.view("u4").ravel(), "dst": dst})
     wanted = {"sum": x.sum(dtype="f8"), "max": 63, "mean": x.mean(dtype="f8")}[op]
