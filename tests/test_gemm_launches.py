@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +16,9 @@ from hypothesis import strategies as st
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.runtime import check_argument, gpu_status
 from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global
+from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import ResourceError, UnsupportedError
-from layoutalg.kernels import gemm_simt_configs, gemm_sm80_configs
+from layoutalg.kernels import gemm_launches, gemm_simt_configs, gemm_sm80_configs
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_launches import (
     Config,
@@ -102,6 +105,42 @@ def test_a_compiled_kernel_keeps_what_a_launch_needs() -> None:
     for x, kernel in zip(done, launches(p, c).kernels, strict=True):
         assert x.declaration.params == kernel.params and x.declaration.grid == kernel.grid
         assert x.cubin.spill_bytes == 0 and kernel.name in x.source
+
+
+class _Recorder:
+    """A loaded kernel that keeps what it is given only by address, as a GPU does."""
+
+    def __init__(self, kernel: Kernel, calls: list[str]) -> None:
+        self.kernel, self.calls = kernel, calls
+
+    def launcher(self, **args: Any) -> Callable[[], None]:
+        assert set(args) == {p.name for p in self.kernel.params}
+        return lambda: self.calls.append(self.kernel.name)
+
+
+def test_a_launcher_keeps_its_workspace_alive_and_launches_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Workspace:
+        pass
+
+    asked: list[tuple[tuple[int, ...], str]] = []
+
+    def device_array(shape: tuple[int, ...], dtype: str) -> Workspace:
+        asked.append((shape, dtype))
+        space = Workspace()
+        alive.append(weakref.ref(space))
+        return space
+
+    alive: list[weakref.ref[Workspace]] = []
+    monkeypatch.setattr(gemm_launches, "device_array", device_array)
+    p, c = SPLIT[0]
+    calls: list[str] = []
+    fakes: Any = [_Recorder(kernel, calls) for kernel in launches(p, c).kernels]
+    run = launcher(p, c, {"a": 0, "b": 0, "d": 0, **scalar_words(p, "alpha", 1)}, fakes)
+    gc.collect()
+    run()
+    run()
+    assert asked == [((3 * 64 * 128,), "uint32")] and alive[0]() is not None
+    assert calls == ["gemm_sm80_f16", "gemm_combine_f16"] * 2
 
 
 def test_a_way_that_cannot_work_is_refused_before_anything_is_compiled() -> None:
