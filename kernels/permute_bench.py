@@ -50,6 +50,9 @@ SEED, DRAWN = 2026, 20
 ELEMS = 1 << 26
 """Elements of a drawn problem, about."""
 
+ROUNDS, SAMPLE_MS = 11, 3.0
+"""Samples of each contender, and about how long one of a slow contender takes."""
+
 
 def random_cases(seed: int = SEED, count: int = DRAWN) -> tuple[Case, ...]:
     """Dense problems that are no plain copies, the same for the same seed.
@@ -179,7 +182,9 @@ def _row(ready: Ready, arch: str) -> PermuteRow:
             _compare(str(p), contenders, dst[: prod(shape) * p.element_bytes])
     if all(launch is not None for launch in by_torch):
         contenders.append([launch for launch in by_torch if launch is not None])
-    ours, copy, cupy, *torch = (p.moved_bytes / ms / 1e6 for ms in median_times_ms(contenders))
+    ours, copy, cupy, *torch = (
+        p.moved_bytes / ms / 1e6 for ms in median_times_ms(contenders, rounds=ROUNDS, sample_ms=SAMPLE_MS)
+    )
     name = f"{'x'.join(map(str, shape))} -> {','.join(map(str, axes))} {p.dtype}"
     return PermuteRow(
         name, ours, copy, torch[0] if torch else None, cupy, ready.config, ready.prediction, ready.bound
