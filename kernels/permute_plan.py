@@ -27,7 +27,7 @@ from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.swizzle import Swizzle
 
 VECTOR_BYTES = 16
@@ -39,14 +39,11 @@ SECTOR_BYTES = 32
 RUN_BYTES = 256
 """How long a block's runs should be on either side: two lines."""
 
-ENOUGH_BYTES = 64
-"""Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
-
 ROW_BYTES = 64
 """Rows at least as long move directly."""
 
-TILE_BYTES = (8 << 10, 72 << 10)
-"""The least and the most shared memory of a tile: latency is hidden, three blocks fit an SM."""
+TILE_BYTES = (8 << 10, 48 << 10)
+"""The least and the most shared memory of a tile: latency is hidden, four blocks fit an SM."""
 
 SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
@@ -252,7 +249,7 @@ def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
             extent = x.modes[k].extent
             if tile[k] < extent:
                 most = max(tile[k], need)
-                tile[k] = extent if extent * 2 <= most * 3 else _even(extent, most, step)
+                tile[k] = extent if extent * 5 <= most * 8 else _even(extent, most, step)
             length *= tile[k]
     _grow(x.modes, tile, size, by_source, sms)
     _shrink(x.modes, tile, size, step, sms)
@@ -282,12 +279,12 @@ def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[i
 
 
 def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms: int) -> None:
-    """Halve the longest modes while the tile is too large, or too few blocks would be left."""
+    """Halve modes, those that are cut before whole ones, while the tile is too large or blocks are too few."""
     while True:
         total = _bytes(modes, tile, size)
         too_large = total > TILE_BYTES[1] * 7 // 8 or prod(tile) > 1 << 17
         too_few = _blocks(modes, tile) < sms and total > 4096
-        k = max(range(len(tile)), key=lambda k: tile[k])
+        k = max(range(len(tile)), key=lambda k: (1 < tile[k] < modes[k].extent, tile[k]))
         if not (too_large or too_few) or tile[k] <= 1:
             return
         half = -(-tile[k] // 2)

@@ -31,6 +31,12 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 PLAIN = Swizzle(0, 4, 3)
 """No swizzle."""
 
+WORD_BYTES = 4
+"""What a bank holds."""
+
+ENOUGH_BYTES = 64
+"""Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
+
 
 @dataclass(frozen=True, slots=True)
 class PermuteConfig:
@@ -107,8 +113,19 @@ class Stage:
 
     @cached_property
     def dst_run(self) -> tuple[int, ...]:
-        """Modes of the tile that make a contiguous run of the destination, fastest first."""
-        return self._run(range(len(self.modes)), [m.dst for m in self.modes])
+        """Modes of the tile that make a contiguous run of the destination, fastest first.
+
+        Of narrow elements only as many as whole vectors need: the others count runs, whose words may be
+        neighbours in the source.
+        """
+        strides = [m.dst for m in self.modes]
+        run = self._run(range(len(self.modes)), strides)
+        for n in range(1, len(run)) if self.size < WORD_BYTES else ():
+            length = prod(self.tile[k] for k in run[:n])
+            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.config.vec == 0
+            if aligned and length % self.config.vec == 0 and length * self.size >= ENOUGH_BYTES:
+                return run[:n]
+        return run
 
     def _run(self, order: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
         run, length = [], 1
