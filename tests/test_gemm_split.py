@@ -70,8 +70,9 @@ CASES: dict[str, tuple[GemmProblem, Config]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "wide"), [*((name, True) for name in CASES), ("whole tiles", False), ("f32", False)]
+)
 def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
     """Also with the kernels of a larger problem, which serve this one; the workspace starts poisoned."""
     p, c = CASES[name]
