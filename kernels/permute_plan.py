@@ -279,7 +279,7 @@ def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[i
 
 
 def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms: int) -> None:
-    """Halve modes, those that are cut before whole ones, while the tile is too large or blocks are too few."""
+    """Halve modes, cut ones before whole ones, while the tile is too large or blocks are too few."""
     while True:
         total = _bytes(modes, tile, size)
         too_large = total > TILE_BYTES[1] * 7 // 8 or prod(tile) > 1 << 17
