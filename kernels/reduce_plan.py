@@ -7,18 +7,8 @@ waits: enough bytes in flight on every SM, and as much to do for each.
     rows, few            several blocks a row, a workspace, a second pass
     columns              a block reads `kept` vectors side by side, its `slow` groups different rows
 
-Candidates are few; each is given a time, and the fastest comes first:
-
-    streaming    the bytes, by the memory's bandwidth, less what short pieces of rows cost it
-    waiting      waves of blocks x rounds of a thread x the latency of a round
-    time         a launch + sqrt(streaming^2 + waiting^2)          one hides most of the other
-
-The second pass of a split is a reduction too, of a workspace (splits, outputs), and is planned in the same
-way; its time is added.
-
-Notes.  The numbers of `Rates` are those of an H200: of 589 timed kernels that have work for every thread half
-are within 3 %, nine in ten within 9 %.  They choose among candidates; what bounds a kernel from below is in
-reduce_predict.
+Candidates are few; each is given a time by a model (reduce_model), and the fastest comes first.  The second
+pass of a split is a reduction too, of a workspace (splits, outputs), and is planned in the same way.
 """
 
 from __future__ import annotations
@@ -26,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, hypot, nan, prod
+from math import gcd, nan, prod
 from types import MappingProxyType
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels.reduce_model import Rates, model_us, resident
 from layoutalg.kernels.reduce_modes import Axes, AxesProblem, Mode, axes_problem, normalise, shortest
 from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
 
@@ -178,23 +169,6 @@ class ReducePlan:
         return sum(p.additions for p in self.passes)
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """What the model knows of a GPU: microseconds, bytes, bytes a microsecond, and what resides on an SM.
-
-    A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
-    memory reads pieces of n contiguous bytes as if they were `piece_bytes` longer.
-    """
-
-    sms: int = 132
-    threads: int = 2048
-    launch_us: float = 2.5
-    latency_us: float = 0.5
-    byte_us: float = 0.003
-    memory: float = 4.5e6
-    piece_bytes: int = 8
-
-
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
 
@@ -223,8 +197,8 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
         part = Pass(FOLD[p.op], form, c, p.axes.dtype, f32, 1.0)
         joined = _joining(part, form)
         ways = (Pass(p.op, joined, d, f32, p.result, factor) for d in candidates(joined, f32, rates, False))
-        passes = (part, min(ways, key=lambda way: model_us(way, rates)))
-    return ReducePlan(p, passes, sum(model_us(q, rates) for q in passes))
+        passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
+    return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
 
 
 def _rates(arch: str | Arch) -> Rates:
@@ -250,28 +224,14 @@ def _joining(part: Pass, form: Axes) -> Axes:
     return Axes(4, shortest(modes), 0, form.dst_offset, splits * outputs, form.dst_elems)
 
 
-def model_us(p: Pass, rates: Rates) -> float:
+def pass_us(p: Pass, rates: Rates) -> float:
     """The time that the model gives a pass, in microseconds.
 
     >>> p = plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0].passes[0]
-    >>> 60 < model_us(p, Rates()) < 80
+    >>> 60 < pass_us(p, Rates()) < 70
     True
     """
-    c, walk, size = p.config, p.walk, p.element.nbytes
-    read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * size
-    piece = (c.fast if walk.rows else c.kept) * c.vec * size
-    written = walk.places * walk.values // c.outs * c.splits * p.result.nbytes
-    streaming = read / rates.memory * (1 + rates.piece_bytes / piece)
-    waves = -(-walk.blocks // (rates.sms * _resident(c, rates)))
-    rounds = -(-walk.rounds // c.splits) + (1 if walk.left else 0)
-    flight = min(c.depth, -(-walk.steps // (c.sharers * c.splits))) * c.outs * c.vec * size
-    waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
-    return rates.launch_us + hypot(streaming, waiting) + written / rates.memory
-
-
-def _resident(c: ReduceConfig, rates: Rates) -> int:
-    """Blocks of an SM."""
-    return max(1, rates.threads // c.threads)
+    return model_us(p.walk, p.element.nbytes, p.result.nbytes, rates)
 
 
 # --- candidates ----------------------------------------------------------------------------------------
@@ -292,7 +252,7 @@ def candidates(form: Axes, element: DType, rates: Rates, split: bool = True) -> 
         whole = walk.steps // walk.stride
         if split and whole > 1 and walk.groups < 4 * rates.sms:
             for waves in (1, 2):
-                splits = min(whole, waves * _resident(config, rates) * rates.sms // walk.groups)
+                splits = min(whole, waves * resident(config, rates) * rates.sms // walk.groups)
                 if splits > 1:
                     yield replace(config, splits=splits)
 
@@ -300,20 +260,20 @@ def candidates(form: Axes, element: DType, rates: Rates, split: bool = True) -> 
 def _rows(form: Axes, size: int) -> Iterator[ReduceConfig]:
     vec = _row_vector(form, size)
     walk = Walk(form, ReduceConfig(vec, 1, 1, 1, 1))
-    near = walk.vectors if walk.outer else walk.steps
-    fast = min(32, _power_above(near))
-    share = -(-walk.steps // fast)
-    for deep in (8, 4):
-        depth = deep * (1 if vec * size >= 8 else 2)
-        for most in (8, 16, 32):
-            slow = min(most, _power_below(max(1, share // depth)))
-            kept = max(1, 256 // (fast * slow), 32 // (fast * slow))
-            kept = max(min(kept, _power_above(walk.places)), 32 // (fast * slow), 1)
-            mine = min(depth, -(-share // slow))
-            outs = 1
-            while 2 * outs * mine <= deep and 2 * outs * kept * 1024 <= walk.places:
-                outs *= 2
-            yield ReduceConfig(vec, fast, kept, slow, mine, outs)
+    near = _power_above(walk.vectors if walk.outer else walk.steps)
+    for fast in (32,) if near >= 256 else [f for f in (32, 16, 8, 4, 2, 1) if f <= near and 32 * f >= near]:
+        share = -(-walk.steps // fast)
+        for deep in (8, 4):
+            depth = deep * (1 if vec * size >= 8 else 2)
+            for most in (8, 16, 32):
+                slow = min(most, _power_below(max(1, share // depth)))
+                least = max(1, 32 // (fast * slow))
+                kept = max(min(256 // (fast * slow), _power_above(walk.places)), least)
+                mine = min(depth, -(-share // slow))
+                outs = 1
+                while 2 * outs * mine <= depth and 2 * outs * kept * 1024 <= walk.places:
+                    outs *= 2
+                yield ReduceConfig(vec, fast, kept, slow, mine, outs)
 
 
 def _row_vector(form: Axes, size: int) -> int:
@@ -335,8 +295,8 @@ def _columns(form: Axes, size: int) -> Iterator[ReduceConfig]:
     vec = gcd(vec, first.extent, form.src_offset, *(m.src for m in others))
     walk = Walk(form, ReduceConfig(vec, 1, 1, 1, 1))
     depth = 8 if vec * size >= 8 else 16
-    for most in (8, 16, 32, 64):
-        kept = min(most * max(1, 4 // vec), walk.places)
+    for most in (8, 16, 32, 64, 256):
+        kept = min(most * max(1, 4 // vec), 1024, walk.places)
         for threads in (256, 512, 1024):
             slow = max(_power_below(max(1, threads // kept)), 32 // gcd(kept, 32))
             while slow > walk.steps and slow // 2 * kept % 32 == 0 and slow > 1:

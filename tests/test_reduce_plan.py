@@ -7,8 +7,9 @@ import math
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels.reduce_model import Rates
 from layoutalg.kernels.reduce_modes import axes_problem, normalise
-from layoutalg.kernels.reduce_plan import Pass, Rates, candidates, model_us, plan_with, plans, reduce_problem
+from layoutalg.kernels.reduce_plan import Pass, candidates, plan_with, plans, reduce_problem
 from layoutalg.kernels.reduce_walk import ReduceConfig
 
 
@@ -70,35 +71,6 @@ def test_sums_round_rarely() -> None:
     ):
         assert plans(reduce_problem(shape, axes, "sum", "f32"))[0].additions <= 300
     assert plans(reduce_problem((8192, 8192), 1, "max", "f32"))[0].additions == 0
-
-
-def test_the_model_waits_where_too_little_is_in_flight() -> None:
-    rates = Rates()
-    large = first((8192, 8192), 1)
-    assert model_us(large, rates) == pytest.approx(8192 * 8192 * 4 / rates.memory, rel=0.1)
-    alone = plan_with(reduce_problem((1 << 22,), 0, "sum", "f32"), ReduceConfig(4, 32, 1, 32, 8)).passes[0]
-    assert model_us(alone, rates) > 32 * rates.latency_us > 3 * (1 << 24) / rates.memory
-
-
-# microseconds of the first pass on an H200
-MEASURED: tuple[tuple[tuple[int, ...], int, str, ReduceConfig, float], ...] = (
-    ((8192, 8192), 1, "f32", ReduceConfig(4, 32, 1, 8, 4), 64.0),
-    ((8192, 8192), 0, "f32", ReduceConfig(4, 1, 8, 128, 8), 65.6),
-    ((8192, 8192), 0, "f32", ReduceConfig(4, 1, 32, 8, 8), 138.5),
-    ((8192, 8192), 0, "f16", ReduceConfig(8, 1, 8, 64, 8), 36.9),
-    ((65536, 1024), 1, "f16", ReduceConfig(8, 32, 8, 1, 4, 2), 34.2),
-    ((1024, 65536), 0, "f16", ReduceConfig(8, 1, 64, 4, 8), 45.7),
-    ((8191, 8193), 1, "f32", ReduceConfig(4, 32, 1, 8, 4), 63.5),
-    ((8191, 8193), 0, "f16", ReduceConfig(1, 1, 64, 16, 16), 40.0),
-)
-
-
-@pytest.mark.parametrize(("shape", "axis", "dtype", "config", "us"), MEASURED)
-def test_the_model_knows_measured_times(
-    shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig, us: float
-) -> None:
-    plan = plan_with(reduce_problem(shape, axis, "sum", dtype), config)
-    assert plan.predicted_us == pytest.approx(us, rel=0.12)
 
 
 def test_blocks_fit_the_hardware() -> None:
