@@ -123,7 +123,8 @@ def _notes(w: Walk, part: Part) -> list[str]:
     held = {
         "registers": "held in registers",
         "shared": "held in shared memory" + (f", {c.staged} of them, or in registers" if c.staged else ""),
-        "global": f"read twice, {c.depth} vectors of a thread at a time",
+        "global": f"read twice, {c.depth} vectors of a thread at a time"
+        + (f", {c.staged} on their way to shared memory" if c.staged else ""),
     }[c.hold]  # fmt: skip
     lines = [
         "",

@@ -73,14 +73,11 @@ def _fits(w: Walk, *, asynchronous: bool) -> bool:
     held = (w.rounds - w.staged) * words(c.vec, size)
     if c.hold != "registers" and w.steps <= c.sharing:
         return False  # most threads would have nothing to do
-    match c.hold:
-        case "registers":
-            return held <= HELD_WORDS
-        case "shared":
-            room = w.staged * c.threads * c.vec * size <= SHARED_BYTES and held <= HELD_WORDS
-            return asynchronous and c.vec * size >= 4 and room and w.staged <= w.rounds
-        case _:
-            return True
+    if w.staged:
+        room = w.staged * c.threads * c.vec * size <= SHARED_BYTES
+        if not (asynchronous and c.vec * size >= 4 and room and w.staged <= w.rounds):
+            return False
+    return c.hold == "global" or held <= HELD_WORDS
 
 
 def _power(n: float) -> int:

@@ -174,17 +174,19 @@ def _nbytes(w: Walk) -> int:
 
 
 def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
-    nbytes, staged = _nbytes(w), w.staged * w.config.threads // WARP
+    nbytes, hold = _nbytes(w), w.config.hold
     active, source = v.active.reshape(-1, WARP), v.spread(v.chunk.source) * w.modes.element_bytes
+    times = 2 if part == "whole" and hold == "global" else 1
+    staged = len(active) if hold == "global" and w.staged else w.staged * w.config.threads // WARP
     if staged:
-        place = v.spread(v.place)[:staged]
-        costs.lanes(f"cp.async.{nbytes}:global", "global", source[:staged], active[:staged])
-        costs.lanes(f"cp.async.{nbytes}", "shared", place, active[:staged])
-        for _ in range(3):
-            costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place, active[:staged])
-    if staged < len(active):
-        for _ in range(2 if part == "whole" and w.config.hold == "global" else 1):
-            costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
+        place, there, here = v.spread(v.place)[:staged], source[:staged], active[:staged]
+        for _ in range(times):
+            costs.lanes(f"cp.async.{nbytes}:global", "global", there, here)
+            costs.lanes(f"cp.async.{nbytes}", "shared", place, here)
+        for _ in range(times if hold == "global" else 3):
+            costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place, here)
+    for _ in range(times if staged < len(active) else 0):
+        costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
 
 
 def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:

@@ -68,6 +68,9 @@ class Body:
         held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
         fetched = 0 if c.hold == "registers" else c.depth
         self.v = k.reg("v", held + fetched, words(c.vec, self.size))
+        if self.walk.staged:
+            room = self.walk.staged * c.threads * self.nbytes
+            self.held = k.shared("held", 1, Layout((room,)), room, 16)
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
         self._exchanges = 0
@@ -132,24 +135,46 @@ class Body:
 
     def hold(self) -> None:
         """Fetch what stays: into shared memory, and into registers.  What is read twice does not."""
-        staged = self.walk.staged
-        if staged:
-            size = staged * self.config.threads * self.nbytes
-            self.held = self.k.shared("held", 1, Layout((size,)), size, 16)
         fetch = {"shared": self._copy, "registers": self._load}
         for group in self._rounds():
             group.visit(fetch[group.hold])
-        if staged:
+        if self.walk.staged:
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
     def groups(self) -> Iterator[Group]:
         """Groups of vectors in turn, in registers; what is written while one is current follows its fetch."""
+        if self.config.hold == "global" and self.walk.staged:
+            yield from self._stream()
+            return
         fetch = {"shared": self._recall, "global": self._load}
         for group in self._rounds():
             if group.hold in fetch:
                 group.visit(fetch[group.hold])
             yield group
+
+    def _stream(self) -> Iterator[Group]:
+        """All rounds, through a ring in shared memory: copies run ahead, and each is followed by the next."""
+        k, depth, rounds = self.k, self.config.depth, self.walk.rounds
+        slots, plain = self.walk.staged // depth, all(s.plain for s in self.walk.segments)
+
+        def group(n: Index, slot: Index, plain: bool) -> Group:
+            return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
+
+        def start(n: Index, slot: Index, plain: bool) -> None:
+            group(n, slot, plain).visit(self._copy)
+            k.do(CP_COMMIT)
+
+        turns = -(-rounds // self.walk.staged)
+        with self.present():
+            for slot in range(slots):
+                start(slot, slot, plain and self.walk.staged <= rounds)
+            with k.For("turn", turns) as turn, k.Unroll("slot", slots) as at:
+                k.do(CP_WAIT, slots - 1)
+                current = group(turn * slots + at, at, plain and turns * self.walk.staged == rounds)
+                current.visit(self._recall)
+                yield current
+                start((turn + 1) * slots + at, at, False)
 
     def each(self, visit: Visit) -> None:
         """Visit every vector."""
@@ -168,9 +193,11 @@ class Body:
                 whole, left = divmod(s.count, depth)
                 if whole:
                     with self.k.For("g", whole) as g:
-                        yield Group(self, g * depth + s.first, fetched, depth, s.plain, s.hold)
+                        first = g * depth + s.first
+                        yield Group(self, first, fetched, depth, s.plain, s.hold, first)
                 if left:
-                    yield Group(self, whole * depth + s.first, fetched, left, s.plain, s.hold)
+                    rest = whole * depth + s.first
+                    yield Group(self, rest, fetched, left, s.plain, s.hold, rest)
 
     def _load(self, v: Vector) -> None:
         self.k.do(LDG[self.nbytes], v.words, self.k.at(self.src, v.chunk.source))
@@ -183,7 +210,7 @@ class Body:
 
     def _place(self, v: Vector) -> MemRef:
         """Where a thread keeps a vector in shared memory."""
-        return self.k.at(self.held, (v.round * self.config.threads + self.k.tid) * self.nbytes)
+        return self.k.at(self.held, (v.slot * self.config.threads + self.k.tid) * self.nbytes)
 
     def floats(self, v: Vector) -> RegRef:
         """The elements of a vector as floats: its own registers if they are."""
@@ -307,23 +334,23 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A vector that is visited: its registers, its place, the round it belongs to.
+    """A vector that is visited: its registers, its place in global and in shared memory.
 
     `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
     """
 
     words: RegRef
     chunk: Chunk
-    round: Index
+    slot: Index
     plain: bool
     cut: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Vectors that are in registers together: rounds `first` and on, registers `held` and on.
+    """Vectors that are in registers together: those of `count` rounds from `first` on.
 
-    `hold` says where they come from.
+    `held` is the first one's register, `slot` its place in shared memory; `hold` says where they come from.
     """
 
     body: Body
@@ -332,13 +359,17 @@ class Group:
     count: int
     plain: bool
     hold: Hold
+    slot: Index = 0
 
     def visit(self, visit: Visit) -> None:
         """Write code for every vector, where it exists."""
-        b = self.body
+        b, walk = self.body, self.body.walk
         with b.k.Unroll("u", self.count) as u:
-            step = b.k.let("step", as_expr(b.walk.step(b.split, self.first + u, b.y)))
-            chunk = b.walk.chunk(b.bases, step)
-            with b.where([] if self.plain else b.walk.exists(step, chunk)):
-                cut = b.walk.ragged and not self.plain
-                visit(Vector(b.v[u + self.held], chunk, self.first + u, self.plain, cut))
+            step = b.k.let("step", as_expr(walk.step(b.split, self.first + u, b.y)))
+            chunk = walk.chunk(b.bases, step)
+            exists = [] if self.plain else list(walk.exists(step, chunk))
+            if exists and b.config.splits > 1:  # the next block's steps follow
+                exists.append(as_expr(self.first + u) < walk.rounds)
+            with b.where(exists):
+                cut = walk.ragged and not self.plain
+                visit(Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, cut))

@@ -72,6 +72,7 @@ def test_every_way_agrees(p: NormProblem) -> None:
     ]
     if best.vec * p.dtype.nbytes >= 4:
         some += [replace(twice, hold="shared"), replace(twice, hold="shared", staged=1)]
+        some += [replace(twice, staged=4), replace(twice, staged=6, splits=2)]
     for c in (*found, *some):
         agree(p, c, 1)
 

@@ -42,6 +42,7 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
         c = rng.choice(configs(shortest(p)))
         if rng.random() < 0.3:
             c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), depth=2)
+            c = replace(c, staged=rng.choice([0, 2, 4]) if c.vec * p.dtype.nbytes >= 4 else 0)
         elif c.vec * p.dtype.nbytes >= 4 and rng.random() < 0.5:
             c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
         launches = plan(p, config=c)

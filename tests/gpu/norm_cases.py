@@ -29,7 +29,8 @@ def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     p = random_problem(rng, MOST_ELEMS if seed % 2 else 5000)
     c = rng.choice(configs(shortest(p), arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
-        c = replace(c, hold="global", staged=0, splits=rng.choice([1, 2, 5]))
+        staged = rng.choice([0, 2 * c.depth]) if c.vec * p.dtype.nbytes >= 4 else 0
+        c = replace(c, hold="global", staged=staged, splits=rng.choice([1, 2, 5]))
     return p, c
 
 
