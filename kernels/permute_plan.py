@@ -105,13 +105,15 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
     return PermuteConfig("direct", tuple(tile), threads, via="registers")
 
 
-def _even(extent: int, most: int, step: int) -> int:
-    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts."""
+def _even(extent: int, most: int, step: int, lead: int = 0) -> int:
+    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts; larger
+    where a lead in front of the first would take one part more."""
     if extent <= most:
         return extent
-    part = _up(extent, _up(extent, most))
-    part = step * _up(part, step)
-    return min(part, max(most // step * step, step))
+    part = step * _up(_up(extent, _up(extent, most)), step)
+    part = min(part, max(most // step * step, step))
+    parts = _up(extent, part)
+    return part if _up(extent + lead, part) == parts else step * _up(_up(extent + lead, parts), step)
 
 
 def _up(x: int, y: int) -> int:
@@ -249,7 +251,8 @@ def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
             extent = x.modes[k].extent
             if tile[k] < extent:
                 most = max(tile[k], need)
-                tile[k] = extent if extent * 5 <= most * 8 else _even(extent, most, step)
+                lead = step - 1 if k == 0 and extent % step else 0
+                tile[k] = extent if extent * 5 <= most * 8 else _even(extent, most, step, lead)
             length *= tile[k]
     _grow(x.modes, tile, size, by_source, sms)
     _shrink(x.modes, tile, size, step, sms)
@@ -266,7 +269,7 @@ def _blocks(modes: tuple[Mode, ...], tile: list[int]) -> int:
 
 def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[int], sms: int) -> None:
     """Double modes in turn until the tile is worth a block, while all SMs still get several."""
-    candidates = [*range(len(modes))] if not by_source else [*by_source, *range(len(modes))]
+    candidates = [*by_source, *range(len(modes))]
     while _bytes(modes, tile, size) < TILE_BYTES[0]:
         k = next((k for k in candidates if tile[k] < modes[k].extent), None)
         if k is None:

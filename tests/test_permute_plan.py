@@ -89,3 +89,10 @@ def test_the_width_of_stores_is_nearly_the_fastest(
     x = normalise(permute_problem(shape, axes, dtype))
     timed = dict(zip((16, 8, 4), TIMED[case], strict=True))
     assert timed[configs(x)[0].vec * x.element_bytes] >= 0.9 * max(timed.values())
+
+
+def test_a_lead_takes_no_block_more() -> None:
+    """127 columns and 3 in front of them are two tiles of 68, not two of 64 and one of 2."""
+    x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f32"))
+    stage = Stage(x, configs(x)[0])
+    assert stage.halo and stage.tile[0] == 68 and stage.counts[0] == 2
