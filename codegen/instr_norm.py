@@ -15,12 +15,14 @@ An online softmax keeps (m, s) and rescales; a stable variance keeps (mean, q) a
 -infinity, of values that are all -infinity so far, counts as 0 while sums are made: their exponentials are 0.
 The last step uses the true one, so that such a row becomes NaN, as -inf - -inf is.
 
-Notes.  e^x is 2^(x log2 e) by ex2.approx.ftz.f32, whose relative error is at most 2^-22.5 + 2^-24 or so over
-its range ("2 ulp"); subnormal results are 0.  The simulator computes the nearest float instead: results of
-the two agree within a bound, not to the bit.  Differences are taken before the product, so that values near
-the largest float do not overflow.  All else is rounded to the nearest float on both sides.
+Notes.  e^x is 2^(x log2 e) by ex2.approx.ftz.f32.  It is approximate: within 2 units of the last place, the
+bound of exp2f, which is this instruction; subnormal results are 0.  The simulator computes the nearest float
+instead, so that results of the two agree within a bound, not to the bit.  Differences are taken before the
+product, so that values near the largest float do not overflow.  All else is rounded to the nearest float on
+both sides.
 
-Sources: PTX ISA 9.0, 9.7.3.21 (ex2.approx); M. Milakov, N. Gimelshein, "Online normalizer calculation for
+Sources: PTX ISA 9.0, 9.7.3.21 (ex2.approx); CUDA C++ Programming Guide, "Mathematical Functions" (exp2f);
+M. Milakov, N. Gimelshein, "Online normalizer calculation for
 softmax", 2018; T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
 computing sample variances", 1979.
 """

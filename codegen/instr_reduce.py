@@ -14,7 +14,7 @@ each adds the same pairs, and both operations commute.
 Notes.  Several values of one accumulator are joined as a tree, pairs of neighbours first, then added to it;
 text and effect walk the same tree, so that sums agree to the last bit.  A maximum is NaN when any value is.
 
-Sources: PTX ISA 9.0, 9.7.3 (max.NaN, sm_80), 9.7.9.6 (shfl.sync.bfly), 9.7.3.5 (add.rn).
+Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN, sm_80), 9.7.3.3 (add.rn), 9.7.9.6 (shfl.sync.bfly).
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ VECTOR_BYTES = 16
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
 
-SHARED_BYTES = 200 << 10
-"""Shared memory of a block that holds elements."""
+SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
+"""Shared memory of a block that holds elements, at most, and what it is sure to need beside."""
 
 MOST_THREADS = 1024
 SECTOR_BYTES, LINE_BYTES = 32, 128
@@ -56,27 +56,26 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
     NormConfig(vec=4, kept=1, sharing=64, hold='registers', depth=4, splits=1, staged=0)
     """
-    board = find_arch(arch).board
-    sms = board.sms if board else 1
+    chip = find_arch(arch)
+    sms = chip.board.sms if chip.board else 1
     vec = VECTOR_BYTES // x.element_bytes
     while not can_vector(x, vec):
         vec //= 2
-    asynchronous = find_arch(arch).compute_capability >= (8, 0)
-    found = _rows(x, vec, sms) if x.modes[0].reduced else _columns(x, vec, sms)
-    fits = [c for c in found if _fits(Walk(x, c), asynchronous=asynchronous)]
-    return tuple(dict.fromkeys(fits))
+    room = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
+    if chip.compute_capability < (8, 0) or vec * x.element_bytes < 4:
+        room = 0  # no asynchronous copies, or none so narrow
+    found = _rows(x, vec, sms, room) if x.modes[0].reduced else _columns(x, vec, sms, room)
+    return tuple(dict.fromkeys(c for c in found if _fits(Walk(x, c), room)))
 
 
-def _fits(w: Walk, *, asynchronous: bool) -> bool:
-    """True when what a configuration holds has room."""
+def _fits(w: Walk, room: int) -> bool:
+    """True when what a configuration holds has room, and most threads have something to do."""
     c, size = w.config, w.modes.element_bytes
     held = (w.rounds - w.staged) * words(c.vec, size)
     if c.hold != "registers" and w.steps <= c.sharing:
-        return False  # most threads would have nothing to do
-    if w.staged:
-        room = w.staged * c.threads * c.vec * size <= SHARED_BYTES
-        if not (asynchronous and c.vec * size >= 4 and room and w.staged <= w.rounds):
-            return False
+        return False
+    if w.staged > w.rounds or w.staged * c.threads * c.vec * size > room:
+        return False
     return c.hold == "global" or held <= HELD_WORDS
 
 
@@ -85,7 +84,7 @@ def _power(n: float) -> int:
     return 1 << max(0, ceil(n) - 1).bit_length()
 
 
-def _rows(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
+def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     width, rows = words(vec, x.element_bytes), x.outputs
     steps = Walk(x, NormConfig(vec, 1, 32, "global")).steps
@@ -101,11 +100,12 @@ def _rows(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
             yield NormConfig(vec, max(1, 64 // sharing), sharing, "registers")
         if held == FEW_WORDS:
             yield NormConfig(vec, 1, 512, "shared")
-            yield _mixed(x, NormConfig(vec, 1, 512, "shared"))
+            fits = room // (512 * vec * x.element_bytes)
+            yield NormConfig(vec, 1, 512, "shared", staged=fits)  # the rest in registers
     yield twice
 
 
-def _columns(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
+def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of columns, best first."""
     vector, width = vec * x.element_bytes, words(vec, x.element_bytes)
     steps, columns = x.count, x.outputs // vec
@@ -120,7 +120,7 @@ def _columns(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
     *wider, narrow = [_lanes(n, vector) for n in (LINE_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)]
     yield from (c for kept in wider if enough(kept) and (c := small(kept)).threads <= 512)
     for kept in wider:  # three blocks on a multiprocessor
-        if steps * kept * vector <= SHARED_BYTES // 3 and enough(kept):
+        if steps * kept * vector <= room // 3 and enough(kept):
             yield NormConfig(vec, kept, 256 // kept, "shared", 8)
     if (c := small(narrow)).threads <= MOST_THREADS:
         yield c
@@ -139,20 +139,3 @@ def _columns(x: NormModes, vec: int, sms: int) -> Iterator[NormConfig]:
 def _lanes(nbytes: int, vector_bytes: int) -> int:
     """Threads side by side whose vectors are so many bytes, at most `MOST_SIDE`."""
     return min(MOST_SIDE, max(1, nbytes // vector_bytes))
-
-
-def _mixed(x: NormModes, c: NormConfig) -> NormConfig:
-    """A configuration that holds in shared memory what fits, and the rest in registers."""
-    fits = SHARED_BYTES // (c.threads * c.vec * x.element_bytes)
-    return replace(c, staged=fits) if fits < Walk(x, c).rounds else c
-
-
-def slab_bytes(w: Walk) -> int:
-    """What a block reads.
-
-    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
-    >>> x = shortest(norm_problem("softmax", (64, 1000), 1, "f32"))
-    >>> slab_bytes(Walk(x, NormConfig(4, 1, 32, "global")))
-    4000
-    """
-    return w.modes.count * w.modes.element_bytes * w.config.kept * w.statistics // w.config.splits
