@@ -48,7 +48,8 @@ from layoutalg.kernels.permute_modes import (
 )
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.refinement import relayout_problem
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import Layout
+from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 Launch: TypeAlias = Callable[[int, int], None]
 """A kernel, as a function of the addresses of source and destination."""
@@ -111,10 +112,12 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
     do, AlignmentError for GPU buffers that do not start at a multiple of 16 bytes.
 
     >>> import numpy
-    >>> from layoutalg.layout import Layout
     >>> relayout(numpy.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3))).tolist()
     [0, 3, 1, 4, 2, 5]
     """
+    for name, layout in (("src", src), ("dst", dst)):
+        if not isinstance(layout, Layout | ComposedLayout):
+            raise ArgumentTypeError(f"{name} is {layout!r}: a layout is needed")
     source = _flat(view(x), "x")
     element = _DTYPE[source.itemsize]
     length = _relayout(src, dst, element, None).target_elems

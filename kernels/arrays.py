@@ -89,6 +89,8 @@ def view(x: Any) -> View:
     """
     import numpy
 
+    if isinstance(x, numpy.ma.MaskedArray):
+        raise UnsupportedError("x is a masked array, whose values do not lie in memory alone: fill it first")
     if isinstance(x, numpy.ndarray):
         address = x.__array_interface__["data"][0]
         found = View(x, address, x.shape, x.strides, _named(x.dtype), x.itemsize, None, x)

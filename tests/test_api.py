@@ -120,6 +120,9 @@ def test_what_does_not_fit_is_refused() -> None:
         permute(np.zeros((2, 2), "S3"), (1, 0))
     with pytest.raises(UnsupportedError, match="elements of type object"):
         permute(np.zeros((2, 2), object), (1, 0))
+    for wrong in ([12], "12:1", 12, None):
+        with pytest.raises(ArgumentTypeError, match=r"src is .*: a layout is needed"):
+            relayout(x, wrong, Layout(12))  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="takes a contiguous buffer"):
         relayout(x.T, Layout(12), Layout(12))
     with pytest.raises(ShapeError, match="needs 24 elements; its buffer has 12"):

@@ -49,6 +49,11 @@ def test_what_cannot_be_written_is_no_destination() -> None:
     assert destination(x, (2, 3), np.zeros((2, 3), "i4")).kind == "int32"
 
 
+def test_a_masked_array_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="masked array"):
+        view(np.ma.masked_array(np.zeros(3), mask=[True, False, False]))
+
+
 def test_fellows_share_a_device() -> None:
     x = view(np.zeros(3))
     there = View(x.array, x.address, (3,), (8,), "float64", 8, 1)
