@@ -123,12 +123,19 @@ class Loaded:
         self.launcher(**args)()
 
     def launcher(self, **args: Any) -> Callable[[], None]:
-        """Check the arguments once; the function returned launches and does nothing else."""
+        """Check the arguments once; the function returned launches and does nothing else.
+
+        It keeps the arrays alive.
+        """
         values = self._values(args)
         grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
         shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
         block = (self.kernel.threads, 1, 1)
-        return lambda: self.function(grid, block, values, shared_mem=shared)
+
+        def launch(kept: object = args) -> None:
+            self.function(grid, block, values, shared_mem=shared)
+
+        return launch
 
     def of_addresses(self) -> Callable[..., None]:
         """The launch of a kernel that takes pointers alone, as a function of their addresses, in order.

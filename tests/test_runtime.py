@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -101,6 +103,26 @@ def test_a_kernel_of_pointers_is_launched_by_addresses() -> None:
     with pytest.raises(ValueError, match="argument"):
         launch(4096)
     assert len(launched) == 1
+
+
+def test_a_launcher_keeps_its_arrays_alive() -> None:
+    class Array:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"data": (4096, False), "typestr": "<u4", "shape": (1,), "version": 3}
+
+    array = Array()
+    launched: list[Any] = []
+    alive = weakref.ref(array)
+    launch = loaded(pointers(), launched).launcher(src=array, dst=array)
+    del array
+    gc.collect()
+    assert alive() is not None
+    launch()
+    assert len(launched) == 1
+    del launch
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:
