@@ -20,24 +20,24 @@ from layoutalg.codegen.instr_sm75 import BAR, CLEAR
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm_nearest import checked
 from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import Part, declare_part
 from layoutalg.kernels.gemm_result import Finish, Result, declare_result
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
-from layoutalg.kernels.gemm_simt_rules import check_config
 from layoutalg.kernels.gemm_simt_side import Side
 
 
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below.
 
-    With splits the kernel writes the parts' `sums`, see gemm_parts.  Raises what `check_config` raises.
+    With splits the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4)).name
     'gemm_simt_f32'
     """
-    check_config(p, c)
+    checked(p, c)
     k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, min_blocks=c.min_blocks)
     m, n, depth = (
         k.param(name, most, of, multiple=of)

@@ -10,6 +10,7 @@ from math import gcd
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import check_splits, part_problem
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples
@@ -24,14 +25,16 @@ MOST_REGISTERS = 255
 def check_config(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> None:
     """Raise for the first rule that a configuration breaks for a problem.
 
-    Raises UnsupportedError (element types, ways that do not go together), DivisibilityError (tiles that
-    warps, runs or vectors do not divide), AlignmentError (leading dimensions and extents that cut vectors),
-    ShapeError (edges without `edges`) or ResourceError (threads, shared memory, registers).
+    Raises what `check_fields` raises, UnsupportedError (element types, ways that do not go together),
+    DivisibilityError (tiles that warps, runs or vectors do not divide), AlignmentError (leading dimensions
+    and extents that cut vectors), ShapeError (edges without `edges`) or ResourceError (threads, shared
+    memory, registers).
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     """
     chip = find_arch(arch)
+    check_fields(c)
     check_splits(p, c.splits)
     _ways(p, c, chip)
     _tiles(p, c, chip)
@@ -98,6 +101,12 @@ def _tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     for side in ("a", "b"):
         h = half(p, c, "a" if side == "a" else "b")
         _multiple(f"a thread's {h.run} rows of {side}", h.run, h.fragment, "a load of a fragment")
+        if h.fragment * size not in (4, 8, 16):
+            raise UnsupportedError(
+                f"fragments of {h.fragment} elements of {side}, as its runs are: powers of two up to "
+                f"{16 // size} are loaded at once"
+            )
+        _multiple(f"the pitch of {side}'s tile", h.pitch, h.fragment, "a load of a fragment: pad")
         _multiple(f"rows of {h.near} elements of {side}", h.near, h.vector, "vectors")
         _multiple(
             f"the tile of {side}, {h.rows} x {h.deep} elements,", h.rows * h.deep, h.vector * c.threads,

@@ -28,11 +28,11 @@ from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_epilogue import write_result
+from layoutalg.kernels.gemm_nearest import checked
 from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import Part, declare_part
 from layoutalg.kernels.gemm_result import declare_result
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, stored, tile_layout
-from layoutalg.kernels.gemm_sm80_rules import check_config
 from layoutalg.kernels.gemm_sm80_side import Side, least_extent, tile_order, tile_start
 
 
@@ -40,13 +40,13 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
-    the kernel writes the parts' `sums`, see gemm_parts.  Raises what `check_config` raises.
+    the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> build(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).name
     'gemm_sm80_f16'
     """
-    check_config(p, c)
+    checked(p, c)
     _, c = stored(p, c)
     size, mma = p.operand.nbytes, mma_of(p, c)
     k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=_notes(p, c), min_blocks=c.min_blocks)

@@ -11,6 +11,7 @@ from math import gcd
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr_mma import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import check_splits, part_problem
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
@@ -22,15 +23,16 @@ FREE_REGISTERS = 40
 def check_config(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> None:
     """Raise for the first rule that a configuration breaks for a problem.
 
-    Raises UnsupportedError (an mma or a copy the architecture lacks, an operand ldmatrix cannot turn),
-    DivisibilityError (tiles that warps, fragments or vectors do not divide), AlignmentError (leading
-    dimensions that cut vectors), ShapeError (edges without `edges`) or ResourceError (shared memory,
-    registers).
+    Raises what `check_fields` raises, UnsupportedError (an mma or a copy the architecture lacks, an operand
+    ldmatrix cannot turn), DivisibilityError (tiles that warps, fragments or vectors do not divide),
+    AlignmentError (leading dimensions that cut vectors), ShapeError (edges without `edges`) or ResourceError
+    (shared memory, registers).
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
     chip = find_arch(arch)
+    check_fields(c)
     if not 32 <= c.threads <= chip.max_threads_per_block:
         raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
     check_splits(p, c.splits)

@@ -1,0 +1,76 @@
+"""Fields of configurations: what is refused, and what is near."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
+from layoutalg.kernels.gemm_simt_plan import LADDER as SIMT_LADDER
+from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
+
+GOOD = Sm80Config(128, 256, 64, 2, 4, 4)
+
+
+def test_every_published_step_has_sensible_fields() -> None:
+    for config in (*LADDER.values(), *(c for _, c in SIMT_LADDER.values())):
+        check_fields(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"tile_m": 0}, ShapeError, "tile_m = 0: at least 1 is needed"),
+        ({"panel": -8}, ShapeError, "panel = -8: at least 1"),
+        ({"min_blocks": 0}, ShapeError, "min_blocks = 0"),
+        ({"mma_k": -1}, ShapeError, "mma_k = -1: at least 0"),
+        ({"tile_m": 128.0}, ArgumentTypeError, "tile_m = 128.0: int is needed"),
+        ({"stages": True}, ArgumentTypeError, "stages = True: int is needed"),
+        ({"edges": 1}, ArgumentTypeError, "edges = 1: bool is needed"),
+        ({"via": "tma"}, UnsupportedError, "via = 'tma': 'cp.async' and 'registers' are accepted"),
+        ({"via": None}, UnsupportedError, "via = None: 'cp.async'"),
+        ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2 are accepted"),
+        ({"fragments": True}, UnsupportedError, "fragments = True: 1 and 2"),
+    ],
+)
+def test_senseless_fields_are_refused_by_name(
+    change: dict[str, Any], error: type[LayoutAlgError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        check_fields(replace(GOOD, **change))
+
+
+def test_half_and_twice_are_as_near() -> None:
+    half, twice = replace(GOOD, tile_k=32), replace(GOOD, tile_k=128)
+    assert distance(GOOD, half) == distance(GOOD, twice) == (1, 1.0)
+    assert distance(GOOD, GOOD) == (0, 0) and difference(GOOD, half) == {"tile_k": 32}
+
+
+def test_neighbours_come_by_distance_and_change_as_much_as_asked() -> None:
+    for changes in (1, 2):
+        near = list(neighbours(GOOD, LADDER.values(), changes))
+        steps = [distance(GOOD, x) for x in near]
+        assert {n for n, _ in steps} == {changes} and steps == sorted(steps)
+        assert len(set(near)) == len(near)
+
+
+def test_the_nearest_is_the_nearest_of_all_neighbours() -> None:
+    def works(c: Sm80Config) -> bool:
+        return c.stages * c.tile_n <= 300 and c.warps_n * 32 <= c.tile_n
+
+    found = nearest(replace(GOOD, stages=5), LADDER.values(), works)
+    assert found is not None and works(found)
+    one = [x for x in neighbours(replace(GOOD, stages=5), LADDER.values(), 1) if works(x)]
+    assert one and distance(replace(GOOD, stages=5), found) == min(
+        distance(replace(GOOD, stages=5), x) for x in one
+    )
+
+
+def test_where_no_neighbour_works_a_known_one_does_or_none() -> None:
+    strange = replace(GOOD, tile_m=1, tile_n=1, tile_k=1, warps_m=1)
+    known = LADDER["2 vectors"]
+    assert nearest(strange, [known], lambda c: c == known) == known
+    assert nearest(strange, [known], lambda c: False) is None
