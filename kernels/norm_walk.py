@@ -44,7 +44,8 @@ class NormConfig:
     """How a block works; see the module's text.
 
     `vec` elements a load, `depth` vectors of a thread at once where they are not in registers.  With hold
-    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.
+    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
+    "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
     """
 
     vec: int
@@ -216,14 +217,15 @@ class Walk:
 
     @cached_property
     def staged(self) -> int:
-        """Rounds that are held in shared memory."""
-        return (self.config.staged or self.rounds) if self.config.hold == "shared" else 0
+        """Rounds that shared memory has room for."""
+        return self.rounds if self.config.hold == "shared" and not self.config.staged else self.config.staged
 
     def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
         """Rounds (from, to, plain), those in shared memory apart from those that are not."""
         rest: Hold = "global" if self.config.hold == "global" else "registers"
+        kept = self.staged if self.config.hold == "shared" else 0
         for start, stop, plain in parts:
-            middle = min(max(start, self.staged), stop)
+            middle = min(max(start, kept), stop)
             if middle > start:
                 yield Segment(start, middle - start, plain, "shared")
             if stop > middle:

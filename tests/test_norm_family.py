@@ -14,7 +14,7 @@ from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.sass import disassemble, parse_sass
 from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.tile import Do, Kernel, Stmt
 from layoutalg.errors import ShapeError, SimulationError
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import NormProblem, norm_problem, shortest
@@ -139,15 +139,30 @@ def test_nothing_needs_no_launch() -> None:
         plan(norm_problem("softmax", (0, 4), 1, "f32"))
 
 
-@pytest.mark.parametrize("name", ["block_sync", "cp_async_wait"])
-def test_a_missing_wait_is_found(name: str) -> None:
+HELD, STREAMED = NormConfig(4, 1, 64, "shared"), NormConfig(4, 1, 64, "global", 1, staged=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "c"), [("block_sync", HELD), ("cp_async_wait", HELD), ("cp_async_wait", STREAMED)]
+)
+def test_a_missing_wait_is_found(name: str, c: NormConfig) -> None:
     p = norm_problem("softmax", (2, 1024), 1, "f32")
-    d, launches = data(p, 7), plan(p, config=NormConfig(4, 1, 64, "shared"))
-    (kernel,) = launches.kernels
+    d, (kernel,) = data(p, 7), plan(p, config=c).kernels
+    broken = mutate.without(kernel, name)
     with pytest.raises(SimulationError):
-        simulate(
-            mutate.without(kernel, name), {"src": d.src, "dst": d.old.copy()}, group="warp", seed=1,
-        )  # fmt: skip
+        simulate(broken, {"src": d.src, "dst": d.old.copy()}, group="warp", seed=1)
+
+
+def test_a_ring_without_a_slot_to_spare_is_found() -> None:
+    """Waiting for all but two groups of two reads the slot that is on its way."""
+    p = norm_problem("softmax", (2, 1024), 1, "f32")
+    d, (kernel,) = data(p, 8), plan(p, config=STREAMED).kernels
+
+    def later(s: Stmt) -> tuple[Stmt, ...]:
+        return (Do(s.instr, (2,)),) if isinstance(s, Do) and s.instr.name == "cp_async_wait" else (s,)
+
+    with pytest.raises(SimulationError):
+        simulate(mutate.rewrite(kernel, later), {"src": d.src, "dst": d.old.copy()})
 
 
 @pytest.mark.parametrize(
