@@ -34,6 +34,7 @@ from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.norm_modes import NormModes, NormProblem, shortest
 from layoutalg.kernels.norm_plan import configs
 from layoutalg.kernels.norm_program import Body, Vector
@@ -57,7 +58,7 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem
     >>> [k.name for k in plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels]
@@ -67,6 +68,8 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     c = configs(x, arch)[0] if config is None else config
     if c.splits == 1:
         return NormLaunches(problem, c, (build(x, c),), 0)
+    if c.hold != "global":
+        raise UnsupportedError(f"{problem} split in {c.splits} by {c.hold}: parts are read twice, by global")
     kernels = build(x, c, "statistics"), build(x, c, "result")
     return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * x.outputs)
 
@@ -91,7 +94,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
     'layer_norm_f32'
     """
     name = f"{x.problem.op}_{x.problem.dtype}" + ("" if part == "whole" else f"_{part}")
-    body = Body(name, x, c, _notes(Walk(x, c), part), writes=part != "statistics")
+    body = Body(name, x, c, _notes(Walk(x, c), part), writes=part != "statistics", backwards=part == "result")
     recipe = RECIPES[x.problem.op]
     if part == "whole" and c.hold != "global":
         body.hold()
@@ -114,7 +117,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         recipe.apply(body, f, v)
         body.store(f, v)
 
-    body.each(result)
+    body.each(result, backwards=c.hold == "global")
     return body.k.build()
 
 

@@ -34,6 +34,7 @@ from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_modes import NormModes
 from layoutalg.kernels.norm_walk import WARP, Chunk, Hold, Index, NormConfig, Walk, powers, words
+from layoutalg.kernels.permute_index import minus
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
@@ -43,7 +44,8 @@ Visit: TypeAlias = "Callable[[Vector], None]"
 class Body:
     """A kernel that is being written: a block's indices, registers and buffers, and the parts above.
 
-    `writes` says that it writes the destination; in place that is the source.
+    `writes` says that it writes the destination; in place that is the source.  `backwards` turns the order of
+    the blocks round: what the kernel before has read last is read first, while L2 has it.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> x = shortest(norm_problem("softmax", (8, 128), 1, "f32"))
@@ -51,14 +53,26 @@ class Body:
     (2, 4)
     """
 
-    def __init__(self, name: str, x: NormModes, c: NormConfig, notes: list[str], *, writes: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        x: NormModes,
+        c: NormConfig,
+        notes: list[str],
+        *,
+        writes: bool,
+        backwards: bool = False,
+    ) -> None:
         self.walk, self.config, self.modes = Walk(x, c), c, x
         self.size, self.element = x.element_bytes, str(x.problem.dtype)
         self.k = k = KernelBuilder(name, c.threads, notes=notes)
         in_place = x.problem.in_place
         self.src = k.pointer("dst" if in_place else "src", self.size, writable=in_place and writes)
         self.dst = self.src if in_place or not writes else k.pointer("dst", self.size, writable=True)
-        first, split = self.walk.block(k.block(0, self.walk.blocks))
+        block: Expr = k.block(0, self.walk.blocks)
+        if backwards:
+            block = k.let("block", minus(self.walk.blocks - 1, block, self.walk.blocks))
+        first, split = self.walk.block(block)
         side, y = self.walk.thread(k.tid)
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
         self.split = k.let("split", as_expr(split))
@@ -142,50 +156,56 @@ class Body:
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
-    def groups(self) -> Iterator[Group]:
-        """Groups of vectors in turn, in registers; what is written while one is current follows its fetch."""
+    def groups(self, *, backwards: bool = False) -> Iterator[Group]:
+        """Groups of vectors in turn, in registers; what is written while one is current follows its fetch.
+
+        Backwards, those that were read last come first, while L2 has them.
+        """
         if self.config.hold == "global" and self.walk.staged:
-            yield from self._stream()
+            yield from self._stream(backwards=backwards)
             return
         fetch = {"shared": self._recall, "global": self._load}
-        for group in self._rounds():
+        for group in self._rounds(backwards=backwards):
             if group.hold in fetch:
                 group.visit(fetch[group.hold])
             yield group
 
-    def _stream(self) -> Iterator[Group]:
+    def _stream(self, *, backwards: bool) -> Iterator[Group]:
         """All rounds, through a ring in shared memory: copies run ahead, and each is followed by the next."""
         k, depth, rounds = self.k, self.config.depth, self.walk.rounds
         slots, plain = self.walk.staged // depth, all(s.plain for s in self.walk.segments)
 
+        turns = -(-rounds // self.walk.staged)
+        every = turns * slots
+
         def group(n: Index, slot: Index, plain: bool) -> Group:
+            n = minus(every - 1, n, 2 * every) if backwards else n
             return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
 
         def start(n: Index, slot: Index, plain: bool) -> None:
             group(n, slot, plain).visit(self._copy)
             k.do(CP_COMMIT)
 
-        turns = -(-rounds // self.walk.staged)
         with self.present():
             for slot in range(slots):
-                start(slot, slot, plain and self.walk.staged <= rounds)
+                start(slot, slot, plain and every * depth == rounds)
             with k.For("turn", turns) as turn, k.Unroll("slot", slots) as at:
                 k.do(CP_WAIT, slots - 1)
-                current = group(turn * slots + at, at, plain and turns * self.walk.staged == rounds)
+                current = group(turn * slots + at, at, plain and every * depth == rounds)
                 current.visit(self._recall)
                 yield current
                 start((turn + 1) * slots + at, at, False)
 
-    def each(self, visit: Visit) -> None:
+    def each(self, visit: Visit, *, backwards: bool = False) -> None:
         """Visit every vector."""
-        for group in self.groups():
+        for group in self.groups(backwards=backwards):
             group.visit(visit)
 
-    def _rounds(self) -> Iterator[Group]:
+    def _rounds(self, *, backwards: bool = False) -> Iterator[Group]:
         """All rounds: those that are held in registers at once, others `depth` at a time in a loop."""
         depth, last = self.config.depth, self.walk.rounds - self.walk.staged
         with self.present():
-            for s in self.walk.segments:
+            for s in self.walk.segments[:: -1 if backwards else 1]:
                 if s.hold == "registers":
                     yield Group(self, s.first, s.first - self.walk.staged, s.count, s.plain, s.hold)
                     continue
@@ -193,7 +213,7 @@ class Body:
                 whole, left = divmod(s.count, depth)
                 if whole:
                     with self.k.For("g", whole) as g:
-                        first = g * depth + s.first
+                        first = (minus(whole - 1, g, whole) if backwards else g) * depth + s.first
                         yield Group(self, first, fetched, depth, s.plain, s.hold, first)
                 if left:
                     rest = whole * depth + s.first

@@ -15,7 +15,7 @@ from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.sass import disassemble, parse_sass
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Do, Kernel, Stmt
-from layoutalg.errors import ShapeError, SimulationError
+from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import NormProblem, norm_problem, shortest
 from layoutalg.kernels.norm_plan import configs
@@ -163,6 +163,11 @@ def test_a_ring_without_a_slot_to_spare_is_found() -> None:
 
     with pytest.raises(SimulationError):
         simulate(mutate.rewrite(kernel, later), {"src": d.src, "dst": d.old.copy()})
+
+
+def test_parts_are_not_held() -> None:
+    with pytest.raises(UnsupportedError, match="read twice"):
+        plan(norm_problem("softmax", (2, 1024), 1, "f32"), config=replace(HELD, splits=2))
 
 
 @pytest.mark.parametrize(
