@@ -4,13 +4,15 @@
     Finish.write      a vector of sums, finished and stored at a row and column of D
 
 Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the end; integers are taken
-modulo 2^32.  With parts of k (see gemm_parts) the sums themselves are stored, each part in its own matrix.
+modulo 2^32.  beta = 0 never reads C, not even where a problem has one.  With parts of k (see gemm_parts) the
+sums themselves are stored, each part in its own matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 
 from layoutalg.codegen import instr_double, instr_float
@@ -29,7 +31,7 @@ _ANY_WORD = (1 << 32) - 1
 class Arithmetic:
     """What is done to vectors of sums of one type; `add_scaled` takes the element type of what is added.
 
-    `words` are those of a sum, `one` those of the number 1.
+    `words` are those of a sum, `one` those of the number 1; `nonzero` asks it of a number's words.
     """
 
     words: int
@@ -37,20 +39,33 @@ class Arithmetic:
     add_scaled: Callable[[int, str], Instr]
     activate: Callable[[int, str], Instr]
     one: tuple[int, ...]
+    nonzero: Callable[[tuple[Expr, ...]], Expr]
 
 
-_F32 = Arithmetic(1, instr_float.scale, instr_float.add_scaled, instr_float.activate, (instr_float.ONE_F32,))
+def _nonzero_float(words: tuple[Expr, ...]) -> Expr:
+    """Any bit but the sign, which is the first of the last word: -0 is 0, NaN is not."""
+    *low, high = words
+    return reduce(lambda some, word: some | (Const(0) < word), low, Const(0) < high % (1 << 31))
+
+
+def _nonzero_integer(words: tuple[Expr, ...]) -> Expr:
+    return Const(0) < words[0]
+
+
+_F32 = Arithmetic(
+    1, instr_float.scale, instr_float.add_scaled, instr_float.activate, (instr_float.ONE_F32,), _nonzero_float
+)
 ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
     {
         "f16": _F32,
         "f32": _F32,
         "s32": Arithmetic(
             1, lambda n: instr_float.scale(n, "s32"), instr_float.add_scaled,
-            lambda n, what: instr_float.activate(n, what, "s32"), (1,),
+            lambda n, what: instr_float.activate(n, what, "s32"), (1,), _nonzero_integer,
         ),
         "f64": Arithmetic(
             2, instr_double.scale, lambda n, _: instr_double.add_scaled(n), instr_double.activate,
-            instr_double.ONE_F64,
+            instr_double.ONE_F64, _nonzero_float,
         ),
     }
 )  # fmt: skip
@@ -147,8 +162,9 @@ class Finish:
             if r.alpha:
                 k.do(self.do.scale(vec), sums, *r.alpha)
             if r.c is not None:
-                k.do(LDG[self.nbytes], self.packed, k.at(r.c, row, column))
-                k.do(self.do.add_scaled(vec, self.element), sums, self.packed, *r.beta)
+                with k.If(self.do.nonzero(r.beta)):
+                    k.do(LDG[self.nbytes], self.packed, k.at(r.c, row, column))
+                    k.do(self.do.add_scaled(vec, self.element), sums, self.packed, *r.beta)
             if r.bias is not None:
                 k.do(LDG[self.nbytes], self.packed, k.at(r.bias, column))
                 k.do(self.do.add_scaled(vec, self.element), sums, self.packed, *map(Const, self.do.one))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.expr import Const, evaluate
+from layoutalg.codegen.lower import lower
+from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global
-from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.errors import SimulationError
+from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
+from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_result import ARITHMETIC, Result, declare_result
+from tests.gemm_cases import arguments, expected, taken
 
 
 def declared(dtype: str, *, parts: bool = False, static: bool = False) -> tuple[Result, dict[str, object]]:
@@ -36,6 +44,32 @@ def test_parts_store_sums_alone(dtype: str, nbytes: int) -> None:
     sums = names["sums"]
     assert list(names) == ["sums"] and isinstance(sums, Global) and sums.element_bytes == nbytes
     assert result.alpha == () and result.c is None and result.bias is None
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "s8", "f32", "f64"])
+@pytest.mark.parametrize("beta", [0.0, -0.0])
+def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float) -> None:
+    """There is nearly no C: to read it is an error."""
+    p = gemm_problem(40, 40, 32, name, reads_c=True)
+    if name in ("f32", "f64"):
+        kernel = gemm_simt.build(p, gemm_simt_configs.configs(p)[-1])
+    else:
+        kernel = gemm_sm80.build(p, gemm_sm80_configs.configs(p)[-1])
+    args = arguments(p) | scalar_words(p, "beta", beta)
+    mine = taken(kernel, {**args, "c": args["c"][:1]})
+    simulate(lower(kernel), mine, trace=False)
+    assert mine["d"].tobytes() == expected(replace(p, reads_c=False), args).tobytes()
+    with pytest.raises(SimulationError, match="of c, which has"):
+        simulate(lower(kernel), {**mine, **scalar_words(p, "beta", 1)}, trace=False)
+
+
+@pytest.mark.parametrize("beta", [float("nan"), float("inf"), 5e-324, -1.0])
+def test_what_is_not_zero_counts(beta: float) -> None:
+    p = gemm_problem(8, 8, 8, "f64", reads_c=True)
+    words = scalar_words(p, "beta", beta)
+    given = tuple(map(Const, words.values()))
+    assert evaluate(ARITHMETIC["f64"].nonzero(given), {}) == 1
+    assert evaluate(ARITHMETIC["f64"].nonzero((Const(0), Const(1 << 31))), {}) == 0
 
 
 def test_every_accumulator_has_its_arithmetic() -> None:
