@@ -27,7 +27,7 @@ from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, WORD_BYTES, PermuteConfig, Stage
 from layoutalg.swizzle import Swizzle
 
 VECTOR_BYTES = 16
@@ -42,7 +42,7 @@ RUN_BYTES = 256
 ROW_BYTES = 64
 """Rows at least as long move directly."""
 
-TILE_BYTES = (8 << 10, 48 << 10)
+TILE_BYTES = (8 << 10, 52 << 10)
 """The least and the most shared memory of a tile: latency is hidden, four blocks fit an SM."""
 
 SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
@@ -51,6 +51,9 @@ SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 """Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
 whole address anew where rows start anywhere."""
+
+ODD_ROWS = 4
+"""Runs of the destination that a tile takes together where they are short and start anywhere."""
 
 LANE_INSTRUCTIONS, CUT_INSTRUCTIONS, DIGIT_INSTRUCTIONS = 40, 3, 5
 """Instructions that a vector takes beyond its elements, a piece of one that is cut, a carried digit."""
@@ -72,7 +75,8 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     ((64, 64), 4, 4)
     """
     sms = board.sms if (board := find_arch(arch).board) else 1
-    staged = tuple(c for run in (RUN_BYTES, RUN_BYTES // 2) if (c := _staged(x, run, sms, arch)) is not None)
+    found = [_staged(x, run, sms, arch) for run in (RUN_BYTES, RUN_BYTES // 2)]
+    staged = tuple(c for c in (_odd_rows(x, found[0], arch), *found) if c is not None)
     direct = (_direct(x, sms),)
     unique = dict.fromkeys(direct + staged if _rows_stay_whole(x) else staged + direct)
     return tuple(unique)
@@ -139,6 +143,27 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
         if option.turned or not (Stage(x, option).lead or size < 4):
             break  # wide vectors cost the least where they are aligned
     return min(options, key=lambda option: option[0])[1] if options else None
+
+
+def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteConfig | None:
+    """What is better for narrow elements whose runs are short, whole and start anywhere: ODD_ROWS of them at
+    a time, of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
+
+    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.66 of the copy in u8 instead of 0.50,
+    0.68 in f16 instead of 0.65.
+    """
+    if c is None or x.element_bytes >= WORD_BYTES or x.rank < 2:
+        return None
+    stage, (first, second, *_) = Stage(x, c), x.modes
+    short = first.extent * x.element_bytes < RUN_BYTES and c.tile[0] == first.extent
+    follows = second.dst == first.extent and second.extent >= ODD_ROWS and c.tile[1] == 1
+    if not (short and follows and stage.lead and stage.src_run and stage.src_run[0] > 1):
+        return None
+    tile = [*c.tile]
+    tile[1] = ODD_ROWS
+    tile[stage.src_run[0]] = min(tile[stage.src_run[0]], ENOUGH_BYTES // x.element_bytes)
+    few = replace(c, tile=tuple(tile), vec=4, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="source")
+    return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= TILE_BYTES[1] else None
 
 
 def _widths(length: int, size: int, most: int) -> list[int]:

@@ -257,10 +257,16 @@ class Stage:
         """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
         if not self.dst_run or self.config.vec == 1:
             return 0
-        last = self.dst_run[-1]
-        furthest = self.vectors * self.config.vec - 1 + self.lead * self.dst_inner
-        held = self.tile[last] + self.lead
-        return max(0, furthest // self.dst_inner + 1 - held) * self.coefficients[last]
+        steps = [self.coefficients[k] for k in self.dst_run]
+        held = self.dst_length + self.lead * self.dst_inner
+        furthest = [0]
+        for position in range(held, self.vectors * self.config.vec + self.lead * self.dst_inner):
+            place = 0
+            for k, step in zip(self.dst_run[:-1], steps, strict=False):
+                position, digit = divmod(position, self.tile[k])
+                place += digit * step
+            furthest.append(place + position * steps[-1])
+        return max(0, max(furthest) - sum((self.tile[k] - 1) * self.coefficients[k] for k in self.dst_run))
 
     @cached_property
     def _placement(self) -> tuple[tuple[int, ...], int]:
