@@ -4,6 +4,7 @@ The idea.  A lane folds its values into accumulators, then the lanes of a warp e
 
     fill(4)                  d[i] = a word, such as the neutral element
     within(8)                v[i] stays where low <= base + i < high, and is `other` elsewhere
+    window(8, 2)             8 elements of 2 bytes, from `start` on, of 16: no aligned vector
     fold("max", 8, 1)        d = max(d, v[0], ..., v[7])             eight values of one sum
     fold("sum", 4, 4)        d[i] += v[i]                            four sums side by side
     butterfly("sum", 1)      d += d of the lane whose number differs in the bits of `mask`
@@ -139,6 +140,43 @@ def within(n: int) -> Instr:
     text = f"void within_{n}({_ref('v', n)}, u32 base, u32 low, u32 high, u32 other) {{\n{lines}}}"
     operands = (updated("v", n), value("base"), value("low"), value("high"), into("other", 1))
     return Instr(f"within_{n}", operands, text, effect)
+
+
+@functools.cache
+def window(n: int, element_bytes: int) -> Instr:
+    """Elements start to start + n - 1 of a and b, n packed elements each, a first; 0 <= start <= n.
+
+    Raises UnsupportedError for elements that are not 2 or 4 bytes wide, and for n that fill no power of two
+    of words.
+
+    >>> window(8, 2).name
+    'window_8_b16'
+    """
+    words = n * element_bytes // 4
+    if element_bytes not in (2, 4) or words < 1 or words & (words - 1) or words * 4 != n * element_bytes:
+        raise UnsupportedError(
+            f"window of {n} elements of {element_bytes} bytes: 1, 2 or 4 words are accepted"
+        )
+    per = 4 // element_bytes
+    name, at = f"window_{n}_b{8 * element_bytes}", "start / 2" if per == 2 else "start"
+    held = ", ".join(_at(x, i, words) for x in "ab" for i in range(words))
+    lines, bit = f"    u32 w[{2 * words + 1}] = {{{held}, 0}};\n    const u32 q = {at};\n", words
+    while bit:
+        moved = " ".join(f"w[{i}] = w[{i + bit}];" for i in range(2 * words + 1 - bit))
+        lines, bit = lines + f"    if (q & {bit}) {{ {moved} }}\n", bit // 2
+    for i in range(words):
+        half = f"__byte_perm(w[{i}], w[{i + 1}], start & 1 ? 0x5432 : 0x3210)"
+        lines += f"    {_at('d', i, words)} = {half if per == 2 else f'w[{i}]'};\n"
+
+    def effect(machine: Any, group: Any, a: Array, b: Array, start: Array) -> Array:
+        carrier = numpy.uint16 if per == 2 else numpy.uint32
+        both = numpy.ascontiguousarray(numpy.concatenate([a, b], axis=1)).view(carrier)
+        at = numpy.minimum(start, n).astype(numpy.int64) + numpy.arange(n)
+        return numpy.ascontiguousarray(numpy.take_along_axis(both, at, axis=1)).view(numpy.uint32)
+
+    signature = f"{_ref('d', words)}, {_ref('a', words, 'const ')}, {_ref('b', words, 'const ')}, u32 start"
+    operands = (output("d", words), into("a", words), into("b", words), value("start"))
+    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
 
 
 @functools.cache

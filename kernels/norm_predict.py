@@ -209,8 +209,13 @@ def _weights(w: Walk, v: _Lanes, costs: Costs) -> None:
         if not w.rows:
             costs.lanes(f"ld.global.b{8 * size}", "global", v.spread(chunk.weight) * size, active)
         elif w.vector_weights:
-            place = v.spread(chunk.weight + chunk.at) * size
-            costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, active)
+            after = v.active & (chunk.at < w.lead.extent)
+            place = v.spread((chunk.weight + chunk.at) * after) * size
+            costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, after.reshape(-1, WARP))
+            if w.ragged:
+                before = v.active & (chunk.at >= vec)
+                place = v.spread((chunk.weight + chunk.at - vec) * before) * size
+                costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, before.reshape(-1, WARP))
         else:
             for e in range(vec):
                 one = v.active & chunk.has(e) if w.ragged else v.active

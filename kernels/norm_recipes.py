@@ -38,11 +38,12 @@ from layoutalg.codegen.instr_norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.instr_reduce import NEUTRAL, fold, within
+from layoutalg.codegen.instr_reduce import NEUTRAL, fold, window, within
 from layoutalg.codegen.instr_sm75 import LDG, MOVE
 from layoutalg.codegen.tile import Global, Reg, RegRef
 from layoutalg.kernels.norm_program import Body, Group, Vector
 from layoutalg.kernels.norm_walk import Index, words
+from layoutalg.kernels.permute_index import minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,10 @@ def _factors(b: Body, v: Vector, buffer: Global) -> RegRef:
         return _one_factor(b, buffer, chunk.weight)
     if b.walk.vector_weights:
         raw = b.reg("w", words(vec, b.size))
-        k.do(LDG[b.nbytes], raw, k.at(buffer, chunk.weight + chunk.at))
+        if b.walk.ragged:
+            _shifted(b, v, buffer, raw)
+        else:
+            k.do(LDG[b.nbytes], raw, k.at(buffer, chunk.weight + chunk.at))
         return b.widened(RegRef(raw, ()), vec, "wide")
     found = b.filled("wide", vec, 0)
     for e in range(vec):
@@ -265,6 +269,18 @@ def _factors(b: Body, v: Vector, buffer: Global) -> RegRef:
             one = _one_factor(b, buffer, chunk.weight + b.walk.weight_of(chunk, e))
             k.do(MOVE, found[e], one)
     return RegRef(found, ())
+
+
+def _shifted(b: Body, v: Vector, buffer: Global, raw: Reg) -> None:
+    """The weights of a vector of a ragged row: the end of one vector of weights and the start of the next."""
+    k, vec, chunk, n = b.k, b.config.vec, v.chunk, words(b.config.vec, b.size)
+    before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
+    with b.where([as_expr(chunk.at) >= vec]):
+        earlier = minus(chunk.at, vec, b.walk.lead.extent + vec)
+        k.do(LDG[b.nbytes], before, k.at(buffer, chunk.weight + earlier // vec * vec))
+    with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
+        k.do(LDG[b.nbytes], after, k.at(buffer, chunk.weight + chunk.at))
+    k.do(window(vec, b.size), raw, before, after, as_expr(minus(vec, chunk.low, vec)))
 
 
 def _one_factor(b: Body, buffer: Global, index: Index) -> RegRef:

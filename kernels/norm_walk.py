@@ -287,9 +287,9 @@ class Walk:
 
     @property
     def vector_weights(self) -> bool:
-        """True when the weights of a row's vector are a vector too."""
+        """True when a row's weights are read as vectors: two for each of the row's where that is ragged."""
         outer = any(m.weight % self.config.vec for m in self.others)
-        return self.rows and not self.ragged and self.lead.weight == 1 and not outer
+        return self.rows and self.lead.weight == 1 and not outer
 
     def weight_of(self, chunk: Chunk, e: int) -> Index:
         """Where the weight of element e of a row's vector is, from `chunk.weight` on."""

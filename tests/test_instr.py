@@ -29,7 +29,7 @@ from layoutalg.codegen.instr_norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.instr_reduce import butterfly, fill, fold, within
+from layoutalg.codegen.instr_reduce import butterfly, fill, fold, window, within
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
@@ -40,9 +40,9 @@ LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.ite
 MADE = (
     fma_outer(8, 8), fma_outer(1, 4), fma_outer(2, 2, "f64"), scale(1), scale(8), add_scaled(1, "f32"),
     add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), activate(4, "relu"),
-    fill(1), fill(3), within(4), fold("sum", 4, 1), fold("max", 2, 2), butterfly("sum", 2),
-    butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1), reciprocal(2),
-    add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1), add_one(2),
+    fill(1), fill(3), within(4), window(8, 2), fold("sum", 4, 1), fold("max", 2, 2),
+    butterfly("sum", 2), butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1),
+    reciprocal(2), add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1), add_one(2),
 )  # fmt: skip
 ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
 EVERY = pytest.mark.parametrize("instr", ALL.values(), ids=str)

@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, joined, tree, within
+from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, joined, tree, window, within
 from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.simulate import simulate
@@ -87,12 +87,50 @@ def test_a_value_outside_is_replaced() -> None:
             assert got[lane, i] == (v[lane, i] if inside else NEUTRAL["max"])
 
 
+@pytest.mark.parametrize(("n", "size"), [(8, 2), (4, 2), (2, 2), (4, 4), (2, 4), (1, 4)])
+def test_a_window_of_two_vectors(n: int, size: int) -> None:
+    a, b = (drawn(n * size // 4, special=False) for _ in range(2))
+    for start in range(n + 1):
+        at = np.full((32, 1), start, np.uint32)
+        got = window(n, size).effect(None, None, a, b, at).view(f"u{size}")
+        wanted = np.concatenate([a.view(f"u{size}"), b.view(f"u{size}")], axis=1)[:, start : start + n]
+        np.testing.assert_array_equal(got, wanted)
+
+
+def windows(n: int, size: int) -> Kernel:
+    """y = the window of a and b that starts at tid % (n + 1)."""
+    words = n * size // 4
+    k = KernelBuilder("windows", 32)
+    a, b = (k.pointer(name, 4, (words, 1)) for name in "ab")
+    y = k.pointer("y", 4, (words, 1), writable=True)
+    held = [k.reg(name, words) for name in ("d", "v", "w")]
+    for w in range(words):
+        k.do(LDG[4], held[1][w], k.at(a, k.tid, w))
+        k.do(LDG[4], held[2][w], k.at(b, k.tid, w))
+    k.do(window(n, size), *held, k.tid % (n + 1))
+    for w in range(words):
+        k.do(STG[4], k.at(y, k.tid, w), held[0][w])
+    return k.build()
+
+
+@pytest.mark.parametrize(("n", "size"), [(8, 2), (2, 2), (4, 4), (1, 4)])
+def test_the_text_of_a_window_is_its_effect(n: int, size: int) -> None:
+    a, b = (drawn(n * size // 4, special=False) for _ in range(2))
+    y = np.zeros_like(a)
+    run_cuda_text(to_cuda(windows(n, size)), "windows", (1,), (32,), [a, b, y])
+    start = (np.arange(32, dtype=np.uint32) % (n + 1))[:, None]
+    np.testing.assert_array_equal(y, window(n, size).effect(None, None, a, b, start))
+
+
 @pytest.mark.parametrize(
     ("make", "error"),
     [
         (lambda: fold("product", 4, 1), UnknownNameError),
         (lambda: butterfly("xor", 1), UnknownNameError),
         (lambda: fold("sum", 4, 2), UnsupportedError),
+        (lambda: window(1, 2), UnsupportedError),
+        (lambda: window(6, 2), UnsupportedError),
+        (lambda: window(4, 1), UnsupportedError),
     ],
 )
 def test_what_is_not_offered_is_refused(make: object, error: type[Exception]) -> None:
