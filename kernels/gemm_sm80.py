@@ -37,7 +37,8 @@ from layoutalg.kernels.gemm_sm80_side import Side, least_extent, tile_order, til
 
 
 def build(p: GemmProblem, c: Sm80Config) -> Kernel:
-    """The tile program of a configuration, for the problem's sizes and below.
+    """The tile program of a configuration, for the problem's sizes and below: whole tiles; with `edges` sizes
+    down to a tile, or to 1 where the problem itself has fewer rows or columns.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
     the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
@@ -233,11 +234,15 @@ class _Program:
 
 def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
     mma = mma_of(p, c)
+    least_m, least_n = (
+        least_extent(extent, tile, edges=c.edges) if c.edges else tile
+        for extent, tile in ((p.m, c.tile_m), (p.n, c.tile_n))
+    )
     return [
         "",
         f"D = alpha A B{' + beta C' if p.reads_c else ''}{' + bias' if p.bias else ''}: "
-        f"{p.operand} operands, {p.accumulator} sums, {p.result} result, for m <= {p.m}, n <= {p.n}, "
-        f"k <= {p.k}.",
+        f"{p.operand} operands, {p.accumulator} sums, {p.result} result, for {least_m} <= m <= {p.m}, "
+        f"{least_n} <= n <= {p.n}, k <= {p.k}.",
         f"A block of {c.warps_m} x {c.warps_n} warps makes {c.tile_m} x {c.tile_n} of D, a warp "
         f"{c.warp_m} x {c.warp_n}, by {mma.ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory.",

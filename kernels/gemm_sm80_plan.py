@@ -42,7 +42,7 @@ class Sm80Config:
     `via` says how tiles reach shared memory: "cp.async" through a ring of `stages`, "registers" with one
     stage or two, `ahead` where the next tile is loaded before the current one is multiplied.  `fragments` is
     2 where the next fragments are loaded while the current ones are multiplied.  `mma_k` is the k of one mma,
-    0 for the largest.  `edges` predicates rows, columns and k; without it they are whole tiles.
+    0 for the largest.  `edges` is for sizes that are not multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
     of D, each with a part of k, see gemm_parts.
     """
