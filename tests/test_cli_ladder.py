@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
-from layoutalg.kernels import gemm_bench
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES, GemmFamily
+from layoutalg.kernels import gemm_ladder
+from layoutalg.kernels.gemm_bench import find_gemm_family
+from layoutalg.kernels.gemm_ladder import Step, predict_steps
 from tests.command import answer, refusal, run
 
 STEPS = {"gemm-sm80": ("2 vectors", "3 swizzle"), "gemm-simt": ("v7", "v8")}
+"""Two steps of each family: the others take as long to compile, and no other path."""
+
+
+@cache
+def _predicted(family: str, n: int) -> list[Step]:
+    return list(predict_steps(find_gemm_family(family), n, STEPS[family]))
 
 
 @pytest.fixture(autouse=True)
-def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two steps of each family: the others take as long to compile, and no other path."""
-    short: Mapping[str, GemmFamily] = {
-        name: replace(family, steps={step: family.steps[step] for step in STEPS[name]})
-        for name, family in GEMM_FAMILIES.items()
-    }
-    monkeypatch.setattr(gemm_bench, "GEMM_FAMILIES", short)
-    yield
+def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command predicts two steps, once a session."""
+    monkeypatch.setattr(gemm_ladder, "predict_steps", lambda family, n: iter(_predicted(family.name, n)))
 
 
 def _steps(family: str) -> list[dict[str, Any]]:
