@@ -74,7 +74,7 @@ def _fits(w: Walk, room: int) -> bool:
     held = (w.rounds - w.staged) * words(c.vec, size)
     if c.hold != "registers" and w.steps <= c.sharing:
         return False
-    if w.staged > w.rounds or w.staged * c.threads * c.vec * size > room:
+    if c.threads > MOST_THREADS or w.staged > w.rounds or w.staged * c.threads * c.vec * size > room:
         return False
     return c.hold == "global" or held <= HELD_WORDS
 
@@ -126,14 +126,18 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
         yield c
     if enough(wider[-1]):
         yield NormConfig(vec, wider[-1], 512 // wider[-1], "shared", 8)
-    depth, threads = (8, 512) if vec > 1 else (16, 512 if vector >= 4 else 1024)
-    wide = [_lanes(n, vector) for n in (2 * LINE_BYTES, LINE_BYTES)]
-    splits = min(ceil(4 * sms * wide[1] / columns), steps * wide[1] * vector // SPLIT_BYTES)
-    for kept in wide:
-        if enough(kept):
-            yield NormConfig(vec, kept, threads // kept, "global", depth)
-    yield NormConfig(vec, wide[1], threads // wide[1], "global", depth, max(1, splits))
-    yield NormConfig(vec, narrow, 512 // narrow, "global", depth)
+    wide, line = [_lanes(n, vector) for n in (2 * LINE_BYTES, LINE_BYTES)]
+    threads, depth = (512 if vector >= 4 else MOST_THREADS, 16) if vec == 1 else (512, 4)
+    splits = min(ceil(8 * sms * line / columns), steps * line * vector // SPLIT_BYTES)
+
+    def twice(kept: int, splits: int, staged: int) -> NormConfig:
+        sharing = min(WARP, threads // kept)
+        rounds = ceil(steps / (sharing * splits))
+        staged = min(staged, rounds // depth * depth) if room and vec > 1 else 0
+        return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
+
+    yield from (twice(kept, 1, 16) for kept in (wide, line) if enough(kept))
+    yield twice(line, max(1, splits), 12)
 
 
 def _lanes(nbytes: int, vector_bytes: int) -> int:

@@ -42,7 +42,8 @@ MADE = (
     add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), activate(4, "relu"),
     fill(1), fill(3), within(4), window(8, 2), fold("sum", 4, 1), fold("max", 2, 2),
     butterfly("sum", 2), butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1),
-    reciprocal(2), add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1), add_one(2),
+    reciprocal(2), add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1),
+    add_one(2),
 )  # fmt: skip
 ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
 EVERY = pytest.mark.parametrize("instr", ALL.values(), ids=str)
