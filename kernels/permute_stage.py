@@ -115,12 +115,14 @@ class Stage:
     def dst_run(self) -> tuple[int, ...]:
         """Modes of the tile that make a contiguous run of the destination, fastest first.
 
-        Of narrow elements only as many as whole vectors need: the others count runs, whose words may be
-        neighbours in the source.
+        Of narrow elements only as many as whole vectors need where the next one is fastest in the source: it
+        then counts runs, whose elements are neighbours in words.
         """
         strides = [m.dst for m in self.modes]
         run = self._run(range(len(self.modes)), strides)
         for n in range(1, len(run)) if self.size < WORD_BYTES else ():
+            if run[n] != self.by_source[0]:
+                continue
             length = prod(self.tile[k] for k in run[:n])
             aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.config.vec == 0
             if aligned and length % self.config.vec == 0 and length * self.size >= ENOUGH_BYTES:
