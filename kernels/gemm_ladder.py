@@ -235,7 +235,8 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     if isinstance(config, Sm80Config) and "cp.async.16" in accesses:
         copies = replace(accesses["cp.async.16"], total=copied_lines(p, config))
         accesses = MappingProxyType({**accesses, "cp.async.16": copies})
-    waits = sum(i.opcode.startswith("BAR") for i in body)
+    waits, all_waits = (sum(i.opcode.startswith("BAR") for i in x) for x in (body, function.instructions))
+    barriers = round(warps * (turns * waits + all_waits - waits))
     held = occupancy_of(
         ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
     )
@@ -244,7 +245,7 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
         family.name, name, p, config, cubin,
         MappingProxyType({kind: found * turns / tiles_k for kind, found in inner.items()}),
         round(warps * (len(body) * turns + len(function.instructions) - len(body))),
-        count, written, loads, round(warps * turns * waits), accesses, held, _reuse(p, config, held),
+        count, written, loads, barriers, accesses, held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
 
