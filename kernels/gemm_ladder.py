@@ -28,7 +28,6 @@ program loads them one by one: `merged` says so, and then accesses are those of 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -43,7 +42,14 @@ from layoutalg.codegen.expr import Const, substitute
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.prepare import prepare
-from layoutalg.codegen.sass import count_classes, disassemble, main_loop, parse_sass
+from layoutalg.codegen.sass import (
+    SassFunction,
+    SassInstruction,
+    count_classes,
+    disassemble,
+    main_loop,
+    parse_sass,
+)
 from layoutalg.codegen.tile import Do, For, Kernel, MemRef, Unroll, walk
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels import gemm_simt_predict, gemm_sm80_predict
@@ -220,34 +226,54 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     accesses, count = predict(p, config, ARCH), multiplies(p, config)
     kernel = family.build(p, config)
     cubin = prepare(kernel, TARGET).cubin
-    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
-    body = main_loop(function)
-    inner = count_classes(body)
-    blocks = (p.m // config.tile_m) * (p.n // config.tile_n)
-    warps = blocks * kernel.threads // 32
-    turns = count / warps / (inner.get("tensor", 0) or inner["fma"])
-    outer = Counter(count_classes(function.instructions)) - Counter(inner)
-    kind = _LOADS[family.name]
-    loads = round(warps * (inner.get(kind, 0) * turns + outer[kind]))
+    blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
+    warps = blocks * kernel.threads // find_arch(ARCH).lanes
+    code = _Code.read(cubin, count / warps)
+    loads = round(warps * code.executed(lambda i: i.kind == _LOADS[family.name]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
-    if isinstance(config, SimtConfig) and loads < written:
-        accesses = merged_accesses(p, config, ARCH)
-    if isinstance(config, Sm80Config) and "cp.async.16" in accesses:
-        copies = replace(accesses["cp.async.16"], total=copied_lines(p, config))
-        accesses = MappingProxyType({**accesses, "cp.async.16": copies})
-    waits, all_waits = (sum(i.opcode.startswith("BAR") for i in x) for x in (body, function.instructions))
-    barriers = round(warps * (turns * waits + all_waits - waits))
     held = occupancy_of(
         ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
     )
-    tiles_k = p.k // config.tile_k
     return Step(
         family.name, name, p, config, cubin,
-        MappingProxyType({kind: found * turns / tiles_k for kind, found in inner.items()}),
-        round(warps * (len(body) * turns + len(function.instructions) - len(body))),
-        count, written, loads, barriers, accesses, held, _reuse(p, config, held),
+        MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
+        round(warps * code.executed(lambda _: True)), count, written, loads,
+        round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
+        _served(p, config, accesses, merged=loads < written), held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The machine code of a kernel, its main loop, and how many turns of it a warp takes."""
+
+    function: SassFunction
+    loop: tuple[SassInstruction, ...]
+    turns: float
+
+    @classmethod
+    def read(cls, cubin: Cubin, multiplies: float) -> _Code:
+        """Disassemble; a warp's multiplications are all in the main loop."""
+        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
+        loop = main_loop(function)
+        inner = count_classes(loop)
+        return cls(function, loop, multiplies / (inner.get("tensor", 0) or inner["fma"]))
+
+    def executed(self, wanted: Callable[[SassInstruction], bool]) -> float:
+        """Instructions of a warp that are wanted: those of the main loop every turn, the others once."""
+        every, inner = (sum(map(wanted, x)) for x in (self.function.instructions, self.loop))
+        return every + inner * (self.turns - 1)
+
+
+def _served(p: GemmProblem, c: Sm80Config | SimtConfig, accesses: Prediction, *, merged: bool) -> Prediction:
+    """Accesses as the hardware gets them: vectors made by the compiler, copies line by line."""
+    if isinstance(c, SimtConfig):
+        return merged_accesses(p, c, ARCH) if merged else accesses
+    if "cp.async.16" not in accesses:
+        return accesses
+    copies = replace(accesses["cp.async.16"], total=copied_lines(p, c))
+    return MappingProxyType({**accesses, "cp.async.16": copies})
 
 
 def index_operations(kernel: Kernel, family: str) -> float:
