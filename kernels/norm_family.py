@@ -101,11 +101,14 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         recipe.held(body)
     else:
         recipe.start(body)
+        body.ahead(backwards=part == "result")
         if part == "result":
             for _ in body.parts(*(body.reg(name, body.statistics) for name in recipe.told)):
                 recipe.join(body)
         else:
             recipe.online(body)
+        if part == "whole":
+            body.ahead(backwards=True)
         recipe.meet(body)
     if part == "statistics":
         body.save(*recipe.tell(body))

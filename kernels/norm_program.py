@@ -33,7 +33,7 @@ from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, ST
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import WARP, Chunk, Hold, Index, NormConfig, Walk, powers, words
+from layoutalg.kernels.norm_walk import WARP, Chunk, Hold, Index, NormConfig, Ring, Walk, powers, words
 from layoutalg.kernels.permute_index import minus
 from layoutalg.layout import Layout
 
@@ -161,8 +161,8 @@ class Body:
 
         Backwards, those that were read last come first, while L2 has them.
         """
-        if self.config.hold == "global" and self.walk.staged:
-            yield from self._stream(backwards=backwards)
+        if self.walk.ring:
+            yield from self._stream(self.walk.ring, backwards=backwards)
             return
         fetch = {"shared": self._recall, "global": self._load}
         for group in self._rounds(backwards=backwards):
@@ -170,31 +170,34 @@ class Body:
                 group.visit(fetch[group.hold])
             yield group
 
-    def _stream(self, *, backwards: bool) -> Iterator[Group]:
-        """All rounds, through a ring in shared memory: copies run ahead, and each is followed by the next."""
-        k, depth, rounds = self.k, self.config.depth, self.walk.rounds
-        slots, plain = self.walk.staged // depth, all(s.plain for s in self.walk.segments)
+    def ahead(self, *, backwards: bool = False) -> None:
+        """Start the first copies, where `groups` reads through a ring: that goes on from there."""
+        ring = self.walk.ring
+        if ring is not None:
+            with self.present():
+                for slot in range(ring.slots):
+                    self._start(self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain))
 
-        turns = -(-rounds // self.walk.staged)
-        every = turns * slots
+    def _stream(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
+        """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
+        k = self.k
+        with self.present(), k.For("turn", ring.turns) as turn, k.Unroll("slot", ring.slots) as slot:
+            k.do(CP_WAIT, ring.slots - 1)
+            n = turn * ring.slots + slot
+            group = self._turn(ring, n, slot, backwards=backwards, plain=ring.plain)
+            group.visit(self._recall)
+            yield group
+            self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
 
-        def group(n: Index, slot: Index, plain: bool) -> Group:
-            n = minus(every - 1, n, 2 * every) if backwards else n
-            return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
+    def _start(self, group: Group) -> None:
+        group.visit(self._copy)
+        self.k.do(CP_COMMIT)
 
-        def start(n: Index, slot: Index, plain: bool) -> None:
-            group(n, slot, plain).visit(self._copy)
-            k.do(CP_COMMIT)
-
-        with self.present():
-            for slot in range(slots):
-                start(slot, slot, plain and every * depth == rounds)
-            with k.For("turn", turns) as turn, k.Unroll("slot", slots) as at:
-                k.do(CP_WAIT, slots - 1)
-                current = group(turn * slots + at, at, plain and every * depth == rounds)
-                current.visit(self._recall)
-                yield current
-                start((turn + 1) * slots + at, at, False)
+    def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
+        """Group n of those that go through a ring, in a slot of it."""
+        depth, every = self.config.depth, ring.turns * ring.slots
+        n = minus(every - 1, n, 2 * every) if backwards else n
+        return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
 
     def each(self, visit: Visit, *, backwards: bool = False) -> None:
         """Visit every vector."""

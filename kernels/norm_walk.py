@@ -76,6 +76,18 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Ring:
+    """Places in shared memory for groups of `depth` rounds: `slots` of them, used again `turns` times.
+
+    `plain`: all rounds are, and fill them.
+    """
+
+    slots: int
+    turns: int
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A vector: its first element in source and destination, and which of its elements are the row's.
 
@@ -219,6 +231,15 @@ class Walk:
     def staged(self) -> int:
         """Rounds that shared memory has room for."""
         return self.rounds if self.config.hold == "shared" and not self.config.staged else self.config.staged
+
+    @cached_property
+    def ring(self) -> Ring | None:
+        """How what is read twice goes through shared memory, if it does."""
+        if self.config.hold != "global" or not self.config.staged:
+            return None
+        turns = -(-self.rounds // self.config.staged)
+        plain = turns * self.config.staged == self.rounds and all(s.plain for s in self.segments)
+        return Ring(self.config.staged // self.config.depth, turns, plain)
 
     def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
         """Rounds (from, to, plain), those in shared memory apart from those that are not."""
