@@ -19,7 +19,7 @@ SCRIPTS = [body for language, body in BLOCKS if language == "python"]
 
 
 def test_the_readme_shows_commands_and_python() -> None:
-    assert len(SESSIONS) == 7 and len(SCRIPTS) == 3
+    assert len(SESSIONS) == 7 and len(SCRIPTS) == 4
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda body: body.splitlines()[0][:60])
@@ -38,7 +38,7 @@ def test_a_command_prints_what_is_shown(
     )
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=["tour", "atoms", "testing"])
+@pytest.mark.parametrize("script", SCRIPTS, ids=["tour", "arrays", "atoms", "testing"])
 def test_the_python_runs_and_prints_what_its_comments_say(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
