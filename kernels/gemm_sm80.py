@@ -5,9 +5,9 @@ The program, for `stages` = S tiles in flight by cp.async:
     copy tiles 0 .. S-2, one group each; wait for tile 0; load its first fragments
     for each tile of k:
         for each step of it:
-            before the last step: wait for the next tile, barrier
-            load the fragments of the step after this one
+            load the fragments of the step after this one (with one set of fragments: of this one)
             at the first step: start the copy of tile + S - 1 into the place that was read last
+            at the last step, when the tile is read: wait for the next one, barrier
             multiply
     write D, see gemm_epilogue
 
@@ -152,20 +152,20 @@ class _Program:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
             for step in range(self.steps):
                 last = step == self.steps - 1
-                if last:
-                    k.do(CP_WAIT, stages - 2)
-                    k.do(BAR)
-                if self.c.fragments == 1:
+                if c.fragments == 1:
                     self.fragments(0, here, step)
-                elif last:
-                    self.fragments((step + 1) % 2, after, 0)
-                else:
+                elif not last:
                     self.fragments((step + 1) % 2, here, step + 1)
                 if step == 0:
                     with k.If(kt + (stages - 1) < tiles):
                         self.start_copies(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
-                self.multiply(step % self.c.fragments)
+                if last:
+                    k.do(CP_WAIT, stages - 2)
+                    k.do(BAR)
+                    if c.fragments == 2:
+                        self.fragments((step + 1) % 2, after, 0)
+                self.multiply(step % c.fragments)
         k.do(CP_WAIT, 0)
 
     def through_registers(self) -> None:

@@ -66,6 +66,11 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "4 stages": (whole(), replace(SMALL, stages=4)),
     "5 stages": (whole(), replace(SMALL, stages=5)),
     "one fragment": (whole(), replace(SMALL, fragments=1)),
+    "one fragment, more tiles than stages": (gemm_problem(64, 64, 192), replace(SMALL, fragments=1)),
+    "one step a tile, more tiles than stages": (
+        gemm_problem(64, 64, 96),
+        replace(SMALL, tile_k=16, fragments=1),
+    ),
     "fewer tiles than stages": (gemm_problem(64, 64, 32), replace(SMALL, stages=5)),
     "unswizzled": (whole(a_major="mn"), replace(SMALL, swizzled=False)),
     "fixed leading dimensions": (whole(b_major="mn"), replace(SMALL, static_ld=True)),
