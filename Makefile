@@ -7,11 +7,12 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 PROFILE ?= ci
 JOBS    ?= auto
+GPU     ?= cuda13
 
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test lint pytest peers golden bench clean prerequisites
+.PHONY: help demo test lint pytest peers golden bench gpu clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +22,7 @@ help:
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
 	@echo "make bench   the benchmarks under tests/bench"
+	@echo "make gpu     all that only a GPU can show, into build/gpu; GPU=cuda12 for CUDA 12"
 	@echo "make clean   remove .venv, caches and build products"
 
 demo: $(VENV)/.installed-nvrtc
@@ -53,6 +55,10 @@ golden: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@for script in tests/bench/bench_*.py; do $(PY) $$script || exit 1; done
+
+# The tables of the README, and every check that needs a GPU: about ten minutes.
+gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
+	$(PY) -m tests.gpu.everything build/gpu
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,114 @@
+"""All that only a GPU can show, in one run: the tables of the README, and every check.
+
+python -m tests.gpu.everything build/gpu                       all of it, about ten minutes
+python -m tests.gpu.everything build/gpu bench-reduce tests    these steps
+
+What is timed or counted has a GPU to itself, one step after another; the other checks run together after it,
+or meanwhile on a second GPU.  Each step writes NAME.txt into the folder; the exit status is 1 if any fails.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+SWEEP = [f"--size={n}" for n in (1024, *range(2048, 8193, 128), 10240, 12800)]
+"""Sides of the squares on which f32 products are compared with cuBLAS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A module to run with arguments; `alone` on its GPU where it measures; the seconds it may take."""
+
+    name: str
+    module: str
+    args: Sequence[str]
+    seconds: int
+    alone: bool = True
+
+
+def bench(family: str, *args: str, name: str = "", seconds: int = 120) -> Step:
+    """A table of `layoutalg bench`."""
+    return Step(name or f"bench-{family}", "layoutalg", ["bench", family, *args], seconds)
+
+
+STEPS = (
+    bench("reduce"),
+    bench("permute"),
+    bench("gemm-sm80"),
+    bench("gemm-simt"),
+    bench("gemm-simt", *SWEEP, name="bench-gemm-simt-sweep", seconds=180),
+    bench("transpose"),
+    Step("ladder-gemm-sm80", "tests.gpu.gemm_ladder", ["gemm-sm80"], 120),
+    Step("ladder-gemm-simt", "tests.gpu.gemm_ladder", ["gemm-simt", "2048"], 120),
+    Step("peak", "tests.gpu.peak", [], 90),
+    Step("counters-gemm", "tests.gpu.gemm_counters", [], 120),
+    Step("counters-permute", "tests.gpu.permute_counters", [], 120),
+    Step("counters-reduce", "tests.gpu.reduce_counters", [], 120),
+    Step("counters-norm", "tests.gpu.norm_counters", [], 120),
+    Step("counters-transpose", "tests.gpu.counters", [], 120),
+    Step("probe", "tests.gpu.probe", [], 180),
+    Step("latency", "tests.gpu.array_cases", ["latency"], 60),
+    Step("tests", "pytest", ["-q", "--durations=10", "tests/gpu"], 600),
+    Step("permutes", "tests.gpu.permute_cases", ["2000"], 400, alone=False),
+    Step("reductions", "tests.gpu.reduce_cases", ["600"], 200, alone=False),
+    Step("norms", "tests.gpu.norm_cases", ["600"], 200, alone=False),
+    Step("arrays", "tests.gpu.array_cases", [], 200, alone=False),
+    Step("relayouts", "tests.gpu.relayouts", ["200"], 100, alone=False),
+)
+
+
+def run(step: Step, folder: Path, gpu: str) -> bool:
+    """Run a step on a GPU, its output into the folder; True if it succeeds."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "COLUMNS": "170"}
+    command = [sys.executable, "-m", step.module, *step.args]
+    start = time.monotonic()
+    with (folder / f"{step.name}.txt").open("wb") as out:
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=step.seconds,
+                check=False,
+            )
+            how = "ok" if done.returncode == 0 else f"exit status {done.returncode}"
+        except subprocess.TimeoutExpired:
+            how = f"stopped after {step.seconds} s"
+    print(f"{step.name:24} {time.monotonic() - start:6.1f} s  {how}", flush=True)
+    return how == "ok"
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    if not args:
+        raise SystemExit(__doc__)
+    folder, names = Path(args[0]), set(args[1:])
+    unknown = names - {step.name for step in STEPS}
+    if unknown:
+        raise SystemExit(f"no step {sorted(unknown)}: there are {[step.name for step in STEPS]}")
+    import cupy
+
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = [step for step in STEPS if not names or step.name in names]
+    measured = [step for step in chosen if step.alone]
+    checked = [step for step in chosen if not step.alone]
+    second = cupy.cuda.runtime.getDeviceCount() > 1
+    passed: list[bool] = []
+    with ThreadPoolExecutor() as pool:
+        meanwhile = [pool.submit(run, step, folder, "1") for step in checked] if second else []
+        passed += [run(step, folder, "0") for step in measured]
+        later = [] if second else [pool.submit(run, step, folder, "0") for step in checked]
+        passed += [task.result() for task in (*meanwhile, *later)]
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

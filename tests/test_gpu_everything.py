@@ -1,0 +1,36 @@
+"""The one run of everything that needs a GPU: its steps exist, and a step that fails is seen."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from layoutalg.cli.cmd_bench import TENSORS
+from layoutalg.kernels.families import FAMILIES
+from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+from tests.gpu.everything import STEPS, Step, main, run
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_a_step_runs_a_module_that_exists(step: Step) -> None:
+    assert find_spec(step.module) is not None
+    if step.args[:1] == ["bench"]:
+        assert step.args[1] in {*TENSORS, *GEMM_FAMILIES, *FAMILIES}
+
+
+def test_steps_have_names_of_their_own() -> None:
+    assert len({step.name for step in STEPS}) == len(STEPS)
+
+
+def test_what_a_step_prints_is_kept_and_what_it_returns_is_seen(tmp_path: Path) -> None:
+    assert run(Step("good", "timeit", ["-n", "1", "-r", "1", "pass"], 60), tmp_path, "0")
+    assert "loop" in (tmp_path / "good.txt").read_text()
+    assert not run(Step("bad", "timeit", ["raise ValueError"], 60), tmp_path, "0")
+    assert not run(Step("slow", "timeit", ["while True: pass"], 1), tmp_path, "0")
+
+
+def test_an_unknown_step_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no step"):
+        main([str(tmp_path), "nothing"])
