@@ -10,8 +10,8 @@ The idea.  Five things take time, and what overlaps does not add up:
 
     time = launch + joining + sqrt(max(memory, lines, issue)^2 + waiting^2)
 
-Notes.  The numbers of `Rates` are those of an H200: of 695 timed kernels, good ones and bad ones, half are
-within 4 %, nine in ten within 15 %.  They choose among candidates; what bounds a kernel from below is in
+Notes.  The numbers of `Rates` are those of an H200: of 900 timed kernels, good ones and bad ones, half are
+within 4 %, nine in ten within 16 %.  They choose among candidates; what bounds a kernel from below is in
 reduce_predict.
 """
 
@@ -31,7 +31,8 @@ class Rates:
     """What the model knows of a GPU: microseconds, bytes, and what an SM does in a microsecond.
 
     A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
-    memory (bytes a microsecond) reads pieces of n contiguous bytes as if they were `piece_bytes` longer.
+    memory (bytes a microsecond) reads pieces of n contiguous bytes as if they were `piece_bytes` longer, and
+    loads of n bytes as if they were `narrow_bytes` wider.
     """
 
     sms: int = 132
@@ -41,7 +42,8 @@ class Rates:
     latency_us: float = 0.5
     byte_us: float = 0.003
     memory: float = 4.5e6
-    piece_bytes: int = 8
+    piece_bytes: float = 8.0
+    narrow_bytes: float = 0.3
     cycles: float = 1900.0
 
 
@@ -82,10 +84,11 @@ def model_us(walk: Walk, element_bytes: int, result_bytes: int, rates: Rates) ->
 def _memory_us(walk: Walk, element_bytes: int, rates: Rates) -> float:
     c = walk.config
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * element_bytes
-    piece = (c.fast if walk.rows else c.kept) * c.vec * element_bytes
-    if _apart(walk) * element_bytes <= piece:  # pieces of neighbouring threads touch
-        piece = max(piece, WARP * c.vec * element_bytes)
-    return read / rates.memory * (1 + rates.piece_bytes / piece)
+    wide = c.vec * element_bytes
+    piece = (c.fast * c.depth if walk.rows else c.kept) * wide
+    if piece >= walk.first.extent * element_bytes and _apart(walk) == walk.first.extent:
+        piece = max(piece, WARP * wide)  # whole rows that touch
+    return read / rates.memory * (1 + rates.piece_bytes / piece + rates.narrow_bytes / wide)
 
 
 def _apart(walk: Walk) -> int:

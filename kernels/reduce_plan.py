@@ -258,20 +258,21 @@ def candidates(form: Axes, element: DType, rates: Rates, split: bool = True) -> 
 
 
 def _rows(form: Axes, size: int) -> Iterator[ReduceConfig]:
+    """As many lanes a row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
     vec = _row_vector(form, size)
     walk = Walk(form, ReduceConfig(vec, 1, 1, 1, 1))
     near = _power_above(walk.vectors if walk.outer else walk.steps)
+    narrow = 1 if vec * size >= 8 else 2
     for fast in (32,) if near >= 256 else [f for f in (32, 16, 8, 4, 2, 1) if f <= near and 32 * f >= near]:
         share = -(-walk.steps // fast)
-        for deep in (8, 4):
-            depth = deep * (1 if vec * size >= 8 else 2)
+        for depth in (8 * narrow, 4 * narrow) if fast == min(32, near) else (4 * narrow,):
             for most in (8, 16, 32):
                 slow = min(most, _power_below(max(1, share // depth)))
                 least = max(1, 32 // (fast * slow))
                 kept = max(min(256 // (fast * slow), _power_above(walk.places)), least)
                 mine = min(depth, -(-share // slow))
                 outs = 1
-                while 2 * outs * mine <= depth and 2 * outs * kept * 1024 <= walk.places:
+                while 2 * outs * mine <= 4 * narrow and 2 * outs * kept * 1024 <= walk.places:
                     outs *= 2
                 yield ReduceConfig(vec, fast, kept, slow, mine, outs)
 

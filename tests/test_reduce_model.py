@@ -32,7 +32,7 @@ def test_a_warp_a_row_issues_too_much_where_rows_are_short() -> None:
 
 
 def test_a_thread_a_row_looks_up_too_many_lines_where_rows_are_long() -> None:
-    wide, narrow = (ReduceConfig(8, fast, 256 // fast, 1, 4, 1) for fast in (16, 1))
+    wide, narrow = ReduceConfig(8, 16, 16, 1, 1, 4), ReduceConfig(8, 1, 256, 1, 4)
     assert us((1 << 20, 128), 1, "f16", wide) < us((1 << 20, 128), 1, "f16", narrow)
 
 
