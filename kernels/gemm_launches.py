@@ -118,7 +118,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
     wide = replace(p, m=m, n=n, k=k)
-    if isinstance(c, Sm80Config) and c.static_ld:
+    if c.static_ld:
         return wide
     rows = {
         "lda": k if p.a_major == "k" else m, "ldb": k if p.b_major == "k" else n, "ldc": n, "ldd": n

@@ -117,6 +117,8 @@ def _tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
                 f"{c.threads} threads copy rows of {h.lanes_near} vectors of {side}: the threads must be a "
                 f"multiple, such as {max(1, c.threads // h.lanes_near) * h.lanes_near}"
             )
+        far = h.deep if h.major == "mn" else h.rows
+        _multiple(f"the tile of {side}, {far} stored rows,", far, c.threads // h.lanes_near, "a pass")
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:

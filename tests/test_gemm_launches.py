@@ -158,3 +158,11 @@ def test_without_a_gpu_a_launcher_says_so() -> None:
         launcher(p, c, {})
     with pytest.raises(UnsupportedError, match="needs a GPU"):
         load_all([(p, c)])
+
+
+@pytest.mark.parametrize("c", [SimtConfig(64, 64, 8, 4, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3)], ids=str)
+def test_leading_dimensions_that_are_constants_are_not_widened(c: Config) -> None:
+    p = gemm_problem(100, 72, 40, "f32" if isinstance(c, SimtConfig) else "f16", lda=56, ldd=80)
+    constant, free = covering(p, replace(c, edges=True, static_ld=True)), covering(p, replace(c, edges=True))
+    assert (constant.lda, constant.ldb, constant.ldd) == (p.lda, p.ldb, p.ldd)
+    assert free.lda > p.lda and free.ldd > p.ldd
