@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.runtime import gpu_status
-from layoutalg.errors import UnsupportedError
+from layoutalg.codegen.runtime import GpuStatus, gpu_status
+from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.kernels import norm_modes, reduce_bench
+from layoutalg.kernels.chains import Chain, bits_of, find_problem, numbers_of, simulate_chain
 from layoutalg.kernels.norm_modes import OPS
 from layoutalg.kernels.reduce_bench import (
     CASES,
@@ -63,3 +70,105 @@ def test_rows_compare() -> None:
 def test_without_a_gpu_the_bench_says_so() -> None:
     with pytest.raises(UnsupportedError, match="needs a GPU"):
         list(benchmark_reductions(CASES[:1]))
+
+
+class OnGpu(np.ndarray[Any, Any]):
+    """A NumPy array that tells its address as CuPy's do."""
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+@dataclass
+class Simulated:
+    """A chain that the simulator runs on arrays found by their addresses."""
+
+    gpu: Standin
+    chain: Chain
+    partial_bytes: int
+
+    def __call__(self, addresses: dict[str, int]) -> None:
+        self.gpu.ran += [kernel.name for kernel in self.chain.kernels]
+        named = {name: self.gpu.arrays[at] for name, at in addresses.items() if name != "partial"}
+        simulate_chain(self.chain, {k: np.asarray(v).view("u1") for k, v in named.items()})
+
+
+class Standin:
+    """A GPU's part of the bench: the simulator runs the chains, every launch takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, OnGpu] = {}
+        self.ran: list[str] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> OnGpu:
+        array = np.zeros(shape, dtype).view(OnGpu)
+        self.arrays[array.ctypes.data] = array
+        return array
+
+    def normal(self, elems: int, seed: int, element: str) -> OnGpu:
+        numbers = np.random.default_rng(seed).standard_normal(elems)
+        kinds = {"f32": "f4", "f16": "f2", "bf16": "u2"}
+        array = self.empty((elems,), kinds[element])
+        array[...] = bits_of(numbers, element).view(kinds[element])
+        return array
+
+    def load(self, chain: Chain) -> Simulated:
+        return Simulated(self, chain, chain.partial_bytes)
+
+    def difference(
+        self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any
+    ) -> tuple[float, float]:
+        """What `torch_difference` says, by NumPy."""
+        x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
+        p = find_problem(op, x.shape, axes, element)
+        wanted = norm_modes.reference(p, x) if op in OPS else getattr(np, op)(x, axis=axes)  # type: ignore[arg-type]
+        return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
+
+    def times(self, contenders: list[list[Callable[[], Any]]], **_: Any) -> list[float]:
+        for launches in contenders:
+            launches[0]()
+        return [1.0 + n for n in range(len(contenders))]
+
+
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    gpu = Standin()
+    replaced: dict[str, Any] = {
+        "require_gpu": lambda: GpuStatus(True, "a stand-in", "sm_90a"),
+        "prepare_chain": lambda chain, arch: chain, "load_chain": gpu.load, "random_normal": gpu.normal,
+        "device_empty": gpu.empty, "median_times_ms": gpu.times, "torch_difference": gpu.difference,
+        "device_copy": lambda dst, src: lambda: gpu.ran.append("copy"),
+        "torch_reduction": lambda *_: lambda: gpu.ran.append("torch"),
+    }  # fmt: skip
+    for name, value in replaced.items():
+        monkeypatch.setattr(f"layoutalg.kernels.reduce_bench.{name}", value)
+    monkeypatch.setattr(reduce_bench, "find_arch", lambda arch: SimpleNamespace(board=None))
+    return gpu
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("op", "axes"), [("sum", (1,)), ("max", (0,)), ("mean", (0, 1)), ("sum", (0,))])
+def test_a_reduction_is_compared_and_timed(standin: Standin, op: str, axes: Any, dtype: str) -> None:
+    (row,) = benchmark_reductions([Case(op, (24, 65), axes, dtype)])
+    mine, long = f"reduce_{op}_{dtype}_{dtype}", "reduce_sum_f32_f32"
+    assert [n for n in standin.ran if n != "torch"] == [mine, mine, long] and "torch" in standin.ran
+    assert (row.limit, row.cupy is None) == ("read", dtype == "bf16")
+    assert row.ratio == pytest.approx(3.0) and row.share == pytest.approx(2.0)
+    assert row.ours == pytest.approx(row.moved_bytes / 1e6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", OPS)
+def test_a_norm_is_compared_and_timed_beside_a_copy(standin: Standin, op: str, dtype: str) -> None:
+    (row,) = benchmark_reductions([Case(op, (24, 65), (0,), dtype)])
+    assert standin.ran == [f"{op}_{dtype}"] * 2 + ["copy", "torch"]
+    assert (row.limit, row.cupy) == ("copy", None) and row.ratio == pytest.approx(3.0)
+
+
+def test_a_wrong_result_is_no_row(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduce_bench, "load_chain", lambda chain: lambda addresses: None)
+    with pytest.raises(
+        MismatchError, match=r"softmax 24x65 over 0 f32: .* from the definition, more than the"
+    ):
+        list(benchmark_reductions([Case("softmax", (24, 65), (0,), "f32")]))
