@@ -7,7 +7,7 @@ expression, evaluated in integers of any size.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +22,13 @@ from layoutalg.codegen.tile import Do, For, Global, If, Kernel, Let, MemRef, Stm
 from layoutalg.hostcc import compile_shared
 from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
 from layoutalg.kernels.gemm import Major, gemm_problem
+from layoutalg.kernels.norm_family import plan as plan_norm
+from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.kernels.permute_family import build as build_permute
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs as permute_configs
+from layoutalg.kernels.reduce_family import build as build_reduction
+from layoutalg.kernels.reduce_family import plans, reduce_problem
 from layoutalg.kernels.transpose_family import build as build_transpose
 from layoutalg.kernels.transpose_family import problem as transpose_problem
 from layoutalg.kernels.transpose_plan import configs as transpose_configs
@@ -41,17 +45,21 @@ class Use:
     values: Mapping[Var, int]
 
 
-def uses(kernel: Kernel, scalars: Mapping[str, int], rng: random.Random) -> Iterator[Use]:
-    """Every value that the kernel names, and every place in global memory, at a random point or the last."""
+Pick = Callable[[int], int]
+"""A number below another one."""
+
+
+def uses(kernel: Kernel, scalars: Mapping[str, int], pick: Pick) -> Iterator[Use]:
+    """Every value that the kernel names, and every place in global memory, where `pick` chooses."""
     env: dict[Var, int] = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
     grid = launch_grid(kernel, scalars)
     for var, n in zip(kernel.block_vars, grid, strict=True):
-        env[var] = rng.choice((0, n - 1, rng.randrange(n)))
-    env[kernel.tid] = rng.choice((kernel.threads - 1, rng.randrange(kernel.threads)))
-    yield from _uses(kernel.body, env, rng)
+        env[var] = pick(n)
+    env[kernel.tid] = pick(kernel.threads)
+    yield from _uses(kernel.body, env, pick)
 
 
-def _uses(body: tuple[Stmt, ...], env: dict[Var, int], rng: random.Random) -> Iterator[Use]:
+def _uses(body: tuple[Stmt, ...], env: dict[Var, int], pick: Pick) -> Iterator[Use]:
     for s in body:
         match s:
             case Let(var, value):
@@ -61,18 +69,18 @@ def _uses(body: tuple[Stmt, ...], env: dict[Var, int], rng: random.Random) -> It
                 yield Use(count, ctype(count), dict(env))
                 turns = evaluate(count, env)
                 if turns:
-                    at = rng.choice((turns - 1, rng.randrange(turns)))
+                    at = pick(turns)
                     for c in carry:
                         yield Use(c.first, None, dict(env))
                         yield Use(c.step, ctype(c.step), dict(env))
                     moved = {c.var: evaluate(c.first, env) + at * evaluate(c.step, env) for c in carry}
-                    yield from _uses(inner, {**env, var: at, **moved}, rng)
+                    yield from _uses(inner, {**env, var: at, **moved}, pick)
             case Unroll(var, count, inner):
-                for at in {0, count - 1, rng.randrange(count)}:
-                    yield from _uses(inner, {**env, var: at}, rng)
+                for at in {0, count - 1, pick(count)}:
+                    yield from _uses(inner, {**env, var: at}, pick)
             case If(condition, inner, orelse):
                 yield Use(condition, "u32", dict(env))
-                yield from _uses(inner if evaluate(condition, env) else orelse, dict(env), rng)
+                yield from _uses(inner if evaluate(condition, env) else orelse, dict(env), pick)
             case Do(_, args):
                 for arg in args:
                     if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
@@ -118,9 +126,11 @@ PERMUTES = (
 )  # fmt: skip
 
 
-def agree(kernel: Kernel, scalars: dict[str, int], rounds: int = 4) -> None:
+def agree(kernel: Kernel, scalars: dict[str, int]) -> None:
+    """At the last of everything, and at three random points."""
     lowered, rng = lower(kernel), random.Random(kernel.name)
-    found = [use for _ in range(rounds) for use in uses(lowered, scalars, rng)]
+    picks: tuple[Pick, ...] = (lambda n: n - 1, rng.randrange, rng.randrange, rng.randrange)
+    found = [use for pick in picks for use in uses(lowered, scalars, pick)]
     assert any(evaluate(u.node, u.values) >> 31 for u in found)
     assert not disagreements(found)
 
@@ -146,6 +156,28 @@ def test_transposes(m: int, n: int, dtype: str) -> None:
 def test_permutes(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = normalise(permute_problem(shape, axes, "u8"))
     agree(build_permute(x, permute_configs(x)[0]), {})
+
+
+REDUCTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...] = (
+    ((1 << 33,), (0,), "f16"),
+    ((1 << 17, 1 << 16), (1,), "f32"),
+    ((1 << 17, (1 << 16) + 1), (0,), "f32"),
+    ((3, 1 << 32), (0,), "bf16"),
+    ((1 << 12, 7, 1 << 19), (0, 2), "f16"),
+)
+"""Shapes, the axes that are reduced, and elements."""
+
+
+@pytest.mark.parametrize(("shape", "axes", "dtype"), REDUCTIONS)
+def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    first, *_ = build_reduction(plans(reduce_problem(shape, axes, "sum", dtype))[0])
+    agree(first, {})
+
+
+@pytest.mark.parametrize(("shape", "axes", "dtype"), REDUCTIONS)
+def test_norms(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    for kernel in plan_norm(norm_problem("softmax", shape, axes, dtype)).kernels:
+        agree(kernel, {})
 
 
 def test_a_sum_that_wraps_is_noticed() -> None:
