@@ -9,8 +9,8 @@ The idea.  What matters are the two fastest modes:
 Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
 heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
 (rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
-vectors have dear ends and, of narrow elements, conflicts that no swizzle avoids (permute_certificate); then
-the width of 16, 8 or 4 bytes is taken that costs the least.  The swizzle of the tile is the cheapest of a
+vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (permute_certificate); then
+vectors of four elements are taken where they cost less.  The swizzle of the tile is the cheapest of a
 few, counted on the plan's own addresses.
 """
 
@@ -52,15 +52,20 @@ SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 """Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
 whole address anew where rows start anywhere."""
 
+FEW_ELEMS = 4
+"""Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
+
 ODD_ROWS = 4
 """Runs of the destination that a tile takes together where they are short and start anywhere."""
 
-LANE_INSTRUCTIONS, CUT_INSTRUCTIONS, DIGIT_INSTRUCTIONS = 40, 3, 5
-"""Instructions that a vector takes beyond its elements, a piece of one that is cut, a carried digit."""
+INSTRUCTIONS = MappingProxyType(
+    {"vector": 20, "cut": 4, "digit": 0.4, "swizzle": 1.2, "swizzle anywhere": 2.4, "wavefront": 0.8}
+)
+"""What storing a vector takes beyond its elements, in instructions: to address it, to store a piece of one
+that is cut, for each element to carry digits and to swizzle; and what a wavefront is worth.
 
-WEIGHTS = MappingProxyType({"wavefronts": 0.54, "requests": 0.5, "instructions": 0.25})
-"""What each adds to a block's time, relative to each other: the choice among 16, 8 and 4 bytes that they make
-loses 1 % on average and 9 % at most of what the best one reaches, in 16 cases timed on an H200."""
+Fitted to 21 tiles timed on an H200: the choice of a width that follows loses 0.5 % on average, and 7 % at
+most, of what the better one reaches."""
 
 DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
@@ -130,18 +135,19 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     size = x.element_bytes
     plain = PermuteConfig("staged", tile, 32)
     stage = Stage(x, plain)
-    chunk = _widths(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))[0]
+    chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
     asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
     c = replace(plain, chunk=chunk, via="cp.async" if asynchronous else "registers")
     options: list[tuple[float, PermuteConfig]] = []
-    for vec in _widths(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle)):
+    wide = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
+    for vec in (wide, FEW_ELEMS) if wide > FEW_ELEMS else (wide,):
         option = replace(c, vec=vec)
         option = replace(option, turned=_turns(Stage(x, option)))
         if Stage(x, option).tile_bytes > TILE_BYTES[1]:
             continue
         options.append(_stored(x, option, arch))
-        if option.turned or not (Stage(x, option).lead or size < 4):
-            break  # wide vectors cost the least where they are aligned
+        if option.turned:
+            break
     return min(options, key=lambda option: option[0])[1] if options else None
 
 
@@ -162,14 +168,16 @@ def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteCon
     tile = [*c.tile]
     tile[1] = ODD_ROWS
     tile[stage.src_run[0]] = min(tile[stage.src_run[0]], ENOUGH_BYTES // x.element_bytes)
-    few = replace(c, tile=tuple(tile), vec=4, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="source")
+    few = replace(
+        c, tile=tuple(tile), vec=FEW_ELEMS, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="source"
+    )
     return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= TILE_BYTES[1] else None
 
 
-def _widths(length: int, size: int, most: int) -> list[int]:
-    """Elements of an access, the widest first: those of 16, 8 or 4 bytes that a run is worth; 0: no run."""
+def _widest(length: int, size: int, most: int) -> int:
+    """Elements of the widest access, of 16, 8 or 4 bytes, that a run is worth; a run of 0 is none."""
     limit = min(max(4, length * size // 2), size * most) if length else 0
-    return [n // size for n in (16, 8, 4) if size < n <= limit] or [1]
+    return next((n // size for n in (16, 8, 4) if size < n <= limit), 1)
 
 
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
@@ -187,40 +195,29 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
 
 
 def _cost(stage: Stage, wavefronts: float) -> float:
-    """What a block's stores cost: wavefronts of shared memory, requests to store, instructions to address,
-    gather and put together, weighed as timings weigh them."""
-    vec, size = stage.config.vec, stage.size
-    requests, cut = _requests(stage)
+    """What a block's stores cost: instructions, and wavefronts of shared memory as so many of them."""
+    vec, size, swizzled = stage.config.vec, stage.size, stage.config.swizzle.bits > 0
     permutes = 2 if stage.config.turned else 0.75 if size == 1 else 0.5 if size == 2 else 0
-    carried = DIGIT_INSTRUCTIONS * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
-    swizzles = (0.5 if stage.src_aligned and not stage.lead else 1) if stage.config.swizzle.bits else 0
-    ends = CUT_INSTRUCTIONS * sum(1 + n * (n > 1) for _, n in pieces(stage))
-    instructions = (LANE_INSTRUCTIONS + cut * ends) * stage.group + vec * (1 + permutes + swizzles) + carried
-    cycles = WEIGHTS["requests"] * requests * stage.group + WEIGHTS["instructions"] * instructions
-    return WEIGHTS["wavefronts"] * wavefronts + stage.stores / 32 * cycles
+    kind = "swizzle" if stage.src_aligned and not stage.lead else "swizzle anywhere"
+    each = 1 + permutes + (INSTRUCTIONS[kind] if swizzled else 0)
+    ends = _cut(stage) * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in pieces(stage))
+    carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
+    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + vec * each + carried
+    return stage.stores / 32 * vector + INSTRUCTIONS["wavefront"] * wavefronts
 
 
-def _requests(stage: Stage) -> tuple[float, float]:
-    """Requests of a warp that stores a vector a lane, and how often a vector of a warp is cut: of some warps
-    of a block in the middle."""
+def _cut(stage: Stage) -> float:
+    """How often a warp has a vector that is cut: of some warps of a block in the middle."""
     import numpy as np
 
     origins = tuple(n // 2 * t for n, t in zip(stage.counts, stage.tile, strict=True))
     x = _some_warps(stage.stores)
     vector = Store(stage, x, origins, block_base(stage, origins))
-
-    def holds(predicates: tuple[Any, ...]) -> Any:
-        return np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
-
-    row, whole = holds(vector.row), holds(vector.whole)
-    found = whole.any(axis=1) * max(1, stage.config.vec * stage.size * 32 // 128)
-    cut = row & ~whole
-    for first, count in pieces(stage) if cut.any() else []:
-        together = cut & holds(vector.all_of(first, count))
-        found = found + together.any(axis=1)
-        for e in range(first, first + count if count > 1 else first):
-            found = found + (cut & ~together & holds(vector.exists(e))).any(axis=1)
-    return float(found.mean()), float(cut.any(axis=1).mean())
+    row, whole = (
+        np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
+        for predicates in (vector.row, vector.whole)
+    )
+    return float((row & ~whole).any(axis=1).mean())
 
 
 def _storing(stage: Stage, threads: int) -> int:

@@ -71,12 +71,16 @@ def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
 
 
 TIMED = {
-    ("u8", (2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1)): (0.71, 0.78, 0.78),
-    ("u8", (1, 232, 24, 1368, 7), (4, 0, 2, 1, 3)): (0.73, 0.91, 0.88),
-    ("u8", (13, 14, 91, 7, 4, 166), (0, 2, 4, 1, 3, 5)): (0.92, 0.79, 0.86),
-    ("f16", (10001, 10003), (1, 0)): (0.85, 0.80, 0.70),
+    ("u8", (2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1)): (0.71, 0.78),
+    ("u8", (1, 232, 24, 1368, 7), (4, 0, 2, 1, 3)): (0.73, 0.88),
+    ("u8", (13, 14, 91, 7, 4, 166), (0, 2, 4, 1, 3, 5)): (0.92, 0.79),
+    ("u8", (2, 9, 6, 392, 33, 46), (2, 4, 5, 1, 0, 3)): (0.64, 0.78),
+    ("u8", (10001, 10003), (1, 0)): (0.73, 0.62),
+    ("f16", (2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1)): (0.84, 0.84),
+    ("f16", (1, 232, 24, 1368, 7), (4, 0, 2, 1, 3)): (0.90, 0.86),
+    ("f16", (10001, 10003), (1, 0)): (0.85, 0.80),
 }
-"""Shares of a device copy that stores of 16, 8 and 4 bytes reached on an H200."""
+"""Shares of a device copy that stores of 16 bytes and of four elements reached on an H200."""
 
 
 @pytest.mark.parametrize("case", TIMED, ids=str)
@@ -85,8 +89,9 @@ def test_the_width_of_stores_is_nearly_the_fastest(
 ) -> None:
     dtype, shape, axes = case
     x = normalise(permute_problem(shape, axes, dtype))
-    timed = dict(zip((16, 8, 4), TIMED[case], strict=True))
-    assert timed[configs(x)[0].vec * x.element_bytes] >= 0.9 * max(timed.values())
+    wide, few = TIMED[case]
+    reached = wide if configs(x)[0].vec * x.element_bytes == 16 else few
+    assert reached >= 0.9 * max(wide, few)
 
 
 def test_a_lead_takes_no_block_more() -> None:
