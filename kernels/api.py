@@ -146,9 +146,12 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
 def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[int, ...]:
     rank = len(shape)
     try:
-        asked = order = tuple(map(operator.index, axes))
+        given = tuple(axes)
+        asked = order = tuple(map(operator.index, given))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed") from error
+    if any(isinstance(a, bool) for a in given):
+        raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed, and a bool is none")
     modes = list(range(rank))
     if sorted(order) != modes:
         order = tuple(a + rank if -rank <= a < 0 else a for a in asked)

@@ -151,9 +151,9 @@ def destination(
 ) -> View:
     """`out`, checked, or a new array like x where `out` is None.
 
-    Elements of `out` are of one of the `kinds`, or of any that is as wide as x's where none is named.  Raises
-    ShapeError for another shape, ArgumentTypeError where `out` is of another library, device or kind, or
-    read-only, and as `view` and `new_array` do.
+    Elements of `out` are of one of the `kinds`, x's own where none is named.  Raises ShapeError for another
+    shape, ArgumentTypeError where `out` is of another library, device or kind, or read-only, and as `view`
+    and `new_array` do.
 
     >>> import numpy
     >>> destination(view(numpy.zeros(3, "f4")), (2, 5), None).shape
@@ -165,10 +165,9 @@ def destination(
     if target.shape != shape:
         raise ShapeError(f"out has shape {target.shape}; the result has {shape}")
     check_fellows(x, target)
-    if kinds and target.kind not in kinds:
-        raise ArgumentTypeError(f"out holds {target.kind}: {' and '.join(dict.fromkeys(kinds))} are accepted")
-    if not kinds and target.itemsize != x.itemsize:
-        raise ArgumentTypeError(f"out holds {target.kind}, x {x.kind}: both must be of one width")
+    accepted = dict.fromkeys(kinds or (x.kind,))
+    if target.kind not in accepted:
+        raise ArgumentTypeError(f"out holds {target.kind}, x {x.kind}: out may hold {' or '.join(accepted)}")
     if target.host is not None and not target.host.flags.writeable:
         raise ArgumentTypeError("out is read-only")
     return target

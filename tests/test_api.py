@@ -129,15 +129,17 @@ def test_what_does_not_fit_is_refused() -> None:
         relayout(x, Layout(24), Layout(24))
 
 
-def test_out_of_another_type_takes_the_bits() -> None:
+def test_out_of_another_type_is_refused_and_a_view_of_it_is_not() -> None:
     x, out = np.arange(6, dtype="f4").reshape(2, 3), np.zeros((3, 2), "i4")
-    assert np.array_equal(permute(x, (1, 0), out).view("f4"), x.T)
+    with pytest.raises(ArgumentTypeError, match="out holds int32, x float32: out may hold float32"):
+        permute(x, (1, 0), out)
+    assert np.array_equal(permute(x.view("i4"), (1, 0), out).view("f4"), x.T)
 
 
 def test_axes_are_ints() -> None:
     x = np.zeros((3, 4))
     assert permute(x, np.array([1, 0])).shape == permute(x, (np.int64(-1), np.int8(0))).shape == (4, 3)
-    for wrong in ((1.0, 0), "10", 1, None):
+    for wrong in ((1.0, 0), "10", 1, None, (False, True)):
         with pytest.raises(ArgumentTypeError, match="a sequence of ints is needed"):
             permute(x, wrong)  # type: ignore[arg-type]
 

@@ -173,7 +173,7 @@ BAD: list[tuple[type[LayoutAlgError], str, Callable[[Any], Any]]] = [
     (UnsupportedError, "softmax of int32 elements", lambda x: softmax(x.view("i4"))),
     (UnsupportedError, "max of >f4 elements", lambda x: reduce(x.astype(">f4"), "max")),
     (ShapeError, r"out has shape \(4,\); the result has \(6,\)", lambda x: reduce(x, "sum", 0, out=x[:, 0])),
-    (ArgumentTypeError, "out holds float16: float32 are acc", lambda x: softmax(x, out=x.astype("f2"))),
+    (ArgumentTypeError, "out holds float16, x float32: out may", lambda x: softmax(x, out=x.astype("f2"))),
     (ArgumentTypeError, "overlap", lambda x: reduce(x, "sum", 0, out=x[1])),
     (ArgumentTypeError, "overlap", lambda x: softmax(x[:3], out=x[1:])),
     (ArgumentTypeError, "overlap", lambda x: layer_norm(x[1:], 1, weight=x[0], out=x[:3])),
