@@ -5,11 +5,12 @@ do not exist, and in nothing else.  So blocks are sorted into classes by these, 
 counted lane by lane on the walk that the kernel prints:
 
     what is held    read once; through shared memory it is written there, and read back three times
-    read twice      every load counts twice; memory is asked once if the slabs of all resident blocks fit L2
+    read twice      every load or copy counts twice; memory is asked once if all resident slabs fit L2
     split           the first kernel reads and writes statistics, the second reads both and writes the result
 
 Notes.  Bytes of memory are a model, stated to be compared with `dram__bytes_read.sum` and `..._write.sum`:
-each element once, or twice where what lies between two readings of it is more than `KEPT_BYTES` of L2.
+each element once, or twice where what lies between two readings of it is more than `KEPT_BYTES` of L2.  What a
+second reading, which goes backwards, finds there of its first part is not taken off.
 """
 
 from __future__ import annotations
