@@ -9,8 +9,8 @@ counted lane by lane on the walk that the kernel prints:
     split           the first kernel reads and writes statistics, the second reads both and writes the result
 
 Notes.  Bytes of memory are a model, stated to be compared with `dram__bytes_read.sum` and `..._write.sum`:
-each element once, or twice where what lies between two readings of it is more than `KEPT_BYTES` of L2.  What a
-second reading, which goes backwards, finds there of its first part is not taken off.
+each element once, or twice where what lies between two readings of it is more than `KEPT_BYTES` of L2.  What
+a second reading, which goes backwards, finds there of its first part is not taken off.
 """
 
 from __future__ import annotations
