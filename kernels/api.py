@@ -46,7 +46,7 @@ from layoutalg.kernels.permute_modes import (
     permute_problem,
     reference,
 )
-from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.permute_plan import best
 from layoutalg.kernels.refinement import relayout_problem
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
@@ -227,7 +227,7 @@ def _kernel_of(
 def _kernel(p: PermuteProblem, device: int) -> Launch:
     """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
     x = normalise(p)
-    return load(build(x, configs(x, require_gpu().arch)[0])).of_addresses()
+    return load(build(x, best(x, require_gpu().arch))).of_addresses()
 
 
 # --- running -------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
 @functools.lru_cache(KEPT_KERNELS)
 def _program(x: Moves) -> Kernel:
     """The tile program that the simulator runs."""
-    return build(x, configs(x)[0])
+    return build(x, best(x))
 
 
 def _run(p: PermuteProblem, source: Any, old: Any) -> Any:

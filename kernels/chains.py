@@ -29,7 +29,7 @@ from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import norm_family, permute_family, reduce_family
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
+from layoutalg.kernels.permute_plan import best
 from layoutalg.kernels.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 
 UNIT_BYTES = 16
@@ -78,7 +78,7 @@ def chain_of(p: Problem, arch: str | Arch = "sm_90") -> Chain:
     """
     if isinstance(p, PermuteProblem):
         x = normalise(p)
-        return Chain((permute_family.build(x, configs(x, arch)[0]),), (("src", "dst"),), 0)
+        return Chain((permute_family.build(x, best(x, arch)),), (("src", "dst"),), 0)
     if isinstance(p, NormProblem):
         found = norm_family.plan(p, arch)
         names = tuple(tuple(q.name for q in kernel.params) for kernel in found.kernels)

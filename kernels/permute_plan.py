@@ -16,6 +16,7 @@ few, counted on the plan's own addresses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import lcm, prod
@@ -79,12 +80,32 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     >>> c.tile, c.chunk, c.vec
     ((64, 64), 4, 4)
     """
+    return tuple(dict.fromkeys(_candidates(x, arch)))
+
+
+def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
+    """The first of `configs`, without making the others.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
+    >>> best(x) == configs(x)[0]
+    True
+    """
+    return next(_candidates(x, arch))
+
+
+def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = board.sms if (board := find_arch(arch).board) else 1
-    found = [_staged(x, run, sms, arch) for run in (RUN_BYTES, RUN_BYTES // 2)]
-    staged = tuple(c for c in (_odd_rows(x, found[0], arch), *found) if c is not None)
-    direct = (_direct(x, sms),)
-    unique = dict.fromkeys(direct + staged if _rows_stay_whole(x) else staged + direct)
-    return tuple(unique)
+    if _rows_stay_whole(x):
+        yield _direct(x, sms)
+    longer = _staged(x, RUN_BYTES, sms, arch)
+    if (odd := _odd_rows(x, longer, arch)) is not None:
+        yield odd
+    if longer is not None:
+        yield longer
+    if (shorter := _staged(x, RUN_BYTES // 2, sms, arch)) is not None:
+        yield shorter
+    yield _direct(x, sms)
 
 
 def _rows_stay_whole(x: Moves) -> bool:
