@@ -49,15 +49,14 @@ def predict(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Predic
 def accesses(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Mapping[Access, Cost]:
     """Cost of every access of a whole launch, operand by operand.
 
-        Raises ShapeError for extents that are not multiples of the tile, and leading dimensions that are not
-        multiples of a sector: there each tile costs something else.
+    Raises ShapeError for extents that are not multiples of the tile, and leading dimensions that are not
+    multiples of a sector: there each tile costs something else.
 
-        >>> from layoutalg.kernels.gemm import gemm_problem
-        >>> from layoutalg.kernels.gemm_parts import part_problem
-    from layoutalg.kernels.gemm_simt_plan import LADDER
-        >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
-        >>> accesses(p, LADDER["v2"][1])["b", "ld.shared.b32"]
-        Cost(instructions=1024, total=32768, ideal=1024)
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> from layoutalg.kernels.gemm_simt_plan import LADDER
+    >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
+    >>> accesses(p, LADDER["v2"][1])["b", "ld.shared.b32"]
+    Cost(instructions=1024, total=32768, ideal=1024)
     """
     p = p if c.splits == 1 else part_problem(p)
     _whole(p, c)
