@@ -48,6 +48,8 @@ STEPS = (
     Step("ladder-gemm-sm80", "tests.gpu.gemm_ladder", ["gemm-sm80"], 120),
     Step("ladder-gemm-simt", "tests.gpu.gemm_ladder", ["gemm-simt", "2048"], 120),
     Step("peak", "tests.gpu.peak", [], 90),
+    Step("edges", "tests.gpu.edges", [], 60),
+    Step("counters-parts", "tests.gpu.split_counters", [], 90),
     Step("counters-gemm", "tests.gpu.gemm_counters", [], 120),
     Step("counters-permute", "tests.gpu.permute_counters", [], 120),
     Step("counters-reduce", "tests.gpu.reduce_counters", [], 120),
