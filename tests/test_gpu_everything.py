@@ -11,6 +11,7 @@ from layoutalg.cli.cmd_bench import TENSORS
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from tests.gpu.everything import STEPS, Step, main, run
+from tests.gpu.tools import sanitize, tool
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
@@ -34,3 +35,30 @@ def test_what_a_step_prints_is_kept_and_what_it_returns_is_seen(tmp_path: Path) 
 def test_an_unknown_step_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no step"):
         main([str(tmp_path), "nothing"])
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "silent"),
+    [
+        ("ERROR SUMMARY: 0 errors", 0, True),
+        ("ERROR SUMMARY: 10 errors", 0, False),
+        ("SUMMARY: 0 hazards", 9, False),
+    ],
+)
+def test_what_a_sanitizer_finds_is_seen(
+    says: str, status: int, silent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = tmp_path / "compute-sanitizer"
+    stand_in.write_text(f"#!/bin/sh\necho '========= {says}'\nexit {status}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if silent:
+        assert says in sanitize("memcheck", "tests.gpu.launch")
+    else:
+        with pytest.raises(AssertionError):
+            sanitize("memcheck", "tests.gpu.launch")
+
+
+def test_without_a_tool_a_test_is_skipped_by_name() -> None:
+    with pytest.raises(pytest.skip.Exception, match="no-such-tool of the CUDA toolkit is not on PATH"):
+        tool("no-such-tool")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -14,6 +10,7 @@ from layoutalg.kernels.gemm import gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm_launches import load_all
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import CONFIGS, launch_all, result, small_ways, steps
+from tests.gpu.tools import sanitize
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -68,21 +65,7 @@ SANITIZED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-def test_the_sanitizer_finds_nothing(tool: str) -> None:
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer is None:
-        pytest.skip("compute-sanitizer is not on PATH")
+@pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
+def test_the_sanitizer_finds_nothing(kind: str) -> None:
     for args in SANITIZED:
-        command = [
-            sanitizer,
-            "--tool",
-            tool,
-            "--error-exitcode",
-            "9",
-            sys.executable,
-            "-m",
-            "tests.gpu.gemm_launch",
-        ]
-        run = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stdout + run.stderr
+        sanitize(kind, "tests.gpu.gemm_launch", *args)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-
 import pytest
 
 from layoutalg.codegen.cuda import to_cuda
@@ -13,6 +9,7 @@ from layoutalg.codegen.runtime import gpu_status, load
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.family import arguments, buffers
+from tests.gpu.tools import sanitize, tool
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -68,22 +65,13 @@ def test_a_launch_with_foreign_arguments_is_refused() -> None:
             kernel(**{**good, **change})
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-def test_the_sanitizer_is_silent(tool: str) -> None:
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer is None:
-        pytest.skip("compute-sanitizer is not on PATH")
-    command = [sanitizer, "--tool", tool, "--error-exitcode", "9"]
-    command += [sys.executable, "-m", "tests.gpu.launch", "all"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-    assert "launches correct" in run.stdout
-    assert "0 errors" in run.stdout or "0 hazards" in run.stdout
+@pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
+def test_the_sanitizer_is_silent(kind: str) -> None:
+    assert "launches correct" in sanitize(kind, "tests.gpu.launch", "all")
 
 
 def test_predictions_equal_the_hardware_counters() -> None:
-    if shutil.which("ncu") is None:
-        pytest.skip("ncu is not on PATH")
+    tool("ncu")
     from tests.gpu.counters import CASES, measure
 
     for case in CASES:
@@ -92,8 +80,7 @@ def test_predictions_equal_the_hardware_counters() -> None:
 
 
 def test_the_wavefronts_of_random_layouts_are_the_predicted_ones() -> None:
-    if shutil.which("ncu") is None:
-        pytest.skip("ncu is not on PATH")
+    tool("ncu")
     from tests.gpu.probe import counted, rows
 
     compared = list(rows(counted()))

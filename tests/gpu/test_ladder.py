@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+from tests.gpu.tools import tool
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -19,16 +19,14 @@ TYPES = {"gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")
 
 @pytest.mark.parametrize(("family", "n"), [("gemm-sm80", "4096"), ("gemm-simt", "2048")])
 def test_no_prediction_of_a_ladder_is_refuted(family: str, n: str) -> None:
-    if shutil.which("ncu") is None:
-        pytest.skip("ncu is not on PATH")
+    tool("ncu")
     from tests.gpu.gemm_ladder import main
 
     assert main([family, n]) == 0
 
 
 def test_no_prediction_of_a_chosen_product_is_refuted() -> None:
-    if shutil.which("ncu") is None:
-        pytest.skip("ncu is not on PATH")
+    tool("ncu")
     from tests.gpu.gemm_counters import main
 
     assert main([]) == 0

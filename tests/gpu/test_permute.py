@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-
 import pytest
 
 from layoutalg.codegen.runtime import gpu_status
+from tests.gpu.tools import sanitize, tool
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -41,21 +38,13 @@ def test_formats_of_relayout() -> None:
     assert bool((y == expected).all()) and bool((layoutalg.relayout(y, blocked, nhwc) == x).all())
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_the_sanitizer_is_silent(tool: str) -> None:
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer is None:
-        pytest.skip("compute-sanitizer is not on PATH")
-    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--target-processes", "application-only"]
-    command += [sys.executable, "-m", "tests.gpu.permute_launch", "all"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-    assert "launches correct" in run.stdout
+@pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
+def test_the_sanitizer_is_silent(kind: str) -> None:
+    assert "launches correct" in sanitize(kind, "tests.gpu.permute_launch", "all")
 
 
 def test_predictions_equal_the_hardware_counters() -> None:
-    if shutil.which("ncu") is None:
-        pytest.skip("ncu is not on PATH")
+    tool("ncu")
     from tests.gpu.permute_counters import CASES, measure
 
     for case in CASES:

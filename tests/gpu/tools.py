@@ -1,0 +1,27 @@
+"""The CUDA toolkit's tools that tests run other processes under; a driver and CuPy come without them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+
+def tool(name: str) -> str:
+    """The path of a tool; the test is skipped where there is none."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} of the CUDA toolkit is not on PATH")
+    return found
+
+
+def sanitize(kind: str, module: str, *args: str) -> str:
+    """Run a module under compute-sanitizer, which must find nothing; what was printed."""
+    command = [tool("compute-sanitizer"), "--tool", kind, "--error-exitcode", "9"]
+    command += ["--target-processes", "application-only", sys.executable, "-m", module, *args]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+    assert "SUMMARY: 0 " in run.stdout, run.stdout[-4000:]
+    return run.stdout
