@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, move_problem
+from tests.strides import drawn_strides
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
 SIZES = (
@@ -49,33 +50,19 @@ def random_problem(rng: random.Random, most: int) -> PermuteProblem:
         shape.append(rng.choice([n for n in SIZES if n <= left] or [1]))
     rng.shuffle(shape)
     wild = rng.random() < 0.5
-    src, src_low = _strides(rng, shape, wild, reads=True)
-    dst, dst_low = _strides(rng, shape, wild, reads=False)
+    src, src_low = drawn_strides(rng, shape, _order(rng, rank), wild=wild, broadcast=0.15)
+    dst, dst_low = drawn_strides(rng, shape, _order(rng, rank), wild=wild)
     places = 16 // WIDTHS[dtype]
     offsets = [low + (rng.randrange(places) if wild else 0) for low in (src_low, dst_low)]
     return move_problem(tuple(shape), dtype, src, dst, offsets[0], offsets[1])
 
 
-def _strides(rng: random.Random, shape: list[int], wild: bool, *, reads: bool) -> tuple[tuple[int, ...], int]:
-    """Strides in a random order of modes, and how far below coordinate 0 they reach."""
-    order = list(range(len(shape)))
+def _order(rng: random.Random, rank: int) -> list[int]:
+    """The modes by stride: most often in a random order."""
+    order = list(range(rank))
     if rng.random() < 0.8:
         rng.shuffle(order)
-    strides, step, low = [0] * len(shape), 1, 0
-    if wild and rng.random() < 0.2:
-        step = rng.choice((2, 3, 4))
-    for k in order:
-        strides[k] = step
-        if wild and reads and rng.random() < 0.15:
-            strides[k] = 0
-            continue
-        if wild and rng.random() < 0.08:
-            strides[k] = -step
-            low += (shape[k] - 1) * step
-        step *= shape[k]
-        if wild and rng.random() < 0.3:
-            step += rng.choice((1, 2, 4, 8, 16))
-    return tuple(strides), low
+    return order
 
 
 def random_buffers(p: PermuteProblem, seed: int) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, re
 from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem
 from layoutalg.kernels.reduce_plan import plan_with
 from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
+from tests.strides import drawn_strides
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 257)
@@ -28,35 +29,20 @@ def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesPr
     rng.shuffle(shape)
     axes = tuple(k for k in range(rank) if rng.random() < 0.5)
     wild = rng.random() < 0.5
-    src, src_low = _strides(rng, shape, wild=wild, reads=True)
-    dst, dst_low = _strides(rng, shape, wild=wild, reads=False, skip=() if keeps else axes)
+    src, src_low = drawn_strides(rng, shape, _order(rng, rank, wild=wild), wild=wild, broadcast=0.1)
+    kept = _order(rng, rank, wild=wild, skip=() if keeps else axes)
+    dst, dst_low = drawn_strides(rng, shape, kept, wild=wild)
     places = 16 // DTYPES[dtype]
     offsets = [low + (rng.randrange(places) if wild else 0) for low in (src_low, dst_low)]
     return axes_problem(tuple(shape), axes, dtype, src, dst, *offsets, keeps=keeps)
 
 
-def _strides(
-    rng: random.Random, shape: list[int], *, wild: bool, reads: bool, skip: tuple[int, ...] = ()
-) -> tuple[tuple[int, ...], int]:
-    """Strides in an order of modes that may be random, and how far below coordinate 0 they reach."""
-    order = [k for k in reversed(range(len(shape))) if k not in skip]
+def _order(rng: random.Random, rank: int, *, wild: bool, skip: tuple[int, ...] = ()) -> list[int]:
+    """Modes by stride, the last fastest or in a random order."""
+    order = [k for k in reversed(range(rank)) if k not in skip]
     if wild and rng.random() < 0.6:
         rng.shuffle(order)
-    strides, step, low = [0] * len(shape), 1, 0
-    if wild and rng.random() < 0.2:
-        step = rng.choice((2, 3, 4))
-    for k in order:
-        strides[k] = step
-        if wild and reads and rng.random() < 0.1:
-            strides[k] = 0
-            continue
-        if wild and rng.random() < 0.08:
-            strides[k] = -step
-            low += (shape[k] - 1) * step
-        step *= shape[k]
-        if wild and rng.random() < 0.3:
-            step += rng.choice((1, 2, 4, 8, 16))
-    return tuple(strides), low
+    return order
 
 
 def random_reduction(rng: random.Random, most: int) -> ReduceProblem:

@@ -11,16 +11,13 @@ import pytest
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.check import check
 from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_float import ONE_F32, activate, add_scaled, fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text
+from tests.instr_probe import LANES, Case, probe
 
-LANES = 32
 RANDOM = np.random.default_rng(11)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65504.0, 65520.0, 1e-8, 2.0**-24, 3.0e38, 1.0, -1.0])
 
@@ -157,7 +154,7 @@ def test_what_is_not_offered_is_refused(make: object, error: type[Exception]) ->
 # --- the text ------------------------------------------------------------------------------------------
 
 
-CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
+CASES: list[Case] = [
     (fma_outer(2, 3), [drawn(6), drawn(2), drawn(3)], []),
     (fma_outer(1, 1), [drawn(1), drawn(1), drawn(1)], []),
     (fma_outer(3, 4), [drawn(12), drawn(3), drawn(4)], []),
@@ -170,22 +167,6 @@ CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
     *((unpack(n, e), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
     (activate(3, "relu"), [drawn(3)], []),
 ]  # fmt: skip
-"""Instructions, the words of their register operands, and their value operands."""
-
-
-def probe() -> Kernel:
-    """One warp loads the operands of every case, runs it and stores what it wrote."""
-    k = KernelBuilder("probe", LANES)
-    for n, (instr, registers, values) in enumerate(CASES):
-        regs = [k.reg(f"r{n}_{i}", x.shape[1]) for i, x in enumerate(registers)]
-        places = [k.pointer(f"p{n}_{i}", 4, (x.shape[1], 1), writable=True) for i, x in enumerate(registers)]
-        for reg, place in zip(regs, places, strict=True):
-            for w in range(reg.shape[0]):
-                k.do(LDG[4], reg[w], k.at(place, k.tid, w))
-        k.do(instr, *regs, *(k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))))
-        for w in range(regs[0].shape[0]):
-            k.do(STG[4], k.at(places[0], k.tid, w), regs[0][w])
-    return k.build()
 
 
 def test_the_texts_compute_the_effects() -> None:
@@ -193,7 +174,7 @@ def test_the_texts_compute_the_effects() -> None:
     args: list[np.ndarray | int] = []
     for given, (*_, values) in zip(data, CASES, strict=True):
         args += [*given, *(int(word(v)[0, 0]) for v in values)]
-    run_cuda_text(to_cuda(probe()), "probe", (1,), (LANES,), args)
+    run_cuda_text(to_cuda(probe(CASES)), "probe", (1,), (LANES,), args)
     for got, (instr, registers, values) in zip(data, CASES, strict=True):
         given = registers[1:] if instr.operands[0].role == "out" else registers
         wanted = instr.effect(None, None, *given, *map(word, values))
@@ -204,7 +185,7 @@ def test_the_texts_compute_the_effects() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_texts_compile(arch: str) -> None:
-    assert compile_cubin(to_cuda(probe(), arch.removesuffix("a")), "probe", arch).spill_bytes == 0
+    assert compile_cubin(to_cuda(probe(CASES), arch.removesuffix("a")), "probe", arch).spill_bytes == 0
 
 
 def test_packing_needs_the_conversion_of_sm_80() -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_norm import (
     LOG2_E,
     add_exp,
@@ -22,14 +20,12 @@ from layoutalg.codegen.instr_norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnsupportedError
 from tests.hostshim import run_cuda_text
+from tests.instr_probe import LANES, Case, probe
 
 RANDOM = np.random.default_rng(4)
-LANES = 32
 
 
 def drawn(n: int, scale: float = 3.0) -> np.ndarray:
@@ -141,7 +137,7 @@ def test_other_shares_are_refused(make: object) -> None:
 # --- the text ------------------------------------------------------------------------------------------
 
 POSITIVE = drawn(4) & 0x7FFFFFFF
-CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
+CASES: list[Case] = [
     (add_exp(4, 1), [drawn(1) & 0x7FFFFFFF, drawn(4), word(7.0)], []),
     (add_exp(4, 1), [word(0.0), word(-np.inf).repeat(4, 1), word(-np.inf)], []),
     (add_exp(4, 4), [POSITIVE, drawn(4), drawn(4)], []),
@@ -161,23 +157,6 @@ CASES: list[tuple[Instr, list[np.ndarray], list[float]]] = [
     (multiply(4, 4), [drawn(4), drawn(4)], []),
     (add_one(4), [drawn(4), word(2.0)], []),
 ]
-"""Instructions, the words of their register operands, and their value operands."""
-
-
-def probe() -> Kernel:
-    """One warp loads the operands of every case, runs it and stores what it may have written."""
-    k = KernelBuilder("probe", LANES)
-    for n, (instr, registers, values) in enumerate(CASES):
-        regs = [k.reg(f"r{n}_{i}", x.shape[1]) for i, x in enumerate(registers)]
-        places = [k.pointer(f"p{n}_{i}", 4, (x.shape[1], 1), writable=True) for i, x in enumerate(registers)]
-        for reg, place in zip(regs, places, strict=True):
-            for w in range(reg.shape[0]):
-                k.do(LDG[4], reg[w], k.at(place, k.tid, w))
-        k.do(instr, *regs, *(k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))))
-        for reg, place in zip(regs, places, strict=True):
-            for w in range(reg.shape[0]):
-                k.do(STG[4], k.at(place, k.tid, w), reg[w])
-    return k.build()
 
 
 def test_the_texts_compute_the_effects() -> None:
@@ -185,7 +164,7 @@ def test_the_texts_compute_the_effects() -> None:
     args: list[np.ndarray | int] = []
     for given, (*_, values) in zip(data, CASES, strict=True):
         args += [*given, *(int(word(v)[0, 0]) for v in values)]
-    run_cuda_text(to_cuda(probe()), "probe", (1,), (LANES,), args)
+    run_cuda_text(to_cuda(probe(CASES)), "probe", (1,), (LANES,), args)
     for got, (instr, registers, values) in zip(data, CASES, strict=True):
         result = instr.effect(None, None, *(x.copy() for x in registers), *map(word, values))
         outputs = result if isinstance(result, tuple) else (result,)
@@ -194,4 +173,4 @@ def test_the_texts_compute_the_effects() -> None:
 
 
 def test_the_texts_compile() -> None:
-    assert compile_cubin(to_cuda(probe()), "probe", "sm_90a").spill_bytes == 0
+    assert compile_cubin(to_cuda(probe(CASES)), "probe", "sm_90a").spill_bytes == 0
