@@ -171,8 +171,8 @@ class Finish:
             if self.activation != "none":
                 k.do(self.do.activate(vec, self.activation), sums)
             to = k.at(r.d, row, column) if r.part is None else k.at(r.d, r.part, row, column)
-            if self.element in ("f16", "bf16"):
+            narrow = self.element in ("f16", "bf16")
+            if narrow:
                 k.do(instr_float.pack(vec, self.element), self.packed, sums)
-                k.do(STG_WHOLE.get(self.nbytes, STG[self.nbytes]), to, self.packed)
-            else:
-                k.do(STG[self.nbytes], to, sums)
+            stores = STG_WHOLE if narrow or r.part is not None else STG
+            k.do(stores.get(self.nbytes, STG[self.nbytes]), to, self.packed if narrow else sums)
