@@ -71,7 +71,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     if c.hold != "global":
         raise UnsupportedError(f"{problem} split in {c.splits} by {c.hold}: parts are read twice, by global")
     kernels = build(x, c, "statistics"), build(x, c, "result")
-    return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * x.outputs)
+    return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * Walk(x, c).places)
 
 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 The idea.  Both divide a tensor's modes into reduced ones, over which statistics are made, and kept ones; each
 element is read, and written to the same coordinate.  So a mode has a stride on either side, and, if the norm
 has a weight or a bias, one in those too.  `shortest` leaves as few modes as possible, sorted by the source's
-strides:
+strides; reduced rows shorter than a sector come after the mode that follows them:
 
     layer norm of (32,1024,1024) over (2,), weighted     R 1024:1->1 w1, K 32768:1024->1024
     softmax of (64,256,56,56) over (0,2,3)               R 3136:1->1, K 256:3136->3136, R 64:802816->802816
@@ -27,6 +27,8 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, Un
 from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem, compact_strides
 
 Op: TypeAlias = Literal["softmax", "layer_norm"]
+
+SECTOR_BYTES = 32
 
 OPS = ("softmax", "layer_norm")
 """What can be asked for."""
@@ -192,7 +194,18 @@ def shortest(p: NormProblem) -> NormModes:
             merged[-1] = NormMode(low.extent * m.extent, low.src, low.dst, low.weight, low.reduced)
         else:
             merged.append(m)
+    if _short_rows(merged, p.dtype.nbytes):
+        merged[0], merged[1] = merged[1], merged[0]
     return NormModes(p, tuple(merged) or (NormMode(1, 1, 1, 1, True),), src_low, dst_low)
+
+
+def _short_rows(modes: list[NormMode], element_bytes: int) -> bool:
+    """True for rows of a few bytes, many to a statistic, beside rows of others: those are columns."""
+    if len(modes) < 3 or not modes[0].reduced or modes[1].reduced:
+        return False
+    low, next_to_it = modes[0], modes[1]
+    dense = next_to_it.src == low.extent * low.src
+    return dense and low.extent * low.src * element_bytes < SECTOR_BYTES and any(m.reduced for m in modes[2:])
 
 
 def _continues(low: NormMode, m: NormMode) -> bool:

@@ -25,7 +25,7 @@ from math import ceil
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk, can_vector, words
+from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk, can_skew, can_vector, words
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
@@ -37,7 +37,7 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 """Shared memory of a block that holds elements, at most, and what it is sure to need beside."""
 
 MOST_THREADS = 1024
-SECTOR_BYTES, LINE_BYTES = 32, 128
+WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
 
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
@@ -47,6 +47,9 @@ SPLIT_BYTES = 16 << 10
 
 MOST_SIDE = 64
 """Threads side by side."""
+
+LEAST_SKEWED = 4
+"""Threads side by side of skewed columns, at least: one of them has nothing but edges."""
 
 
 def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
@@ -58,19 +61,31 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     """
     chip = find_arch(arch)
     sms = chip.board.sms if chip.board else 1
-    vec = VECTOR_BYTES // x.element_bytes
+    most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
+    found: list[NormConfig] = []
+    for vec in _vectors(x):
+        copies = chip.compute_capability >= (8, 0) and vec * x.element_bytes >= 4
+        room = most if copies else 0
+        ways = _rows(x, vec, sms, room) if x.modes[0].reduced else _columns(x, vec, sms, room)
+        found += (c for c in ways if _fits(Walk(x, c), room))
+    return tuple(dict.fromkeys(found))
+
+
+def _vectors(x: NormModes) -> Iterator[int]:
+    """Elements of a vector, best first: skewed ones rather than those of a word or less."""
+    widest = vec = VECTOR_BYTES // x.element_bytes
     while not can_vector(x, vec):
         vec //= 2
-    room = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
-    if chip.compute_capability < (8, 0) or vec * x.element_bytes < 4:
-        room = 0  # no asynchronous copies, or none so narrow
-    found = _rows(x, vec, sms, room) if x.modes[0].reduced else _columns(x, vec, sms, room)
-    return tuple(dict.fromkeys(c for c in found if _fits(Walk(x, c), room)))
+    if vec * x.element_bytes <= WORD_BYTES and can_skew(x, widest):
+        yield widest
+    yield vec
 
 
 def _fits(w: Walk, room: int) -> bool:
     """True when what a configuration holds has room, and most threads have something to do."""
     c, size = w.config, w.modes.element_bytes
+    if w.skewed and (c.kept < LEAST_SKEWED or c.sharing % w.period or c.sharing < _alike(c.kept, w.period)):
+        return False
     held = (w.rounds - w.staged) * words(c.vec, size)
     if c.hold != "registers" and w.steps <= c.sharing:
         return False
@@ -102,44 +117,60 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
             yield NormConfig(vec, 1, 512, "shared")
             fits = room // (512 * vec * x.element_bytes)
             yield NormConfig(vec, 1, 512, "shared", staged=fits)  # the rest in registers
+    if rows < 2 * sms and splits > 1:
+        yield replace(twice, depth=8, splits=splits)
     yield twice
 
 
 def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of columns, best first."""
     vector, width = vec * x.element_bytes, words(vec, x.element_bytes)
+    skewed = not can_vector(x, vec)
     steps, columns = x.count, x.outputs // vec
 
+    def lanes(nbytes: int) -> int:
+        """Threads side by side whose vectors are so many bytes."""
+        return max(LEAST_SKEWED if skewed else 1, min(MOST_SIDE, _power(columns), nbytes // vector))
+
+    def walk(kept: int) -> Walk:
+        return Walk(x, NormConfig(vec, kept, 1, "global"))
+
     def enough(kept: int) -> bool:
-        return columns // kept >= 0.9 * sms
+        return walk(kept).tiles >= 0.9 * sms
 
     def small(kept: int) -> NormConfig:
-        sharing = max(_power(steps * width / FEW_WORDS), -(-WARP // kept))
+        sharing = 1
+        if steps * width > HELD_WORDS:
+            sharing = max(_power(steps * width / FEW_WORDS), -(-WARP // kept))
+        if skewed:
+            sharing = max(sharing, _alike(kept, walk(kept).period))
         return NormConfig(vec, max(kept, _power(128 / sharing)), sharing, "registers")
 
-    *wider, narrow = [_lanes(n, vector) for n in (LINE_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)]
+    sizes = (2 * LINE_BYTES, LINE_BYTES) if skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
+    wider, narrow = [lanes(n) for n in sizes], lanes(2 * SECTOR_BYTES if skewed else SECTOR_BYTES)
     yield from (c for kept in wider if enough(kept) and (c := small(kept)).threads <= 512)
-    for kept in wider:  # three blocks on a multiprocessor
-        if steps * kept * vector <= room // 3 and enough(kept):
-            yield NormConfig(vec, kept, 256 // kept, "shared", 8)
+    for blocks in (3, 2):  # on a multiprocessor
+        for kept in wider:
+            if steps * kept * vector <= room // blocks and enough(kept):
+                yield NormConfig(vec, kept, 256 // kept, "shared", 8)
     if (c := small(narrow)).threads <= MOST_THREADS:
         yield c
     if enough(wider[-1]):
         yield NormConfig(vec, wider[-1], 512 // wider[-1], "shared", 8)
-    wide, line = [_lanes(n, vector) for n in (2 * LINE_BYTES, LINE_BYTES)]
+    wide, line = lanes(2 * LINE_BYTES), lanes(LINE_BYTES)
     threads, depth = (512 if vector >= 4 else MOST_THREADS, 16) if vec == 1 else (512, 4)
-    splits = min(ceil(8 * sms * line / columns), steps * line * vector // SPLIT_BYTES)
+    splits = min(ceil(8 * sms / walk(line).tiles), steps * line * vector // SPLIT_BYTES)
 
     def twice(kept: int, splits: int, staged: int) -> NormConfig:
-        sharing = min(WARP, threads // kept)
+        sharing = max(min(WARP, threads // kept), 256 // kept)
         rounds = ceil(steps / (sharing * splits))
         staged = min(staged, rounds // depth * depth) if room and vec > 1 else 0
         return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
 
-    yield from (twice(kept, 1, 16) for kept in (wide, line) if enough(kept))
+    yield from (twice(kept, 1, 12 if skewed else 16) for kept in (wide, line) if enough(kept))
     yield twice(line, max(1, splits), 12)
 
 
-def _lanes(nbytes: int, vector_bytes: int) -> int:
-    """Threads side by side whose vectors are so many bytes, at most `MOST_SIDE`."""
-    return min(MOST_SIDE, max(1, nbytes // vector_bytes))
+def _alike(kept: int, period: int) -> int:
+    """The fewest threads that share statistics of skewed columns so that a warp's rows start alike."""
+    return period * max(1, WARP // kept) if period > 1 else 1

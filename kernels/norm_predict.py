@@ -24,7 +24,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.norm_family import NormLaunches, Part
 from layoutalg.kernels.norm_modes import shortest
-from layoutalg.kernels.norm_walk import Chunk, Index, Walk
+from layoutalg.kernels.norm_walk import Bases, Chunk, Index, Walk
 from layoutalg.kernels.predict import Costs, Prediction
 
 SECTOR_BYTES, WARP = 32, 32
@@ -98,9 +98,11 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
     keys: list[Any] = [exists]
-    for base in w.bases(column * exists):
+    source, target, _, width = w.bases(column * exists)
+    for base in (source, target):
         start = np.broadcast_to(base, column.shape)
         keys.append((start - start[:, :1] // unit * unit) * exists)
+    keys.append(np.broadcast_to(width, column.shape)[:, :1])
     if w.config.splits > 1:
         keys.append(column[:, :1] * w.statistics % (SECTOR_BYTES // 4))
     _, at, counts = np.unique(np.hstack(keys), axis=0, return_index=True, return_counts=True)
@@ -120,8 +122,8 @@ def _split_classes(w: Walk) -> Iterator[tuple[int, int]]:
         (m,) = lone
         moves = [each * (w.config.vec if w.rows else m.src) * size]
         moves += [] if w.rows else [each * m.dst * size]
-    alike = len(lone) <= 1 and not w.ragged and not any(v % SECTOR_BYTES for v in moves)
-    whole = w.steps // each if alike and w.modes.outputs * 4 % SECTOR_BYTES == 0 else 0
+    alike = len(lone) <= 1 and not w.ragged and not w.skewed and not any(v % SECTOR_BYTES for v in moves)
+    whole = w.steps // each if alike and w.places * 4 % SECTOR_BYTES == 0 else 0
     if whole:
         yield 0, whole
     yield from ((s, 1) for s in range(whole, w.config.splits))
@@ -155,7 +157,8 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     exists = column < prod(w.columns)
     rounds = np.arange(w.rounds)[:, None]
     step = w.step(kind.split, rounds, y)
-    chunk = w.chunk(w.bases(column * exists), step)
+    bases = w.bases(column * exists)
+    chunk = w.chunk(bases, step)
     active = np.broadcast_to(exists, step.shape)
     for p in w.exists(step, chunk):
         active = active & p
@@ -165,9 +168,14 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
         _weights(w, vectors, costs)
         _writes(w, vectors, costs)
     for n in _exchanged(w, part):
-        _exchange(w, n, side, costs)
+        _exchange(w, n, side, _places(w, bases, y, n), costs)
     if part != "whole":
-        _partial(w, part, kind.split, column, y, exists, costs)
+        _partial(w, part, kind.split, column, y, exists, _places(w, bases, y, w.statistics), costs)
+
+
+def _places(w: Walk, bases: Bases, y: Any, n: int) -> list[Any]:
+    """Where the n statistics of a thread's columns are in a skewed tile."""
+    return [w.place(bases.x, w.shift(bases, y), e) for e in range(n)] if w.skewed else []
 
 
 def _nbytes(w: Walk) -> int:
@@ -193,11 +201,11 @@ def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
 def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:
     size, vec, chunk = w.modes.element_bytes, w.config.vec, v.chunk
     whole = v.active
-    if w.ragged:
+    if w.ragged or w.skewed:
         whole = whole & (chunk.low <= chunk.at) & (chunk.at + vec <= chunk.high)
     target = v.spread(chunk.target)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", target * size, whole.reshape(-1, WARP))
-    if w.ragged:
+    if w.ragged or w.skewed:
         for e in range(vec):
             one = (v.active & ~whole & chunk.has(e)).reshape(-1, WARP)
             costs.lanes(f"st.global.b{8 * size}", "global", (target + e) * size, one)
@@ -230,7 +238,7 @@ def _exchanged(w: Walk, part: Part) -> tuple[int, ...]:
     return (1, n, n) if online and w.modes.problem.op == "layer_norm" else (n, n)
 
 
-def _exchange(w: Walk, n: int, side: Any, costs: Costs) -> None:
+def _exchange(w: Walk, n: int, side: Any, places: list[Any], costs: Costs) -> None:
     import numpy as np
 
     kept, threads = w.config.kept, w.config.threads
@@ -243,7 +251,16 @@ def _exchange(w: Walk, n: int, side: Any, costs: Costs) -> None:
         _shared(costs, "st", 1, tid // WARP, tid % WARP == 0)
         _shared(costs, "ld", 1, side * warps + tid % warps, every)
         return
-    _shared(costs, "st", n, (tid // unit * kept + side) * n, tid % WARP < kept if kept < WARP else every)
+    writers = tid % WARP < kept if kept < WARP else every
+    if w.period > 1:
+        spread = [place % n * kept + place // n for place in places] if n > 1 else [0 * side]
+        for place in spread if n > 1 else [side]:
+            _shared(costs, "st", 1, tid // unit * kept * n + place, writers)
+        for u in range(units):
+            for place in spread:
+                _shared(costs, "ld", 1, u * kept * n + place, every)
+        return
+    _shared(costs, "st", n, (tid // unit * kept + side) * n, writers)
     for u in range(units):
         _shared(costs, "ld", n, (u * kept + side) * n, every)
 
@@ -255,7 +272,9 @@ def _shared(costs: Costs, kind: str, n: int, word: Any, active: Any) -> None:
         costs.lanes(f"{kind}.shared.b{32 * wide}", "shared", places, active.reshape(-1, WARP))
 
 
-def _partial(w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, costs: Costs) -> None:
+def _partial(
+    w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, places: list[Any], costs: Costs
+) -> None:
     """The statistics of parts, written by the first kernel and read by the second."""
     n, splits, sharing = w.statistics, w.config.splits, w.config.sharing
     planes = 2 if w.modes.problem.op == "softmax" else 3
@@ -264,10 +283,14 @@ def _partial(w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, 
         of = split if part == "statistics" else turn * sharing + y
         active = exists & (y == 0 if part == "statistics" else of < splits)
         for plane in range(planes):
-            word = ((of + plane * splits) * w.modes.outputs + column * n) * active
-            for first in range(0, n, 4):
-                places = ((word + first) * 4 * active).reshape(-1, WARP)
-                costs.lanes(f"{kind}.global.b{32 * min(4, n)}", "global", places, active.reshape(-1, WARP))
+            start, each = (of + plane * splits) * w.places, min(4, n)
+            words = [start + column * n + first for first in range(0, n, 4)]
+            if w.skewed:
+                tile, each = column // w.config.kept * (w.config.kept * n), 1
+                words = [start + tile + place for place in places]
+            for word in words:
+                there, lanes = (word * 4 * active).reshape(-1, WARP), active.reshape(-1, WARP)
+                costs.lanes(f"{kind}.global.b{32 * each}", "global", there, lanes)
 
 
 # --- bytes and limits ----------------------------------------------------------------------------------

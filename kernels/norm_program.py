@@ -25,7 +25,7 @@ from math import prod
 from typing import TypeAlias
 
 from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.expr import Const, Expr, Var, as_expr
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_float import pack, unpack
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, within
@@ -33,7 +33,18 @@ from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, ST
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import WARP, Chunk, Hold, Index, NormConfig, Ring, Walk, powers, words
+from layoutalg.kernels.norm_walk import (
+    WARP,
+    Bases,
+    Chunk,
+    Hold,
+    Index,
+    NormConfig,
+    Ring,
+    Walk,
+    powers,
+    words,
+)
 from layoutalg.kernels.permute_index import minus
 from layoutalg.layout import Layout
 
@@ -77,8 +88,11 @@ class Body:
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
         self.split = k.let("split", as_expr(split))
         self.column = k.let("column", as_expr(first + self.side))
-        source, target = self.walk.bases(self.column)
-        self.bases = k.let("source", as_expr(source)), k.let("target", as_expr(target))
+        source, target, x, width = map(as_expr, self.walk.bases(self.column))
+        self.bases = Bases(
+            k.let("source", source), k.let("target", target), k.let("x", x), k.let("width", width)
+        )
+        self.places = self._places() if self.walk.skewed else ()
         held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
         fetched = 0 if c.hold == "registers" else c.depth
         self.v = k.reg("v", held + fetched, words(c.vec, self.size))
@@ -88,6 +102,12 @@ class Body:
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
         self._exchanges = 0
+
+    def _places(self) -> tuple[Var, ...]:
+        """The places in a skewed tile of the columns of a thread's vectors."""
+        shift = self.walk.shift(self.bases, self.y)
+        found = (self.walk.place(self.bases.x, shift, e) for e in range(self.config.vec))
+        return tuple(self.k.let(f"place{e}", as_expr(at)) for e, at in enumerate(found))
 
     @property
     def statistics(self) -> int:
@@ -250,7 +270,7 @@ class Body:
     def masked(self, v: Vector, other: Reg) -> RegRef:
         """The elements as floats, those of other rows replaced."""
         f = self.floats(v)
-        if v.cut:
+        if v.cut and self.walk.rows:
             at, low, high = map(as_expr, (v.chunk.at, v.chunk.low, v.chunk.high))
             self.k.do(within(self.config.vec), f, at, low, high, other)
         return f
@@ -288,7 +308,8 @@ class Body:
         for mask in powers(low, high):
             self.k.do(butterfly(op, n), mask, d)
         if self.walk.exchange_unit is not None:
-            self._exchange(op, d, self.walk.exchange_unit)
+            exchange = self._exchange if self.walk.period == 1 else self._exchange_skewed
+            exchange(op, d, self.walk.exchange_unit)
 
     def _exchange(self, op: str, d: Reg, unit: int) -> None:
         """Join what each `unit` of threads has, through shared memory."""
@@ -315,6 +336,29 @@ class Body:
             self.get(LDS, part, (w * kept + self.side) * n, other)
             k.do(fold(op, n, n), d, other)
 
+    def _exchange_skewed(self, op: str, d: Reg, unit: int) -> None:
+        """Join what each `unit` of threads has of every column: at places that rows' shifts do not move.
+
+        What all columns share is that of side 0, the one that has vectors in every row.
+        """
+        k, (n,), kept = self.k, d.shape, self.config.kept
+        units = self.config.threads // unit
+        part = k.shared(f"part{self._exchanges}", 4, Layout((units * kept * n,)), units * kept * n, 16)
+        self._exchanges += 1
+        mine, theirs = [as_expr(self.side)], [Const(0)]
+        if n > 1:  # columns of one number lie side by side, in banks of their own
+            mine = theirs = [at % n * kept + at // n for at in self.places]
+        with self.where([k.tid % WARP < kept] if kept < WARP else []):
+            for e, place in enumerate(mine):
+                k.do(STS[4], k.at(part, k.tid // unit * (kept * n) + place), d[e])
+        k.do(BAR)
+        other = self.reg(f"other{n}", n)
+        self.filled(d.name, n, NEUTRAL[op])
+        with k.Unroll("w", units) as w:
+            for e, place in enumerate(theirs):
+                k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
+            k.do(fold(op, n, n), d, other)
+
     # --- between kernels -------------------------------------------------------------------------------
 
     def save(self, *planes: Reg) -> None:
@@ -322,7 +366,7 @@ class Body:
         partial = self.k.pointer("partial", 4, writable=True)
         with self.present(), self.k.If(self.y.eq(0)):
             for n, d in enumerate(planes):
-                self.put(STG, partial, self._plane(n, self.split), d)
+                self._move_plane(STG, partial, n, self.split, d)
 
     def parts(self, *planes: Reg) -> Iterator[None]:
         """Read the statistics of part after part, each thread of those that share them its own."""
@@ -332,12 +376,20 @@ class Body:
             split = self.k.let("of", part * sharing + self.y)
             with self.where([split < splits] if splits % sharing else []):
                 for n, d in enumerate(planes):
-                    self.get(LDG, partial, self._plane(n, split), d)
+                    self._move_plane(LDG, partial, n, split, d)
                 yield
 
-    def _plane(self, n: int, split: Expr) -> Expr:
-        """Where the statistics of a thread's column and a part lie, in plane n."""
-        return (split + n * self.config.splits) * self.modes.outputs + self.column * self.walk.statistics
+    def _move_plane(self, table: Mapping[int, Instr], partial: Global, n: int, split: Expr, d: Reg) -> None:
+        """Load or store the statistics of a thread's columns and a part, in plane n."""
+        walk, move = self.walk, self.put if table is STG else self.get
+        start = (split + n * self.config.splits) * walk.places
+        if not walk.skewed:
+            move(table, partial, start + self.column * walk.statistics, d)
+            return
+        tile = self.column // self.config.kept * (self.config.kept * self.config.vec)
+        for e in range(walk.statistics):
+            place = self.k.at(partial, start + tile + self.places[e])
+            self.k.do(table[4], *((place, d[e]) if table is STG else (d[e], place)))
 
     def get(self, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
         """Load all words of d from consecutive places of 4 bytes, up to four at once."""
@@ -359,7 +411,7 @@ class Body:
 class Vector:
     """A vector that is visited: its registers, its place in global and in shared memory.
 
-    `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
+    `plain`: it exists in every thread; `cut`: some of its elements may be another row's, or another tile's.
     """
 
     words: RegRef
@@ -394,5 +446,5 @@ class Group:
             if exists and b.config.splits > 1:  # the next block's steps follow
                 exists.append(as_expr(self.first + u) < walk.rounds)
             with b.where(exists):
-                cut = walk.ragged and not self.plain
+                cut = (walk.ragged or walk.skewed) and not self.plain
                 visit(Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, cut))

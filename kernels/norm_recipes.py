@@ -192,7 +192,7 @@ def _norm_online(b: Body) -> None:
 
 def _count(b: Body, v: Vector, more: Reg, each: Reg, zero: Reg) -> None:
     """Add the number of a vector's elements that are the row's."""
-    if not v.cut:
+    if not (v.cut and b.walk.rows):
         b.k.do(add_one(1), more, each)
         return
     vec, chunk = b.config.vec, v.chunk

@@ -12,7 +12,13 @@ column; of `splits` blocks, block s takes
     step = (s * rounds + i) * sharing + y      in round i
 
 Rows that do not start at vectors are `ragged`: their first and last vectors hold elements of the neighbours,
-which are read, masked, and not written.
+which are read, masked, and not written.  Columns are `skewed` where the rows of a block's tile start at
+different places of vectors: a tile is then one vector narrower than its threads, and each row has its own
+shift, the same for all rows of a thread, because `period` divides `sharing`:
+
+    (8191,8193) f32 over 0, 4 threads side by side, 12 columns a tile, row r starts at r mod 4 of a vector
+
+        row 0   |a b c d|e f g h|i j k l|. . . .|        row 1   |. a b c|d e f g|h i j k|l . . .|
 
 Notes.  The kernel calls these functions on its thread's index, the prediction on arrays of all of them: what
 is predicted is what is printed.  Index values are >= 0 and there is no subtraction.  Where rows are ragged,
@@ -24,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
-from typing import Any, Literal, TypeAlias
+from math import gcd, prod
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.kernels.norm_modes import NormMode, NormModes
 from layoutalg.kernels.permute_index import digits, minus
@@ -87,12 +93,24 @@ class Ring:
     plain: bool
 
 
+class Bases(NamedTuple):
+    """Where a thread's elements begin: a row's or a column's first element in source and destination.
+
+    Of skewed columns it is the first of the row of the tile; the thread's vector is number x of `width`.
+    """
+
+    source: Index
+    target: Index
+    x: Index
+    width: Index
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A vector: its first element in source and destination, and which of its elements are the row's.
 
-    Element e is the row's where low <= at + e < high.  `weight` is where the weights of the row, or of the
-    step of a column, begin.
+    Element e is the row's, or the tile's, where low <= at + e < high.  `weight` is where the weights of the
+    row, or of the step of a column, begin.
     """
 
     source: Index
@@ -114,16 +132,39 @@ def can_vector(x: NormModes, vec: int) -> bool:
     >>> [can_vector(shortest(norm_problem("softmax", (9, 33), k, "f32")), 4) for k in (0, 1)]
     [False, True]
     """
-    lead, *others = x.modes
+    lead = x.modes[0]
     if vec == 1:
         return True
     if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
         return False
-    differences = [m.src - m.dst for m in others] + [x.src_offset - x.dst_offset]
     if lead.reduced and not x.problem.in_place:
-        return not any(d % vec for d in differences)
-    places = [v for m in others for v in (m.src, m.dst)] + [x.src_offset, x.dst_offset, lead.extent]
-    return not any(v % vec for v in places)
+        return _one_phase(x, vec)
+    return not any(v % vec for v in _places(x))
+
+
+def can_skew(x: NormModes, vec: int) -> bool:
+    """True when vectors can lie across columns whose rows start at different places of vectors.
+
+    The rows are those of one reduced mode, and elements lie alike in source and destination.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> [can_skew(shortest(norm_problem("softmax", (9, 33), k, "f32")), 4) for k in (0, 1)]
+    [True, False]
+    """
+    lead, *others = x.modes
+    dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
+    return dense and not x.problem.in_place and sum(m.reduced for m in others) == 1 and _one_phase(x, vec)
+
+
+def _one_phase(x: NormModes, vec: int) -> bool:
+    """True when every element's place in a vector of the source is that in one of the destination."""
+    differences = [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_offset]
+    return not any(d % vec for d in differences)
+
+
+def _places(x: NormModes) -> list[int]:
+    """Where rows may start and end, in elements."""
+    return [v for m in x.modes[1:] for v in (m.src, m.dst)] + [x.src_offset, x.dst_offset, x.modes[0].extent]
 
 
 @dataclass(frozen=True)
@@ -157,9 +198,23 @@ class Walk:
     @cached_property
     def ragged(self) -> bool:
         """True when rows start or end inside of vectors."""
-        places = [v for m in self.modes.modes[1:] for v in (m.src, m.dst)]
-        places += [self.modes.src_offset, self.modes.dst_offset, self.lead.extent]
-        return self.rows and any(v % self.config.vec for v in places)
+        return self.rows and any(v % self.config.vec for v in _places(self.modes))
+
+    @cached_property
+    def skewed(self) -> bool:
+        """True when rows of a tile of columns start at different places of vectors."""
+        return not self.rows and any(v % self.config.vec for v in _places(self.modes))
+
+    @cached_property
+    def period(self) -> int:
+        """Rows after which a place of a vector returns; 1 where all rows of a tile start alike."""
+        vec = self.config.vec
+        return vec // gcd(self.others[0].src, vec) if self.skewed else 1
+
+    @cached_property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return (self.config.kept - self.skewed) * self.config.vec
 
     @cached_property
     def vectors(self) -> int:
@@ -179,9 +234,11 @@ class Walk:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """Extents that count the places side by side: kept modes, the first one in vectors."""
-        kept = [m.extent for m in self.modes.modes if not m.reduced]
-        return tuple(kept) if self.rows else (kept[0] // self.config.vec, *kept[1:])
+        """Extents that count the places side by side: kept modes, the first in vectors, or in whole tiles."""
+        kept, c = [m.extent for m in self.modes.modes if not m.reduced], self.config
+        if self.skewed:
+            return (-(-kept[0] // self.width) * c.kept, *kept[1:])
+        return tuple(kept) if self.rows else (kept[0] // c.vec, *kept[1:])
 
     @cached_property
     def tiles(self) -> int:
@@ -197,6 +254,11 @@ class Walk:
     def statistics(self) -> int:
         """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
         return 1 if self.rows else self.config.vec
+
+    @property
+    def places(self) -> int:
+        """Statistics of a launch: of all columns, and of what is past the ends of skewed tiles."""
+        return prod(self.columns) * self.statistics
 
     @property
     def exchange_unit(self) -> int | None:
@@ -220,6 +282,8 @@ class Walk:
         full, first = self.steps // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if self.steps % (share * splits) == 0 else 0
+        if self.skewed:
+            full = 0
         if self.ragged:
             whole = self.lead.extent // self.config.vec
             full, first = (whole // share, 1) if not self.others and splits == 1 else (0, 0)
@@ -255,11 +319,15 @@ class Walk:
     # --- places ----------------------------------------------------------------------------------------
 
     def thread(self, tid: Index) -> tuple[Index, Index]:
-        """(x, y) of a thread: which column of the block, which of those that share it."""
+        """(x, y) of a thread: which column of the block, which of those that share it.
+
+        Rows with the same shift are neighbours, so that those of a warp have.
+        """
         c = self.config
         if self.rows:
             return tid // c.sharing, tid % c.sharing
-        return tid % c.kept, tid // c.kept
+        y, alike = tid // c.kept, c.sharing // self.period
+        return tid % c.kept, y if self.period == 1 else y % alike * self.period + y // alike
 
     def block(self, block: Index) -> tuple[Index, Index]:
         """(first column, split) of a block."""
@@ -271,40 +339,65 @@ class Walk:
         """The step that thread y takes in round i."""
         return (split * self.rounds + i) * self.config.sharing + y
 
-    def bases(self, column: Index) -> tuple[Index, Index]:
-        """Where a column starts in source and destination."""
+    def bases(self, column: Index) -> Bases:
+        """Where a column, or a tile of skewed ones, starts in source and destination."""
         found = iter(digits(column, self.columns))
         source: Index = self.modes.src_offset
         target: Index = self.modes.dst_offset
+        x: Index = 0
+        width: Index = self.lead.extent
         for k, m in enumerate(self.modes.modes):
             if not m.reduced:
-                at = next(found) * (self.config.vec if k == 0 else 1)
+                at = next(found)
+                if k == 0 and self.skewed:
+                    x, tile = at % self.config.kept, at // self.config.kept
+                    at, width = tile * self.width, self._width(tile)
+                elif k == 0:
+                    at = at * self.config.vec
                 source, target = source + at * m.src, target + _along(at, m.extent, m.dst)
-        return source, target
+        return Bases(source, target, x, width)
 
-    def chunk(self, bases: tuple[Index, Index], step: Index) -> Chunk:
+    def _width(self, tile: Index) -> Index:
+        """Columns of one of the skewed tiles along the first mode: the last may be narrower."""
+        tiles = self.columns[0] // self.config.kept
+        rest = self.lead.extent - (tiles - 1) * self.width
+        if tiles == 1:
+            return rest
+        return minus(self.width, tile // (tiles - 1) * (self.width - rest), self.width)
+
+    def chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step."""
-        source, target = bases
+        source, target, x, width = bases
         weight: Index = 0
-        extents = [m.extent for m in self.others]
-        at: Index = 0
+        extents, vec = [m.extent for m in self.others], self.config.vec
         if self.rows:
-            at, *rest = digits(step, [self.vectors, *extents])
+            x, *rest = digits(step, [self.vectors, *extents])
         else:
             rest = digits(step, extents)
         for m, i in zip(self.others, rest, strict=True):
             source, target = source + i * m.src, target + _along(i, m.extent, m.dst)
             weight = weight + _along(i, m.extent, m.weight)
-        if not self.rows:
-            return Chunk(source, target, weight)
-        vec, lead = self.config.vec, self.lead
-        at = at * vec
-        if self.ragged:
+        at = x * vec
+        if self.ragged or self.skewed:
             phase = source % vec
             source, target = source // vec * vec + at, target // vec * vec + at
-            return Chunk(source, target, weight, at, phase, phase + lead.extent)
-        source, target = source + at * lead.src, target + _along(at, lead.extent, lead.dst)
-        return Chunk(source, target, weight, at, 0, lead.extent)
+            return Chunk(source, target, weight, at, phase, phase + width)
+        if not self.rows:
+            return Chunk(source, target, weight)
+        source, target = source + at * self.lead.src, target + _along(at, self.lead.extent, self.lead.dst)
+        return Chunk(source, target, weight, at, 0, width)
+
+    def shift(self, bases: Bases, y: Index) -> Index:
+        """The place in a vector at which a thread's rows of a skewed tile start."""
+        return (bases.source + y * self.others[0].src) % self.config.vec
+
+    def place(self, x: Index, shift: Index, e: Index) -> Index:
+        """Which of the kept * vec places of a skewed tile element e of a thread's vectors has.
+
+        Each column that is the tile's has one, whatever the row's shift.
+        """
+        c = self.config
+        return (x * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.kept * c.vec)
 
     @property
     def vector_weights(self) -> bool:
@@ -321,7 +414,7 @@ class Walk:
     def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
         """The predicates that a step exists, and its vector holds an element of the row."""
         found = [step < self.steps]
-        if self.ragged:
+        if self.ragged or self.skewed:
             found.append(chunk.at < chunk.high)
         return tuple(found)
 

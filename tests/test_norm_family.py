@@ -55,8 +55,12 @@ CASES = (
     norm_problem("layer_norm", (5, 256), 1, "f16", weight=True, bias=True),
     norm_problem("layer_norm", (2, 30, 48), (0, 1), "f32", weight=True, bias=True, in_place=True),
     norm_problem("layer_norm", (4, 20, 30), (1, 2), "f32", (600, 1, 20), bias=True),
+    norm_problem("softmax", (90, 33), 0, "f32"),
+    norm_problem("layer_norm", (3, 70, 51), 1, "f16", weight=True, bias=True),
+    norm_problem("softmax", (70, 100), 0, "bf16", (101, 1), (109, 1), 3, 3),
+    norm_problem("layer_norm", (60, 20, 3), (0, 2), "f16", weight=True),
 )
-"""Rows and columns, ragged or not, in place or not, of one mode or several."""
+"""Rows and columns, ragged or skewed or neither, in place or not, of one mode or several."""
 
 
 @pytest.mark.parametrize("p", CASES, ids=str)

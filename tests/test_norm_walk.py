@@ -35,14 +35,18 @@ def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
                         assert not s.plain
                         continue
                     for e in range(vec):
-                        inside = not w.rows or chunk.has(e)
-                        assert inside or (w.ragged and not s.plain)
+                        inside = not (w.rows or w.skewed) or chunk.has(e)
+                        assert inside or ((w.ragged or w.skewed) and not s.plain)
                         if not inside:
                             continue
                         target = chunk.target + e * w.lead.dst
                         weight = chunk.weight + (w.weight_of(chunk, e) if w.rows else 0)
                         assert target not in found, "an element is taken twice"
                         owner = column if w.rows else column * vec + e
+                        if w.skewed:
+                            bases = w.bases(column)
+                            tile = column // w.config.kept * w.config.kept * vec
+                            owner = tile + w.place(bases.x, w.shift(bases, y), e)
                         found[target] = (chunk.source + e * w.lead.src, weight, owner)
     return found
 
