@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from math import gcd, prod
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -27,12 +26,16 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels.arrays import (
+    KEPT_FORMS,
     UNIT_BYTES,
+    Form,
     View,
     destination,
+    form_of,
     launching,
     of_library,
     overlapping,
+    stream_of,
     unit_base,
     view,
 )
@@ -51,8 +54,8 @@ from layoutalg.kernels.refinement import relayout_problem
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
-Launch: TypeAlias = Callable[[int, int], None]
-"""A kernel, as a function of the addresses of source and destination."""
+Launch: TypeAlias = Callable[[tuple[int, int], int], None]
+"""A kernel, as a function of the addresses of source and destination, and the stream."""
 
 SIMULATED_ELEMS = 1 << 14
 """CPU arrays up to this size go through the simulator."""
@@ -76,21 +79,20 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
     [[0, 3], [1, 4], [2, 5]]
     """
     source = view(x)
-    order = _axes(axes, source.shape)
-    shape = tuple(source.shape[a] for a in order)
+    form = source.form
+    order, shape = _axes(axes, form.shape)
     target = destination(source, shape, out)
-    if prod(shape):
+    if form.elems:
         if out is not None:
             _check_apart(source, target)
-        strides = tuple(source.strides[a] for a in order)
         (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
-        posed = (shape, source.itemsize, strides, target.strides, src_at, dst_at)
-        if source.device is None:
-            problem_of(*posed)  # raises where `out` aliases
+        if form.device is None:
+            _permute_of(form, order, target.form, src_at, dst_at)  # raises where `out` aliases
             _bits(target.host)[...] = _permuted_here(_bits(source.host), order)
         else:
             with launching(source):
-                _kernel_of(*posed, source.device)(src, dst)
+                launch = _permute_on_gpu(form, order, target.form, src_at, dst_at)
+                launch((src, dst), stream_of(source))
     return of_library(x, target) if out is None else out
 
 
@@ -119,12 +121,13 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
         if not isinstance(layout, Layout | ComposedLayout):
             raise ArgumentTypeError(f"{name} is {layout!r}: a layout is needed")
     source = _flat(view(x), "x")
-    element = _DTYPE[source.itemsize]
+    element = _DTYPE[source.form.itemsize]
     length = _relayout(src, dst, element, None).target_elems
     target = destination(source, (length,), None, zeros=True) if out is None else _buffer(source, out)
     p = _relayout(src, dst, element, (source.shape[0], target.shape[0]))
     _check_apart(source, target)
-    if source.device is None:
+    device = source.form.device
+    if device is None:
         of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
         to[...] = _run(p, of, to) if prod(p.shape) <= SIMULATED_ELEMS else reference(p, of, to)
     else:
@@ -136,38 +139,44 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
                     required_bytes=UNIT_BYTES,
                 )
         with launching(source):
-            _kernel(p, source.device)(source.address, target.address)
+            _kernel(p, device)((source.address, target.address), stream_of(source))
     return of_library(x, target) if out is None else out
 
 
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[int, ...]:
-    rank = len(shape)
+def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Axes from 0 on, and the shape of the result."""
     try:
         given = tuple(axes)
-        asked = order = tuple(map(operator.index, given))
+        asked = tuple(map(operator.index, given))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed") from error
-    if any(isinstance(a, bool) for a in given):
+    if bool in map(type, given):
         raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed, and a bool is none")
-    modes = list(range(rank))
-    if sorted(order) != modes:
-        order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
-    if sorted(order) != modes:
+    return _order(asked, shape)
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _order(asked: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank = len(shape)
+    order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
+    if sorted(order) != list(range(rank)):
         raise ShapeError(f"axes {asked} are no permutation of 0..{rank - 1}, the modes of {shape}")
-    return order
+    return order, tuple(shape[a] for a in order)
 
 
 def _flat(v: View, name: str) -> View:
     """A contiguous array as one mode."""
-    step = v.itemsize
-    for n, d in zip(reversed(v.shape), reversed(v.strides), strict=True):
+    form = v.form
+    step = form.itemsize
+    for n, d in zip(reversed(form.shape), reversed(form.strides), strict=True):
         if n > 1 and d != step:
-            raise ShapeError(f"{name} has strides {v.strides}: relayout takes a contiguous buffer")
+            raise ShapeError(f"{name} has strides {form.strides}: relayout takes a contiguous buffer")
         step *= n
-    return replace(v, shape=(prod(v.shape),), strides=(v.itemsize,))
+    flat = form_of(form.library, form.device, form.kind, form.itemsize, (form.elems,), (form.itemsize,))
+    return v._replace(form=flat)
 
 
 def _buffer(source: View, out: Any) -> View:
@@ -210,21 +219,23 @@ def problem_of(
 _relayout = functools.lru_cache(KEPT_KERNELS)(relayout_problem)
 
 
-@functools.lru_cache(KEPT_KERNELS)
-def _kernel_of(
-    shape: tuple[int, ...],
-    itemsize: int,
-    src: tuple[int, ...],
-    dst: tuple[int, ...],
-    src_at: int,
-    dst_at: int,
-    device: int,
-) -> Launch:
-    return _kernel(problem_of(shape, itemsize, src, dst, src_at, dst_at), device)
+@functools.lru_cache(KEPT_FORMS)
+def _permute_of(
+    src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
+) -> PermuteProblem:  # fmt: skip
+    """The permutation between two forms of array, which start at bytes of 16-byte units."""
+    strides = tuple(src.strides[a] for a in order)
+    return problem_of(dst.shape, src.itemsize, strides, dst.strides, src_at, dst_at)
 
 
 @functools.lru_cache(KEPT_KERNELS)
-def _kernel(p: PermuteProblem, device: int) -> Launch:
+def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
+    """Its kernel, on the current GPU."""
+    return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
+
+
+@functools.lru_cache(KEPT_KERNELS)
+def _kernel(p: PermuteProblem, device: int | None) -> Launch:
     """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
     x = normalise(p)
     return load(build(x, best(x, require_gpu().arch))).of_addresses()

@@ -1,13 +1,17 @@
 """Arrays of any library as memory: where they are, what they hold, who orders the work on them.
 
-    view(x)                 address, shape, strides in bytes, kind of element, device
+    view(x)                 where x lies: its address, and its form
     new_array(v, shape)     a new array of v's library, device and kind
     destination(v, shape, out)      the same, or `out` where that fits
-    launching(v)            v's device and stream, for the launches inside
+    launching(v)            v's device, for the launches inside, on the stream that it gives
 
 The idea.  Kernels know addresses.  A view says what a NumPy array, a CuPy array, a PyTorch tensor or anything
 with `__cuda_array_interface__` or DLPack is, and nothing more; what needs the library itself (a new array,
 the current stream) goes through the library that is already loaded: nothing is imported for it.
+
+All that arrays of one library, device, shape, type and strides have in common is their `Form`.  Equal forms
+are one object, found in a dictionary by what the array shows, so that whatever depends on forms alone is kept
+by them: a call that repeats another is a few look-ups and the launch.
 
 Notes.  Work on PyTorch tensors is ordered by PyTorch's current stream, work on everything else by CuPy's;
 what arrives through an interface waits for the stream it names.  Values are read as they lie in memory:
@@ -25,10 +29,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.algebra import find_overlap
-from layoutalg.codegen.runtime import device_array, device_empty, device_view, on_stream
+from layoutalg.codegen.runtime import current_stream, device_array, device_empty, device_view, on_device
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.permute_modes import WIDTHS_BYTES
 from layoutalg.layout import Layout
@@ -37,13 +41,56 @@ from layoutalg.swizzle import ComposedLayout, Swizzle
 UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
 
+KEPT_FORMS = 4096
+"""Forms, and problems by their forms, that are kept; those asked for longest ago leave."""
+
 _PLAIN = Swizzle(0, 4, 3)
 _DLPACK_CPU, _DLPACK_GPU = 1, (2, 13)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """An array as memory: `strides` in bytes, `kind` as NumPy names it, `device` None for the CPU.
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What an array is, wherever it lies; made by `form_of`, which gives equal ones as one object.
+
+    `strides` in bytes, `kind` of its elements as NumPy names it, `device` None for the CPU; the array's bytes
+    are at most those from `low` to `end`, from the address of its first element.
+    """
+
+    library: str
+    device: int | None
+    kind: str
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    elems: int
+    low: int
+    end: int
+
+
+@functools.lru_cache(KEPT_FORMS)
+def form_of(
+    library: str,
+    device: int | None,
+    kind: str,
+    itemsize: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> Form:
+    """The form of an array.  Raises UnsupportedError for elements that are not 1, 2, 4, 8 or 16 bytes wide.
+
+    >>> f = form_of("numpy", None, "float32", 4, (3, 2), (-8, 4))
+    >>> f.elems, f.low, f.end
+    (6, -16, 8)
+    """
+    if itemsize not in WIDTHS_BYTES:
+        raise UnsupportedError(f"elements of type {kind}: 1, 2, 4, 8 and 16 bytes are accepted")
+    reach = [(n - 1) * d for n, d in zip(shape, strides, strict=True)]
+    low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+    return Form(library, device, kind, itemsize, shape, strides, prod(shape), low, high + itemsize)
+
+
+class View(NamedTuple):
+    """An array as memory: the address of its first element, and its form.
 
     `array` is what the caller sees and keeps the memory alive; `host` is that memory as a NumPy array, for
     arrays on the CPU.
@@ -51,59 +98,51 @@ class View:
 
     array: Any
     address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    kind: str
-    itemsize: int
-    device: int | None
+    form: Form
     host: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each mode."""
+        return self.form.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The stride of each mode, in bytes."""
+        return self.form.strides
 
     @property
     def span(self) -> tuple[int, int]:
         """The first byte, and the one past the last."""
-        low = high = self.address
-        for n, d in zip(self.shape, self.strides, strict=True):
-            if d < 0:
-                low += (n - 1) * d
-            else:
-                high += (n - 1) * d
-        return low, high + self.itemsize
-
-    @property
-    def library(self) -> str:
-        """The library whose arrays these are: torch, cupy or numpy."""
-        if _loaded("torch", "Tensor", self.array):
-            return "torch"
-        return "numpy" if self.device is None else "cupy"
+        return self.address + self.form.low, self.address + self.form.end
 
 
 def view(x: Any) -> View:
     """Any array as memory.
 
     Raises ArgumentTypeError for what is no array, UnsupportedError for elements that are not 1, 2, 4, 8 or
-    16 bytes wide and for tensors whose values do not lie in memory as they are.
+    16 bytes wide and for arrays whose values do not lie in memory alone.
 
     >>> import numpy
-    >>> view(numpy.zeros((2, 3), "f4")).strides, view(numpy.zeros(2, "f2")).kind
+    >>> view(numpy.zeros((2, 3), "f4")).strides, view(numpy.zeros(2, "f2")).form.kind
     ((12, 4), 'float16')
     """
-    import numpy
+    if (torch := sys.modules.get("torch")) and isinstance(x, torch.Tensor):
+        return _of_tensor(x, torch)
+    if not _is_cupys(x):
+        import numpy
 
-    if isinstance(x, numpy.ma.MaskedArray):
-        raise UnsupportedError("x is a masked array, whose values do not lie in memory alone: fill it first")
-    if isinstance(x, numpy.ndarray):
-        address = x.__array_interface__["data"][0]
-        found = View(x, address, x.shape, x.strides, _named(x.dtype), x.itemsize, None, x)
-    elif torch := _loaded("torch", "Tensor", x):
-        found = _of_tensor(x, torch)
-    else:
-        x = _resolved(x)
+        if not isinstance(x, numpy.ndarray):
+            x = _resolved(x)
+        if isinstance(x, numpy.ma.MaskedArray):
+            raise UnsupportedError(
+                "x is a masked array, whose values do not lie in memory alone: fill it first"
+            )
         if isinstance(x, numpy.ndarray):
-            return view(x)
-        found = View(x, x.data.ptr, x.shape, x.strides, _named(x.dtype), x.itemsize, x.device.id)
-    if found.itemsize not in WIDTHS_BYTES:
-        raise UnsupportedError(f"elements of type {found.kind}: 1, 2, 4, 8 and 16 bytes are accepted")
-    return found
+            form = _array_form("numpy", None, x.dtype, x.shape, x.strides)
+            return View(x, x.__array_interface__["data"][0], form, x)
+    memory = x.data
+    return View(x, memory.ptr, _array_form("cupy", memory.device_id, x.dtype, x.shape, x.strides))
 
 
 def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False) -> View:
@@ -113,37 +152,57 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False) -> Vie
     >>> new_array(view(numpy.zeros(3, "f4")), (2, 5)).array.dtype.name
     'float32'
     """
-    import numpy
-
-    torch = _loaded("torch", "Tensor", like.array)
-    asked = prod(shape) * like.itemsize
-    if like.device is None:
+    form = _dense(like.form, shape)
+    asked = form.elems * form.itemsize
+    if form.device is None:
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if asked > most:
             raise ResourceError("bytes of memory", asked, most)
-        if torch is None:
-            return view((numpy.zeros if zeros else numpy.empty)(shape, like.array.dtype))
-    elif torch is None:
-        with on_stream(like.device):
-            return view((device_array if zeros else device_empty)(shape, like.array.dtype))
+        if form.library == "torch":
+            return view(like.array.new_zeros(shape) if zeros else like.array.new_empty(shape))
+        import numpy
+
+        return view((numpy.zeros if zeros else numpy.empty)(shape, like.array.dtype))
+    if form.library == "cupy":
+        with on_device(form.device):
+            array = (device_array if zeros else device_empty)(shape, like.array.dtype)
+        return View(array, array.data.ptr, form)
+    torch = sys.modules["torch"]
     try:
-        return view(like.array.new_zeros(shape) if zeros else like.array.new_empty(shape))
+        array = like.array.new_zeros(shape) if zeros else like.array.new_empty(shape)
     except torch.cuda.OutOfMemoryError as error:
-        free = torch.cuda.mem_get_info(like.device)[0]
+        free = torch.cuda.mem_get_info(form.device)[0]
         raise ResourceError("bytes of GPU memory", asked, free) from error
+    return View(array, array.data_ptr(), form)
 
 
-def launching(v: View) -> contextlib.AbstractContextManager[None]:
-    """What is launched inside runs on the device of an array, on the stream that orders work on it.
+@functools.lru_cache(KEPT_FORMS)
+def _dense(like: Form, shape: tuple[int, ...]) -> Form:
+    """The form of a new array: row-major."""
+    strides = tuple(like.itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
+    return form_of(like.library, like.device, like.kind, like.itemsize, shape, strides)
+
+
+def launching(v: View) -> contextlib.AbstractContextManager[object]:
+    """What is launched inside runs on the device of an array.
 
     >>> import numpy
     >>> with launching(view(numpy.zeros(3))):
     ...     pass
     """
-    if v.device is None:
-        return contextlib.nullcontext()
-    torch = _loaded("torch", "Tensor", v.array)
-    return on_stream(v.device, torch.cuda.current_stream(v.device).cuda_stream if torch else None)
+    return contextlib.nullcontext() if v.form.device is None else on_device(v.form.device)
+
+
+def stream_of(v: View) -> int:
+    """The stream that orders work on an array on the current GPU: a cudaStream_t.
+
+    >>> from layoutalg.codegen.runtime import gpu_status, to_device
+    >>> if gpu_status().available:
+    ...     default = stream_of(view(to_device([1.0])))
+    """
+    if v.form.library == "torch":  # the stream alone: torch.cuda.current_stream would make an object of it
+        return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(v.form.device))
+    return current_stream()
 
 
 def destination(
@@ -162,12 +221,13 @@ def destination(
     if out is None:
         return new_array(x, shape, zeros=zeros)
     target = view(out)
-    if target.shape != shape:
-        raise ShapeError(f"out has shape {target.shape}; the result has {shape}")
+    if target.form.shape != shape:
+        raise ShapeError(f"out has shape {target.form.shape}; the result has {shape}")
     check_fellows(x, target)
-    accepted = dict.fromkeys(kinds or (x.kind,))
-    if target.kind not in accepted:
-        raise ArgumentTypeError(f"out holds {target.kind}, x {x.kind}: out may hold {' or '.join(accepted)}")
+    kind, accepted = target.form.kind, kinds or (x.form.kind,)
+    if kind not in accepted:
+        several = " or ".join(dict.fromkeys(accepted))
+        raise ArgumentTypeError(f"out holds {kind}, x {x.form.kind}: out may hold {several}")
     if target.host is not None and not target.host.flags.writeable:
         raise ArgumentTypeError("out is read-only")
     return target
@@ -179,7 +239,7 @@ def check_fellows(x: View, other: View, name: str = "out") -> None:
     >>> import numpy
     >>> check_fellows(view(numpy.zeros(3)), view(numpy.zeros(4)))
     """
-    if (x.library, x.device) != (other.library, other.device):
+    if x.form.library != other.form.library or x.form.device != other.form.device:
         raise ArgumentTypeError(
             f"{name} is {_place(other)}, x {_place(x)}: both must be of one library and on one device"
         )
@@ -195,7 +255,7 @@ def fill(v: View, value: float) -> None:
     [1.5, 1.5]
     """
     with launching(v):
-        if v.library == "torch":
+        if v.form.library == "torch":
             v.array.fill_(value)
         else:
             v.array.fill(value)
@@ -204,10 +264,11 @@ def fill(v: View, value: float) -> None:
 def unit_base(v: View) -> tuple[int, int]:
     """The 16-byte boundary before an array's first byte, and where its coordinate 0 is from there.
 
-    >>> View(None, 0x1014, (3,), (-4,), "float32", 4, 0).span, unit_base(View(None, 38, (3,), (4,), "", 4, 0))
-    ((4108, 4120), (32, 6))
+    >>> backwards = View(None, 0x1014, form_of("cupy", 0, "float32", 4, (3,), (-4,)))
+    >>> backwards.span, unit_base(backwards)
+    ((4108, 4120), (4096, 20))
     """
-    base = v.span[0] // UNIT_BYTES * UNIT_BYTES
+    base = v.address + v.form.low & -UNIT_BYTES
     return base, v.address - base
 
 
@@ -219,14 +280,16 @@ def overlapping(a: View, b: View) -> bool:
     >>> overlapping(view(x[:, :2]), view(x[:, 2:])), overlapping(view(x[:3]), view(x[2:]))
     (False, True)
     """
-    if not prod(a.shape) or not prod(b.shape):
+    if not a.form.elems or not b.form.elems:
         return False
     (low, end), (other, other_end) = a.span, b.span
     if low >= other_end or other >= end:
         return False
     first, second = (
         ComposedLayout(
-            _PLAIN, v.span[0] - min(low, other), Layout((v.itemsize, *v.shape), (1, *map(abs, v.strides)))
+            _PLAIN,
+            v.span[0] - min(low, other),
+            Layout((v.form.itemsize, *v.shape), (1, *map(abs, v.strides))),
         )
         for v in (a, b)
     )
@@ -240,37 +303,39 @@ def of_library(x: Any, result: View) -> Any:
     >>> of_library([1], view(numpy.zeros(3))).shape
     (3,)
     """
-    library = sys.modules.get(type(x).__module__.partition(".")[0])
-    if type(result.array) is type(x) or not hasattr(library, "from_dlpack"):
+    if type(result.array) is type(x):
         return result.array
-    return library.from_dlpack(result.array) if library else result.array
+    library = sys.modules.get(type(x).__module__.partition(".")[0])
+    read = getattr(library, "from_dlpack", None)
+    return result.array if read is None else read(result.array)
 
 
-def _loaded(library: str, kind: str, x: Any) -> ModuleType | None:
-    """The library, if it is loaded and x is one of its arrays."""
-    module = sys.modules.get(library)
-    return module if module is not None and isinstance(x, getattr(module, kind)) else None
+def _is_cupys(x: Any) -> bool:
+    """Whether x is an array of CuPy's."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(x, cupy.ndarray)
 
 
-@functools.lru_cache(256)
-def _named(dtype: Any) -> str:
-    """The name of a NumPy type of elements.  Raises UnsupportedError for Python objects."""
+@functools.lru_cache(KEPT_FORMS)
+def _array_form(
+    library: str, device: int | None, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Form:
+    """The form of an array of a NumPy type.  Raises UnsupportedError for Python objects, and as `form_of`."""
     if dtype.hasobject:
         raise UnsupportedError(f"elements of type {dtype}: 1, 2, 4, 8 and 16 bytes are accepted")
-    return str(dtype.name if dtype.isnative else dtype.str)
+    kind = str(dtype.name if dtype.isnative else dtype.str)
+    return form_of(library, device, kind, dtype.itemsize, shape, strides)
 
 
 def _place(v: View) -> str:
-    where = "the CPU" if v.device is None else f"GPU {v.device}"
-    return f"an array of {v.library} on {where}"
+    where = "the CPU" if v.form.device is None else f"GPU {v.form.device}"
+    return f"an array of {v.form.library} on {where}"
 
 
 def _resolved(x: Any) -> Any:
     """An array of a library that is not known by name, as a NumPy or CuPy array of the same memory."""
     import numpy
 
-    if _loaded("cupy", "ndarray", x):
-        return x
     if hasattr(x, "__cuda_array_interface__"):
         return device_view(x)
     if not hasattr(x, "__dlpack_device__"):
@@ -281,28 +346,27 @@ def _resolved(x: Any) -> Any:
     return numpy.from_dlpack(x) if kind == _DLPACK_CPU else device_view(x)
 
 
-@functools.lru_cache(256)
-def _kind_of(dtype: Any) -> str:
-    """NumPy's name for a PyTorch type."""
-    return str(dtype).removeprefix("torch.")
-
-
 _SAME_WIDTH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
 def _of_tensor(x: Any, torch: ModuleType) -> View:
     """A PyTorch tensor as memory."""
-    kind, place = _kind_of(x.dtype), x.device.type
-    if place not in ("cpu", "cuda"):
-        raise UnsupportedError(f"the tensor is on a device of type {place}; cpu and cuda are known")
     if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
         raise UnsupportedError("the tensor is sparse, quantised, or a conjugate or negative not yet computed")
     if x.requires_grad and torch.is_grad_enabled():
         raise UnsupportedError("the tensor records gradients, which kernels do not: detach() it")
-    size = x.element_size()
+    form = _tensor_form(x.device, x.dtype, x.shape, x.stride())
     host = None
-    if place == "cpu" and size in _SAME_WIDTH:
-        host = x.detach().view(getattr(torch, _SAME_WIDTH[size])).numpy()
-    strides = tuple(d * size for d in x.stride())
-    device = x.device.index if place == "cuda" else None
-    return View(x, x.data_ptr(), tuple(x.shape), strides, kind, size, device, host)
+    if form.device is None:
+        host = x.detach().view(getattr(torch, _SAME_WIDTH[form.itemsize])).numpy()
+    return View(x, x.data_ptr(), form, host)
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _tensor_form(device: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
+    """The form of a tensor by PyTorch's names, with strides in elements."""
+    if device.type not in ("cpu", "cuda"):
+        raise UnsupportedError(f"the tensor is on a device of type {device.type}; cpu and cuda are known")
+    kind, size = str(dtype).removeprefix("torch."), dtype.itemsize
+    number = device.index if device.type == "cuda" else None
+    return form_of("torch", number, kind, size, tuple(shape), tuple(d * size for d in strides))

@@ -137,16 +137,17 @@ def prepare_chain(chain: Chain, arch: str) -> ReadyChain:
 
 @dataclass(frozen=True, slots=True)
 class LoadedChain:
-    """A chain on the GPU: call it with the address of every buffer by name."""
+    """A chain on the GPU: call it with the address of every buffer by name, and a stream (a cudaStream_t),
+    CuPy's current one where none is given."""
 
     launches: tuple[Callable[..., None], ...]
     buffers: tuple[tuple[str, ...], ...]
     partial_bytes: int
 
-    def __call__(self, addresses: Mapping[str, int]) -> None:
-        """Launch all kernels on the current stream.  Raises AlignmentError."""
+    def __call__(self, addresses: Mapping[str, int], stream: int | None = None) -> None:
+        """Launch all kernels on the stream.  Raises AlignmentError."""
         for launch, names in zip(self.launches, self.buffers, strict=True):
-            launch(*(addresses[name] for name in names))
+            launch([addresses[name] for name in names], stream)
 
 
 def load_chain(chain: ReadyChain) -> LoadedChain:

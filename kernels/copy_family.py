@@ -19,7 +19,7 @@ from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
+from layoutalg.codegen.instr_sm75 import LDG, LDS, STG_WHOLE
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef
 from layoutalg.dtype import DType
@@ -132,7 +132,7 @@ def _by_registers(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row
     with k.Unroll("i", passes) as i:
         k.do(LDG[nbytes], v[i], k.at(src, row + i * rows, column))
     with k.Unroll("i", passes) as i:
-        k.do(STG[nbytes], k.at(dst, row + i * rows, column), v[i])
+        k.do(STG_WHOLE[nbytes], k.at(dst, row + i * rows, column), v[i])
 
 
 def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row: Var, column: Var) -> None:
@@ -151,7 +151,7 @@ def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row:
     with k.Unroll("i", passes) as i:
         k.do(LDS[nbytes], v[i], slot(i))
     with k.Unroll("i", passes) as i:
-        k.do(STG[nbytes], k.at(dst, row + i * rows, column), v[i])
+        k.do(STG_WHOLE[nbytes], k.at(dst, row + i * rows, column), v[i])
 
 
 def tile_layout(c: CopyConfig) -> Layout:
@@ -223,4 +223,4 @@ def _edge(
         at = m0 + x // pieces, n0 + x % pieces * c.edge_vec
         with k.If((at[0] < m) & (at[1] < n)):
             k.do(LDG[nbytes], one, k.at(src, *at))
-            k.do(STG[nbytes], k.at(dst, *at), one)
+            k.do(STG_WHOLE[nbytes], k.at(dst, *at), one)

@@ -19,7 +19,7 @@ from layoutalg.codegen import instr_double, instr_float
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_sm75 import LDG, STG, STG_WHOLE
+from layoutalg.codegen.instr_sm75 import LDG, STG_WHOLE
 from layoutalg.codegen.tile import Global, Reg, RegRef
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import part_problem
@@ -144,12 +144,15 @@ def _factor(k: KernelBuilder, name: str, p: GemmProblem) -> tuple[Expr, ...]:
 class Finish:
     """How `vec` sums of a row become results; it keeps a register array for what is read or packed."""
 
-    def __init__(self, k: KernelBuilder, p: GemmProblem, r: Result, vec: int) -> None:
+    def __init__(
+        self, k: KernelBuilder, p: GemmProblem, r: Result, vec: int, stores: Mapping[int, Instr] = STG_WHOLE
+    ) -> None:
         stored = p if r.part is None else part_problem(p)
         self.k, self.r, self.vec = k, r, vec
         self.element, self.activation = stored.result.name, stored.activation
         self.do = ARITHMETIC[p.accumulator.name]
         self.nbytes = vec * stored.result.nbytes
+        self.store = stores[self.nbytes]
         self.packed = k.reg("packed", max(1, self.nbytes // 4))
 
     def write(self, sums: Reg | RegRef, row: Expr, column: Expr) -> None:
@@ -174,5 +177,4 @@ class Finish:
             narrow = self.element in ("f16", "bf16")
             if narrow:
                 k.do(instr_float.pack(vec, self.element), self.packed, sums)
-            stores = STG_WHOLE if narrow or r.part is not None else STG
-            k.do(stores.get(self.nbytes, STG[self.nbytes]), to, self.packed if narrow else sums)
+            k.do(self.store, to, self.packed if narrow else sums)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr_float import fma_outer
-from layoutalg.codegen.instr_sm75 import BAR, CLEAR
+from layoutalg.codegen.instr_sm75 import BAR, CLEAR, STG, STG_WHOLE
 from layoutalg.codegen.instr_sm80 import CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Kernel, Reg
 from layoutalg.kernels.gemm import GemmProblem
@@ -245,7 +245,7 @@ def _write(
 ) -> None:  # fmt: skip
     """Store the sums, a vector of a row at a time; `corner` is the thread's first row and column."""
     v, words = c.result_vec, c.result_vec * p.operand.nbytes // 4
-    finish = Finish(k, p, r, v)
+    finish = Finish(k, p, r, v, STG if r.part is None else STG_WHOLE)
     row0, col0 = k.let("row0", corner[0]), k.let("col0", corner[1])
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n // v) as j:
         row, column = row0 + thread_row(sides[0].h, i), col0 + thread_row(sides[1].h, j * v)

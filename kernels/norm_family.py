@@ -35,6 +35,7 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.norm_exchange import parts, save
 from layoutalg.kernels.norm_modes import NormModes, NormProblem, shortest
 from layoutalg.kernels.norm_plan import configs
 from layoutalg.kernels.norm_program import Body, Vector
@@ -103,7 +104,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         recipe.start(body)
         body.ahead(backwards=part == "result")
         if part == "result":
-            for _ in body.parts(*(body.reg(name, body.statistics) for name in recipe.told)):
+            for _ in parts(body, *(body.reg(name, body.statistics) for name in recipe.told)):
                 recipe.join(body)
         else:
             recipe.online(body)
@@ -111,7 +112,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
             body.ahead(backwards=True)
         recipe.meet(body)
     if part == "statistics":
-        body.save(*recipe.tell(body))
+        save(body, *recipe.tell(body))
         return body.k.build()
     recipe.ready(body)
 

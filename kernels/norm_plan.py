@@ -25,7 +25,8 @@ from math import ceil
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk, can_skew, can_vector, words
+from layoutalg.kernels.norm_vectors import can_skew, can_vector, words
+from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""

@@ -9,16 +9,14 @@ algorithm visits all of them, wherever they are held:
 
     for group in body.groups():      vectors that are in registers together
         group.visit(visit)           code for each of these vectors
-    body.combine("max", m)           m of all threads that share a statistic, in each of them
     body.store(f, v)                 a vector of results; where a row starts or ends inside, its elements
 
-Notes.  Threads that share a statistic meet by butterflies in their warp, then through shared memory.  Each
-exchange has its own buffer, so that one barrier is enough.
+Notes.  What threads tell each other is in norm_exchange.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -26,15 +24,14 @@ from typing import TypeAlias
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
-from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_float import pack, unpack
-from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, within
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, STS
+from layoutalg.codegen.instr_reduce import fill, within
+from layoutalg.codegen.instr_sm75 import LDG, LDS, MOVE, STG, STG_WHOLE
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef
 from layoutalg.kernels.norm_modes import NormModes
+from layoutalg.kernels.norm_vectors import words
 from layoutalg.kernels.norm_walk import (
-    WARP,
     Bases,
     Chunk,
     Hold,
@@ -42,8 +39,6 @@ from layoutalg.kernels.norm_walk import (
     NormConfig,
     Ring,
     Walk,
-    powers,
-    words,
 )
 from layoutalg.kernels.permute_index import minus
 from layoutalg.layout import Layout
@@ -88,9 +83,9 @@ class Body:
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
         self.split = k.let("split", as_expr(split))
         self.column = k.let("column", as_expr(first + self.side))
-        source, target, x, width = map(as_expr, self.walk.bases(self.column))
+        source, target, at, width = map(as_expr, self.walk.bases(self.column))
         self.bases = Bases(
-            k.let("source", source), k.let("target", target), k.let("x", x), k.let("width", width)
+            k.let("source", source), k.let("target", target), k.let("x", at), k.let("width", width)
         )
         self.places = self._places() if self.walk.skewed else ()
         held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
@@ -108,6 +103,11 @@ class Body:
         shift = self.walk.shift(self.bases, self.y)
         found = (self.walk.place(self.bases.x, shift, e) for e in range(self.config.vec))
         return tuple(self.k.let(f"place{e}", as_expr(at)) for e, at in enumerate(found))
+
+    def next_exchange(self) -> int:
+        """A number for an exchange between threads: each has a buffer of its own."""
+        self._exchanges += 1
+        return self._exchanges - 1
 
     @property
     def statistics(self) -> int:
@@ -298,113 +298,6 @@ class Body:
                         k.do(pack(1, self.element), single, one)
                         one = single
                     k.do(STG[self.size], k.at(self.dst, chunk.target + e), one)
-
-    # --- between threads -------------------------------------------------------------------------------
-
-    def combine(self, op: str, d: Reg) -> None:
-        """Join the statistics d of all threads that share them: the same bits in each."""
-        (n,), kept, sharing = d.shape, self.config.kept, self.config.sharing
-        low, high = (1, min(WARP, sharing)) if self.walk.rows else (kept, min(WARP, kept * sharing))
-        for mask in powers(low, high):
-            self.k.do(butterfly(op, n), mask, d)
-        if self.walk.exchange_unit is not None:
-            exchange = self._exchange if self.walk.period == 1 else self._exchange_skewed
-            exchange(op, d, self.walk.exchange_unit)
-
-    def _exchange(self, op: str, d: Reg, unit: int) -> None:
-        """Join what each `unit` of threads has, through shared memory."""
-        k, (n,), kept, sharing = self.k, d.shape, self.config.kept, self.config.sharing
-        units = kept * sharing // unit
-        size = units if self.walk.rows else units * kept * n
-        part = k.shared(f"part{self._exchanges}", 4, Layout((size,)), size, 16)
-        self._exchanges += 1
-        if self.walk.rows:
-            with k.If((k.tid % WARP).eq(0)):
-                k.do(STS[4], k.at(part, k.tid // WARP), d)
-            k.do(BAR)
-            warps = sharing // WARP
-            k.do(LDS[4], d, k.at(part, self.side * warps + k.tid % warps))
-            for mask in powers(1, warps):
-                k.do(butterfly(op, 1), mask, d)
-            return
-        with self.where([k.tid % WARP < kept] if kept < WARP else []):
-            self.put(STS, part, (k.tid // unit * kept + self.side) * n, d)
-        k.do(BAR)
-        other = self.reg(f"other{n}", n)
-        self.filled(d.name, n, NEUTRAL[op])
-        with k.Unroll("w", units) as w:
-            self.get(LDS, part, (w * kept + self.side) * n, other)
-            k.do(fold(op, n, n), d, other)
-
-    def _exchange_skewed(self, op: str, d: Reg, unit: int) -> None:
-        """Join what each `unit` of threads has of every column: at places that rows' shifts do not move.
-
-        What all columns share is that of side 0, the one that has vectors in every row.
-        """
-        k, (n,), kept = self.k, d.shape, self.config.kept
-        units = self.config.threads // unit
-        part = k.shared(f"part{self._exchanges}", 4, Layout((units * kept * n,)), units * kept * n, 16)
-        self._exchanges += 1
-        mine, theirs = [as_expr(self.side)], [Const(0)]
-        if n > 1:  # columns of one number lie side by side, in banks of their own
-            mine = theirs = [at % n * kept + at // n for at in self.places]
-        with self.where([k.tid % WARP < kept] if kept < WARP else []):
-            for e, place in enumerate(mine):
-                k.do(STS[4], k.at(part, k.tid // unit * (kept * n) + place), d[e])
-        k.do(BAR)
-        other = self.reg(f"other{n}", n)
-        self.filled(d.name, n, NEUTRAL[op])
-        with k.Unroll("w", units) as w:
-            for e, place in enumerate(theirs):
-                k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
-            k.do(fold(op, n, n), d, other)
-
-    # --- between kernels -------------------------------------------------------------------------------
-
-    def save(self, *planes: Reg) -> None:
-        """Write the statistics of a block's part; one thread of those that share them does."""
-        partial = self.k.pointer("partial", 4, writable=True)
-        with self.present(), self.k.If(self.y.eq(0)):
-            for n, d in enumerate(planes):
-                self._move_plane(STG, partial, n, self.split, d)
-
-    def parts(self, *planes: Reg) -> Iterator[None]:
-        """Read the statistics of part after part, each thread of those that share them its own."""
-        partial = self.k.pointer("partial", 4)
-        splits, sharing = self.config.splits, self.config.sharing
-        with self.present(), self.k.For("part", -(-splits // sharing)) as part:
-            split = self.k.let("of", part * sharing + self.y)
-            with self.where([split < splits] if splits % sharing else []):
-                for n, d in enumerate(planes):
-                    self._move_plane(LDG, partial, n, split, d)
-                yield
-
-    def _move_plane(self, table: Mapping[int, Instr], partial: Global, n: int, split: Expr, d: Reg) -> None:
-        """Load or store the statistics of a thread's columns and a part, in plane n."""
-        walk, move = self.walk, self.put if table is STG else self.get
-        start = (split + n * self.config.splits) * walk.places
-        if not walk.skewed:
-            move(table, partial, start + self.column * walk.statistics, d)
-            return
-        tile = self.column // self.config.kept * (self.config.kept * self.config.vec)
-        for e in range(walk.statistics):
-            place = self.k.at(partial, start + tile + self.places[e])
-            self.k.do(table[4], *((place, d[e]) if table is STG else (d[e], place)))
-
-    def get(self, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
-        """Load all words of d from consecutive places of 4 bytes, up to four at once."""
-        for first, count, place in self._pieces(buffer, index, d):
-            self.k.do(table[4 * count], d.slice(first, count=count), place)
-
-    def put(self, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
-        """Store all words of d at consecutive places of 4 bytes, up to four at once."""
-        for first, count, place in self._pieces(buffer, index, d):
-            self.k.do(table[4 * count], place, d.slice(first, count=count))
-
-    def _pieces(self, buffer: Global | Shared, index: Index, d: Reg) -> Iterator[tuple[int, int, MemRef]]:
-        (n,) = d.shape
-        for first in range(0, n, 4):
-            yield first, min(4, n), self.k.at(buffer, as_expr(index) + first)
 
 
 @dataclass(frozen=True, slots=True)

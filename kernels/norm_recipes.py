@@ -41,8 +41,10 @@ from layoutalg.codegen.instr_norm import (
 from layoutalg.codegen.instr_reduce import NEUTRAL, fold, window, within
 from layoutalg.codegen.instr_sm75 import LDG, MOVE
 from layoutalg.codegen.tile import Global, Reg, RegRef
+from layoutalg.kernels.norm_exchange import combine
 from layoutalg.kernels.norm_program import Body, Group, Vector
-from layoutalg.kernels.norm_walk import Index, words
+from layoutalg.kernels.norm_vectors import words
+from layoutalg.kernels.norm_walk import Index
 from layoutalg.kernels.permute_index import minus
 
 
@@ -95,10 +97,10 @@ def _softmax_held(b: Body) -> None:
     b.filled("low", 1, NEUTRAL["max"])
     for group in b.groups():
         _largest(b, group)
-    b.combine("max", b.reg("m", n))
+    combine(b, "max", b.reg("m", n))
     for group in b.groups():
         _exponentials(b, group)
-    b.combine("sum", b.reg("s", n))
+    combine(b, "sum", b.reg("s", n))
 
 
 def _softmax_online(b: Body) -> None:
@@ -125,9 +127,9 @@ def _softmax_meet(b: Body) -> None:
     n = b.statistics
     m, s = b.reg("m", n), b.reg("s", n)
     old = b.copied("old", m)
-    b.combine("max", m)
+    combine(b, "max", m)
     b.k.do(rescale(n), s, old, m)
-    b.combine("sum", s)
+    combine(b, "sum", s)
 
 
 def _softmax_tell(b: Body) -> tuple[Reg, ...]:
@@ -162,10 +164,10 @@ def _norm_held(b: Body) -> None:
     mean, q = b.filled("mean", n, 0), b.filled("q", n, 0)
     zero = b.filled("zero", 1, 0)
     b.each(lambda v: b.k.do(fold("sum", vec, n), mean, b.masked(v, zero)))
-    b.combine("sum", mean)
+    combine(b, "sum", mean)
     b.k.do(scale(n), mean, _share(b))
     b.each(lambda v: b.k.do(add_square(vec, n), q, b.masked(v, mean), mean))
-    b.combine("sum", q)
+    combine(b, "sum", q)
 
 
 def _norm_online(b: Body) -> None:
@@ -211,15 +213,15 @@ def _norm_meet(b: Body) -> None:
     n = b.statistics
     count, mean, q = b.reg("count", 1), b.reg("mean", n), b.reg("q", n)
     every, total = b.copied("every", count), b.copied("total", mean)
-    b.combine("sum", every)
+    combine(b, "sum", every)
     b.k.do(multiply(n, 1), total, count)
-    b.combine("sum", total)
+    combine(b, "sum", total)
     b.k.do(average(n), total, every)
     apart = b.filled("apart", n, 0)
     b.k.do(add_square(n, n), apart, mean, total)
     b.k.do(multiply(n, 1), apart, count)
     b.k.do(fold("sum", n, n), q, apart)
-    b.combine("sum", q)
+    combine(b, "sum", q)
     b.copied("mean", total)
 
 

@@ -34,6 +34,7 @@ from math import gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.kernels.norm_modes import NormMode, NormModes
+from layoutalg.kernels.norm_vectors import places_of_rows
 from layoutalg.kernels.permute_index import digits, minus
 
 Index: TypeAlias = Any
@@ -125,48 +126,6 @@ class Chunk:
         return (self.at + e >= self.low) & (self.at + e < self.high)
 
 
-def can_vector(x: NormModes, vec: int) -> bool:
-    """True when `vec` elements can be read and written at once, at places that are multiples of vec.
-
-    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
-    >>> [can_vector(shortest(norm_problem("softmax", (9, 33), k, "f32")), 4) for k in (0, 1)]
-    [False, True]
-    """
-    lead = x.modes[0]
-    if vec == 1:
-        return True
-    if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
-        return False
-    if lead.reduced and not x.problem.in_place:
-        return _one_phase(x, vec)
-    return not any(v % vec for v in _places(x))
-
-
-def can_skew(x: NormModes, vec: int) -> bool:
-    """True when vectors can lie across columns whose rows start at different places of vectors.
-
-    The rows are those of one reduced mode, and elements lie alike in source and destination.
-
-    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
-    >>> [can_skew(shortest(norm_problem("softmax", (9, 33), k, "f32")), 4) for k in (0, 1)]
-    [True, False]
-    """
-    lead, *others = x.modes
-    dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
-    return dense and not x.problem.in_place and sum(m.reduced for m in others) == 1 and _one_phase(x, vec)
-
-
-def _one_phase(x: NormModes, vec: int) -> bool:
-    """True when every element's place in a vector of the source is that in one of the destination."""
-    differences = [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_offset]
-    return not any(d % vec for d in differences)
-
-
-def _places(x: NormModes) -> list[int]:
-    """Where rows may start and end, in elements."""
-    return [v for m in x.modes[1:] for v in (m.src, m.dst)] + [x.src_offset, x.dst_offset, x.modes[0].extent]
-
-
 @dataclass(frozen=True)
 class Walk:
     """The walk of a configuration over a problem.
@@ -198,12 +157,12 @@ class Walk:
     @cached_property
     def ragged(self) -> bool:
         """True when rows start or end inside of vectors."""
-        return self.rows and any(v % self.config.vec for v in _places(self.modes))
+        return self.rows and any(v % self.config.vec for v in places_of_rows(self.modes))
 
     @cached_property
     def skewed(self) -> bool:
         """True when rows of a tile of columns start at different places of vectors."""
-        return not self.rows and any(v % self.config.vec for v in _places(self.modes))
+        return not self.rows and any(v % self.config.vec for v in places_of_rows(self.modes))
 
     @cached_property
     def period(self) -> int:
@@ -422,15 +381,6 @@ class Walk:
 def _along(i: Index, extent: int, stride: int) -> Index:
     """i * stride, from the end where the stride is negative."""
     return minus(extent - 1, i, 2 * extent) * -stride if stride < 0 else i * stride
-
-
-def words(vec: int, element_bytes: int) -> int:
-    """32-bit registers of a vector.
-
-    >>> words(8, 2), words(1, 2)
-    (4, 1)
-    """
-    return max(1, vec * element_bytes // 4)
 
 
 def powers(low: int, high: int) -> Sequence[int]:

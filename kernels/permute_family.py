@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
 from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.permute_index import (
@@ -91,7 +91,7 @@ def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: S
         x, below = _step(k, i, stage.elements, k.threads)
         _, target, exists = direct_element(stage, x, origins)
         with k.If(_all([*below, *exists])):
-            k.do(STG_WHOLE.get(stage.size, STG[stage.size]), k.at(dst, target), v[i])
+            k.do(STG_WHOLE[stage.size], k.at(dst, target), v[i])
 
 
 def _load(
@@ -99,9 +99,9 @@ def _load(
 ) -> None:
     chunk, size = stage.config.chunk, stage.size
     held = k.reg("held", max(1, chunk * size // 4))
-    with k.For("i", -(-stage.loads // k.threads), unroll=4) as i:
-        x, below = _step(k, i, stage.loads, k.threads)
-        x = k.let("x", x)
+    threads = stage.config.loading or k.threads
+    with k.For("i", -(-stage.loads // threads), unroll=4) as i:
+        x, below = _step(k, i, stage.loads, threads)
         at = load_chunk(stage, x, origins, base)
         with k.If(_all([*below, *at.exists])):
             source, place = k.let("source", at.source), as_expr(at.place)
@@ -141,11 +141,9 @@ def _store(
         with k.If(_all([*below, *vectors[0].row])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
-                nbytes = c.vec * size
-                store = STG_WHOLE.get(nbytes, STG[nbytes])
                 with k.If(_all(vector.row if member else ())):
                     with k.If(_all(vector.whole)):
-                        k.do(store, k.at(dst, vector.target), u[member])
+                        k.do(STG_WHOLE[c.vec * size], k.at(dst, vector.target), u[member])
                     if vector.whole:
                         with k.Else():
                             _put_pieces(k, stage, dst, vector, u[member], one)
@@ -188,7 +186,7 @@ def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, word
         with k.If(_all(vector.all_of(first, count))):
             at = k.at(dst, target + first)
             if count > 1 or first * size % 4 == 0:
-                k.do(STG[count * size], at, word)
+                k.do(STG_WHOLE[count * size], at, word)
             else:
                 _put_narrow(k, at, word, first * size % 4, size, one)
         if count > 1:
@@ -201,7 +199,7 @@ def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, word
 def _put_narrow(k: KernelBuilder, at: MemRef, word: RegRef, byte: int, size: int, one: Reg) -> None:
     """Store `size` bytes of a word, from number `byte` on."""
     k.do(BYTE_PERMUTE, one, word, word, 0x3210 + byte * 0x1111 & 0x3333)
-    k.do(STG[size], at, one)
+    k.do(STG_WHOLE[size], at, one)
 
 
 def _part(words: RegRef, first: int, count: int) -> RegRef:

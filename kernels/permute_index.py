@@ -58,8 +58,7 @@ def block_origins(stage: Stage, block: Index) -> list[Index]:
     >>> block_origins(Stage(x, PermuteConfig("staged", (32, 32), 256, 4, 4)), 1)
     [32, 0]
     """
-    order = stage.by_source if stage.config.walk == "source" else range(stage.moves.rank)
-    tiles = dict(zip(order, digits(block, [stage.counts[k] for k in order]), strict=True))
+    tiles = dict(zip(stage.walk, digits(block, [stage.counts[k] for k in stage.walk]), strict=True))
     return [tiles[k] * t for k, t in enumerate(stage.tile)]
 
 

@@ -211,7 +211,8 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
     threads = max(64, threads)
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
         threads = min(threads, 256)  # more rounds for what is computed once
-    wavefronts, c = _swizzled(x, replace(c, threads=threads, storing=_storing(stage, threads)), arch)
+    c = replace(c, threads=threads, loading=_loading(stage, threads), storing=_storing(stage, threads))
+    wavefronts, c = _swizzled(x, c, arch)
     return _cost(Stage(x, c), wavefronts), c
 
 
@@ -247,10 +248,18 @@ def _storing(stage: Stage, threads: int) -> int:
     What a round shares with the one before is computed once.
     """
     inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
-    period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
+    return _whole_periods(vectors if 2 * vectors <= threads else lcm(inner, vec) // vec, stage.stores, threads)
+
+
+def _loading(stage: Stage, threads: int) -> int:
+    """The most threads whose rounds repeat a chunk's place in its row; 0 for all."""
+    return _whole_periods(stage.chunks, stage.loads, threads)
+
+
+def _whole_periods(period: int, work: int, threads: int) -> int:
+    """The most of `threads` that are a multiple of a period; 0 where all are, or too few would be left."""
     most = threads // period * period
-    several = stage.stores > most
-    return most if period > 1 and most < threads and most * 4 >= threads * 3 and several else 0
+    return most if period > 1 and most < threads and most * 4 >= threads * 3 and work > most else 0
 
 
 def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:

@@ -198,7 +198,7 @@ def _staged(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
 
 def _predict_loads(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
     size, chunk = stage.size, stage.config.chunk
-    x, active = _steps(stage.loads, stage.config.threads)
+    x, active = _steps(stage.loads, stage.config.threads, stage.config.loading)
     at = load_chunk(stage, x, origins, block_base(stage, origins))
     active = _holds(active, at.exists)
     inside = active if at.inside is None else active & at.inside

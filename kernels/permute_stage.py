@@ -34,6 +34,9 @@ PLAIN = Swizzle(0, 4, 3)
 WORD_BYTES = 4
 """What a bank holds."""
 
+LEAD_PARTS = 8
+"""A lead of whole runs is staged where it is at most one part in so many of the tile."""
+
 ENOUGH_BYTES = 64
 """Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
 
@@ -47,7 +50,8 @@ class PermuteConfig:
     32-bit words of several rows are transposed in registers, where single elements would be gathered
     otherwise.  `via`: chunks are copied asynchronously, or loaded and stored.  `lanes` consecutive lanes
     store one run of the destination (0: all that there are), the next lanes another.  Of `threads` the first
-    `storing` store (0: all).  Consecutive blocks walk along the fastest modes of the `walk` side first.
+    `loading` load and the first `storing` store (0: all).  Consecutive blocks walk along the fastest modes of
+    the `walk` side first; "tile": along the modes that tiles cut first, then along the destination's.
     """
 
     way: Literal["direct", "staged"]
@@ -60,8 +64,9 @@ class PermuteConfig:
     swizzle: Swizzle = PLAIN
     via: Literal["cp.async", "registers"] = "cp.async"
     lanes: int = 0
+    loading: int = 0
     storing: int = 0
-    walk: Literal["target", "source"] = "target"
+    walk: Literal["target", "source", "tile"] = "target"
 
 
 @dataclass(frozen=True)
@@ -192,8 +197,14 @@ class Stage:
 
     @cached_property
     def halo(self) -> bool:
-        """True when the lead is staged: neighbouring tiles share the runs of the destination."""
+        """True when the lead is staged: neighbouring tiles share the runs of the destination.
+
+        Where a coordinate is a whole run of inner modes and much of the tile, staging it costs more than the
+        vectors that are stored in pieces.
+        """
         if not self.lead or self.dst_length % self.config.vec:
+            return False
+        if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
             return False
         return self.tile[self.last] < self.modes[self.last].extent and self.last not in self.src_run
 
@@ -204,6 +215,15 @@ class Stage:
             -(-(m.extent + (self.lead if self.halo and k == self.last else 0)) // t)
             for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True))
         )
+
+    @cached_property
+    def walk(self) -> tuple[int, ...]:
+        """The modes in the order in which consecutive blocks walk along them."""
+        if self.config.walk == "source":
+            return self.by_source
+        cut = self.by_source if self.config.walk == "tile" else ()
+        first = [k for k in cut if 1 < self.tile[k] < self.modes[k].extent]
+        return (*first, *(k for k in range(len(self.modes)) if k not in first))
 
     @property
     def blocks(self) -> int:

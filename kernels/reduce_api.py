@@ -19,8 +19,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
+from math import gcd, prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.runtime import require_gpu
@@ -28,6 +28,8 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, Unkn
 from layoutalg.kernels import norm_modes, reduce_family
 from layoutalg.kernels.api import KEPT_KERNELS, SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
+    KEPT_FORMS,
+    Form,
     View,
     check_fellows,
     destination,
@@ -36,6 +38,7 @@ from layoutalg.kernels.arrays import (
     new_array,
     of_library,
     overlapping,
+    stream_of,
     unit_base,
     view,
 )
@@ -56,7 +59,9 @@ from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """One axis, several, or None for all; negative ones count from the last."""
 
-Place: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], int, int] | tuple[()]"
+Shape: TypeAlias = "tuple[int, ...]"
+
+Place: TypeAlias = "tuple[Shape, Shape, int, int] | tuple[()]"
 """Strides of source and destination, and their offsets, in elements; (): dense arrays."""
 
 ELEMENT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -79,19 +84,17 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     if op not in FOLD:
         raise UnknownNameError("reduction", str(op), FOLD)
     source = view(x)
-    element, reduced = _element(source, op), _axes(axes, len(source.shape))
-    kept = tuple(1 if k in reduced else n for k, n in enumerate(source.shape))
-    shape = kept if keepdims else tuple(n for k, n in enumerate(source.shape) if k not in reduced)
-    target = destination(source, shape, out, kinds=(source.kind, "float32"))
-    ask = _Ask(op, source.shape, reduced, element, _element(target, op))
-    if prod(source.shape):
+    form = source.form
+    _element(form, op)
+    reduced, kept, shape = _axes(axes, form.shape)
+    target = destination(source, kept if keepdims else shape, out, kinds=(form.kind, "float32"))
+    ask = _ask(op, form, reduced, target.form)
+    if form.elems:
         if out is not None:
             _check_apart(source, target)
-        steps = iter(target.strides)
-        strides = tuple(next(steps) if keepdims or k not in reduced else 0 for k in range(len(kept)))
-        _compute(ask, source, replace(target, shape=kept, strides=strides), {})
+        _compute(ask, source, target, {})
     else:
-        p = _dense(ask)
+        p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
             fill(target, p.of_nothing)
     return of_library(x, target) if out is None else out
@@ -121,49 +124,56 @@ def layer_norm(
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
+    if isinstance(eps, bool) or not isinstance(eps, int | float):
+        norm_problem("layer_norm", (1,), 0, "f32", eps=eps)  # raises
     given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
     return _norm("layer_norm", x, axes, out, given, eps)
 
 
 def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float) -> Any:
     source = view(x)
-    element, reduced = _element(source, op), _axes(axes, len(source.shape))
+    form = source.form
+    _element(form, op)
+    reduced = _axes(axes, form.shape)[0]
     for name, v in given.items():
-        _check_parameter(source, tuple(source.shape[k] for k in reduced), name, v)
-    target = destination(source, source.shape, out, kinds=(source.kind,))
-    in_place = (source.address, source.strides) == (target.address, target.strides)
+        _check_parameter(source, tuple(form.shape[k] for k in reduced), name, v)
+    target = destination(source, form.shape, out, kinds=(form.kind,))
+    in_place = source.address == target.address and form.strides == target.form.strides
     if out is not None:
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
-    ask = _Ask(
-        op, source.shape, reduced, element, element, eps, "weight" in given, "bias" in given, in_place
-    )  # fmt: skip
-    if prod(source.shape):
+    ask = _ask(op, form, reduced, target.form, eps, "weight" in given, "bias" in given, in_place)
+    if form.elems:
         _compute(ask, source, target, given)
     else:
-        _dense(ask)  # raises what has to be refused of arrays without elements too
+        _ = ask.dense  # raises what has to be refused of arrays without elements too
     return of_library(x, target) if out is None else out
 
 
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _element(v: View, op: str) -> str:
-    if v.kind not in ELEMENT:
-        raise UnsupportedError(f"{op} of {v.kind} elements: {', '.join(ELEMENT)} are accepted")
-    return ELEMENT[v.kind]
+def _element(form: Form, op: str) -> str:
+    if form.kind not in ELEMENT:
+        raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(ELEMENT)} are accepted")
+    return ELEMENT[form.kind]
 
 
-def _axes(axes: Axes, rank: int) -> tuple[int, ...]:
+def _axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
+    """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several: Any = (axes,) if hasattr(axes, "__index__") else axes
     try:
         asked = None if axes is None else tuple(map(operator.index, several))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed") from error
-    return _find_axes(asked, rank)
+    return _reduced(asked, shape)
 
 
-_find_axes = functools.lru_cache(KEPT_KERNELS)(find_axes)
+@functools.lru_cache(KEPT_FORMS)
+def _reduced(asked: Shape | None, shape: Shape) -> tuple[Shape, Shape, Shape]:
+    axes = find_axes(asked, len(shape))
+    kept = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    return axes, kept, tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
 def _check_apart(source: View, target: View) -> None:
@@ -174,95 +184,134 @@ def _check_apart(source: View, target: View) -> None:
 def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> None:
     """Raise unless a weight or bias is contiguous, of a shape, and of x's type, library and device."""
     check_fellows(x, v, name)
-    if v.kind != x.kind:
-        raise ArgumentTypeError(f"{name} holds {v.kind}, x {x.kind}: both must be of one type")
-    if v.shape != shape:
-        raise ShapeError(f"{name} has shape {v.shape}; the axes have {shape}")
-    row_major = tuple(v.itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
-    if any(n > 1 and d != s for n, d, s in zip(shape, v.strides, row_major, strict=True)):
-        raise ShapeError(f"{name} has strides {v.strides} in bytes; it must be contiguous")
+    if v.form.kind != x.form.kind:
+        raise ArgumentTypeError(f"{name} holds {v.form.kind}, x {x.form.kind}: both must be of one type")
+    if v.form.shape != shape:
+        raise ShapeError(f"{name} has shape {v.form.shape}; the axes have {shape}")
+    if not _is_dense(v.form):
+        raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _is_dense(form: Form) -> bool:
+    """Whether elements follow each other in row-major order."""
+    step = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
+    return all(n == 1 or d == s for n, d, s in zip(form.shape, form.strides, step, strict=True))
 
 
 # --- computing -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Ask:
-    """What is asked of a tensor, wherever it lies."""
+    """What is asked of arrays of some forms, wherever they lie; equal ones are one object."""
 
     op: str
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
-    element: str
-    result: str
-    eps: float = 0.0
-    weight: bool = False
-    bias: bool = False
-    in_place: bool = False
+    source: Form
+    axes: Shape
+    target: Form
+    eps: float
+    weight: bool
+    bias: bool
+    in_place: bool
 
-    def problem(self, place: Place = ()) -> ReduceProblem | NormProblem:
-        """The problem of tensors at a place; dense ones by default."""
+    @property
+    def element(self) -> str:
+        """The type of the elements."""
+        return ELEMENT[self.source.kind]
+
+    @property
+    def result(self) -> str:
+        """The type of the results."""
+        return ELEMENT[self.target.kind]
+
+    @functools.cached_property
+    def dense(self) -> ReduceProblem | NormProblem:
+        """The same of dense arrays, not in place."""
+        return self._problem((), in_place=False)
+
+    def placed(self, src_at: int, dst_at: int) -> ReduceProblem | NormProblem:
+        """The problem of arrays that start at these bytes of their 16-byte units."""
+        src, dst = _in_elems(self.source), _in_elems(self.target)
+        if len(dst) < len(src):
+            steps = iter(dst)
+            dst = tuple(0 if k in self.axes else next(steps) for k in range(len(src)))
+        at, to = src_at // self.source.itemsize, dst_at // self.target.itemsize
+        return self._problem((src, dst, at, to), in_place=self.in_place)
+
+    def _problem(self, place: Place, *, in_place: bool) -> ReduceProblem | NormProblem:
+        shape, element = self.source.shape, self.element
         if self.op not in OPS:
             src, dst, at, to = place or (None, None, 0, 0)
-            return reduce_problem(
-                self.shape, self.axes, self.op, self.element, src, dst, at, to, self.result
-            )  # fmt: skip
+            return reduce_problem(shape, self.axes, self.op, element, src, dst, at, to, self.result)
         return norm_problem(
-            self.op, self.shape, self.axes, self.element, *place,
-            eps=self.eps, weight=self.weight, bias=self.bias, in_place=self.in_place,
+            self.op, shape, self.axes, element, *place,
+            eps=self.eps, weight=self.weight, bias=self.bias, in_place=in_place,
         )  # fmt: skip
 
 
-@functools.lru_cache(KEPT_KERNELS)
-def _dense(ask: _Ask) -> ReduceProblem | NormProblem:
-    """What is asked, of dense tensors."""
-    return ask.problem()
+@functools.lru_cache(KEPT_FORMS, typed=True)
+def _ask(
+    op: str, source: Form, axes: Shape, target: Form, eps: float = 0.0,
+    weight: bool = False, bias: bool = False, in_place: bool = False,
+) -> _Ask:  # fmt: skip
+    return _Ask(op, source, axes, target, eps, weight, bias, in_place)
 
 
 def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -> None:
-    """Compute what is asked; `target` has every mode of the source."""
-    (src, of, src_at), (dst, to, dst_at) = _elements(source, "x"), _elements(target, "out")
-    place = of, to, src_at, dst_at
-    if source.device is None:
-        ask.problem(place)  # raises where `out` aliases
-        _compute_here(replace(ask, in_place=False), source, target, given)
+    """Compute what is asked."""
+    _check_whole(source, "x")
+    _check_whole(target, "out")
+    (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
+    if source.form.device is None:
+        ask.placed(src_at, dst_at)  # raises where `out` aliases
+        _compute_here(ask, source, target, given)
         return
     with launching(source):
-        chain = _loaded(ask, place, source.device)
-        named = {"src": src, "dst": dst} | {name: v.address for name, v in given.items()}
+        chain = _loaded(ask, src_at, dst_at)
+        addresses = {"src": src, "dst": dst}
+        for name, v in given.items():
+            addresses[name] = v.address
         if chain.partial_bytes:
-            scratch = new_array(source, (-(-chain.partial_bytes // source.itemsize),))
-            named["partial"] = scratch.address
-        chain(named)
+            scratch = new_array(source, (-(-chain.partial_bytes // source.form.itemsize),))
+            addresses["partial"] = scratch.address
+        chain(addresses, stream_of(source))
 
 
 @functools.lru_cache(KEPT_KERNELS)
-def _loaded(ask: _Ask, place: Place, device: int) -> LoadedChain:
-    """The chain of a problem, loaded on the current GPU, whose number is `device`."""
+def _loaded(ask: _Ask, src_at: int, dst_at: int) -> LoadedChain:
+    """The chain of a problem, loaded on the current GPU."""
+    return _chain_on_gpu(ask.placed(src_at, dst_at), ask.source.device)
+
+
+@functools.lru_cache(KEPT_KERNELS)
+def _chain_on_gpu(p: ReduceProblem | NormProblem, device: int | None) -> LoadedChain:
+    """The same, by the problem and the number of the GPU."""
     arch = require_gpu().arch
-    return load_chain(prepare_chain(chain_of(ask.problem(place), arch), arch))
+    return load_chain(prepare_chain(chain_of(p, arch), arch))
 
 
-def _elements(v: View, name: str) -> tuple[int, tuple[int, ...], int]:
-    """The boundary before an array, its strides and where it starts from there, in elements."""
-    size = v.itemsize
-    steps = _steps(v.shape, v.strides, size)
-    if v.address % size or steps is None:
+def _check_whole(v: View, name: str) -> None:
+    """Raise AlignmentError unless all elements start at multiples of their width."""
+    size = v.form.itemsize
+    if v.address % size or _stride_unit(v.form) % size:
         raise AlignmentError(
-            f"{name} starts at {v.address:#x} with strides {v.strides} in bytes: its elements must start at "
-            f"multiples of {size}",
+            f"{name} starts at {v.address:#x} with strides {v.form.strides} in bytes: its elements must "
+            f"start at multiples of {size}",
             offset=v.address,
             required_bytes=size,
         )
-    base, at = unit_base(v)
-    return base, steps, at // size
 
 
-@functools.lru_cache(KEPT_KERNELS)
-def _steps(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[int, ...] | None:
-    """Strides in elements, of modes that have more than one; None where bytes are no whole elements."""
-    steps = [d if n > 1 else 0 for n, d in zip(shape, strides, strict=True)]
-    return None if any(d % size for d in steps) else tuple(d // size for d in steps)
+@functools.lru_cache(KEPT_FORMS)
+def _stride_unit(form: Form) -> int:
+    """What divides all strides, in bytes, of modes that have more than one element."""
+    return gcd(*(d for n, d in zip(form.shape, form.strides, strict=True) if n > 1))
+
+
+def _in_elems(form: Form) -> Shape:
+    """Strides in elements, of modes that have more than one."""
+    return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
@@ -273,10 +322,10 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     """The same on the CPU, of dense copies: small ones in the simulator, others by the definition."""
     import numpy
 
-    p, word, result = _dense(ask), WORDS[ask.element], WORDS[ask.result]
+    p, word, result = ask.dense, WORDS[ask.element], WORDS[ask.result]
     dense = {name: v.host.view(word).ravel() for name, v in {"src": source, **given}.items()}
     bits = target.host.view(result)
-    if prod(ask.shape) <= SIMULATED_ELEMS:
+    if ask.source.elems <= SIMULATED_ELEMS:
         dst = numpy.zeros(bits.size, result)
         buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
         simulate_chain(_chain(p), buffers)
@@ -286,7 +335,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     if isinstance(p, ReduceProblem):
         exact = reduce_family.reference(p, numbers["src"])
     else:
-        x = numbers["src"].reshape(ask.shape)
+        x = numbers["src"].reshape(ask.source.shape)
         exact = norm_modes.reference(p, x, numbers.get("weight"), numbers.get("bias"))
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 

@@ -38,7 +38,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr_float import pack, scale, unpack
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG_WHOLE, STS
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import Kernel, Reg, RegRef, Shared
 from layoutalg.kernels.reduce_plan import Pass, ReducePlan, ReduceProblem, plans, reduce_problem
@@ -238,7 +238,7 @@ class _Writer:
         if self.packed is not None:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
-        self.k.do(STG[p.store_vec * p.result.nbytes], self.k.at(self.dst, to), values)
+        self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], self.k.at(self.dst, to), values)
 
 
 def neutral_word(op: str, element: str) -> int:

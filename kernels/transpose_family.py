@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Operand, Var
-from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16
+from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.dtype import DType
 from layoutalg.int_tuple import product
@@ -232,7 +232,7 @@ def _store_elements(x: _Parts) -> None:
         tm, tn = at % c.tile_m, at // c.tile_m
         with k.If(x.inside(x.m0 + tm, x.n0 + tn)):
             k.do(LDS[x.size], last, k.at(x.tile, tn, tm))
-            k.do(STG[x.size], k.at(x.dst, x.n0 + tn, x.m0 + tm), last)
+            k.do(STG_WHOLE[x.size], k.at(x.dst, x.n0 + tn, x.m0 + tm), last)
 
 
 def _notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:

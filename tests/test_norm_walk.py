@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_walk import NormConfig, Walk, can_vector, powers, words
+from layoutalg.kernels.norm_walk import NormConfig, Walk, powers
 from tests.norms import random_problem
 
 
@@ -72,18 +72,6 @@ def test_every_element_is_taken_once(seed: int) -> None:
     assert len(owners) == len({o for o, _ in owners}) == len({k for _, k in owners}) == x.outputs
 
 
-def test_vectors_need_a_common_phase() -> None:
-    def widest(p: object) -> int:
-        return max(v for v in (1, 2, 4, 8) if can_vector(shortest(p), v))  # type: ignore[arg-type]
-
-    assert widest(norm_problem("softmax", (9, 33), 1, "f16")) == 8
-    assert widest(norm_problem("softmax", (9, 33), 1, "f16", in_place=True)) == 1
-    assert widest(norm_problem("softmax", (9, 33), 1, "f16", src_offset=2)) == 2
-    assert widest(norm_problem("softmax", (9, 33), 1, "f16", src_offset=3, dst_offset=3)) == 8
-    assert widest(norm_problem("softmax", (9, 36), 0, "f16")) == 4
-    assert widest(norm_problem("softmax", (4, 6), 1, "f32", dst=(1, 4))) == 1
-
-
 def test_segments_cover_the_rounds() -> None:
     for n in (5, 31, 32, 33, 1000, 1001, 4096):
         x = shortest(norm_problem("softmax", (3, n), 1, "f16"))
@@ -93,6 +81,28 @@ def test_segments_cover_the_rounds() -> None:
             assert taken == list(range(w.rounds))
 
 
-def test_registers_of_a_vector() -> None:
-    assert [words(v, 2) for v in (1, 2, 8)] == [1, 1, 4] and words(4, 4) == 4
+def test_powers() -> None:
     assert powers(1, 33) == [1, 2, 4, 8, 16, 32] and powers(8, 8) == []
+
+
+@pytest.mark.parametrize(("vec", "kept", "sharing"), [(4, 4, 8), (4, 8, 4), (8, 4, 16), (8, 32, 8)])
+@pytest.mark.parametrize("pitch", [33, 34, 36, 71])
+def test_skewed_columns_meet_whatever_their_rows_shift(vec: int, kept: int, sharing: int, pitch: int) -> None:
+    p = norm_problem("softmax", (3, 21, pitch), 1, "f16", src_offset=5, dst_offset=5)
+    w = Walk(shortest(p), NormConfig(vec, kept, sharing, "global"))
+    assert w.skewed and sharing % w.period == 0
+    for y in range(sharing):
+        places = [w.place(x, w.shift(w.bases(x), y), e) for x in range(kept) for e in range(vec)]
+        assert sorted(places) == list(range(kept * vec))
+    for column in range(0, w.columns[0] * 3, kept):
+        for step in range(21):
+            y = step % sharing
+            met: dict[int, int] = {}
+            for x in range(kept):
+                bases = w.bases(column + x)
+                chunk = w.chunk(bases, step)
+                met |= {
+                    w.place(x, w.shift(bases, y), e): chunk.source + e - bases.source - step * pitch
+                    for e in range(vec) if chunk.has(e)
+                }  # fmt: skip
+            assert met == {c + vec: c for c in range(w.bases(column).width)}

@@ -1,0 +1,201 @@
+"""What threads of a norm tell each other: in a warp, in a block, and from one kernel to the next.
+
+The idea.  Threads that share a statistic meet by butterflies in their warp, then through shared memory, where
+each unit of threads that agree leaves what it has:
+
+    combine(b, "max", m)      m of all threads that share a statistic, in each of them
+    save(b, m, s)             a block's statistics, for the second kernel
+    parts(b, m, s)            in the second kernel, those of part after part
+
+Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a unit
+start alike, and units meet by column: at places that rows' shifts do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+
+from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fold
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.norm_program import Body
+from layoutalg.kernels.norm_walk import WARP, Index, powers
+from layoutalg.layout import Layout
+
+
+def combine(b: Body, op: str, d: Reg) -> None:
+    """Join the statistics d of all threads that share them: the same bits in each.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> from layoutalg.kernels.norm_walk import NormConfig
+    >>> x = shortest(norm_problem("softmax", (8, 128), 1, "f32"))
+    >>> b = Body("softmax", x, NormConfig(4, 1, 64, "registers"), [], writes=True)
+    >>> combine(b, "max", b.reg("m", 1))
+    >>> [s.name for s in b.k.build().shared]
+    ['part0']
+    """
+    (n,), kept, sharing = d.shape, b.config.kept, b.config.sharing
+    low, high = (1, min(WARP, sharing)) if b.walk.rows else (kept, min(WARP, kept * sharing))
+    for mask in powers(low, high):
+        b.k.do(butterfly(op, n), mask, d)
+    unit = b.walk.exchange_unit
+    if unit is not None:
+        exchange = _of_rows if b.walk.rows else _of_columns if b.walk.period == 1 else _of_skewed
+        exchange(b, op, d, unit)
+
+
+def _of_rows(b: Body, op: str, d: Reg, unit: int) -> None:
+    """Join what each warp has of a row."""
+    k, warps = b.k, b.config.sharing // unit
+    part = _buffer(b, b.config.threads // unit)
+    with k.If((k.tid % unit).eq(0)):
+        k.do(STS[4], k.at(part, k.tid // unit), d)
+    k.do(BAR)
+    k.do(LDS[4], d, k.at(part, b.side * warps + k.tid % warps))
+    for mask in powers(1, warps):
+        k.do(butterfly(op, 1), mask, d)
+
+
+def _of_columns(b: Body, op: str, d: Reg, unit: int) -> None:
+    """Join what each unit of threads has of a tile of columns."""
+    k, (n,), kept = b.k, d.shape, b.config.kept
+    units = b.config.threads // unit
+    part = _buffer(b, units * kept * n)
+    with _writers(b):
+        put(b, STS, part, (k.tid // unit * kept + b.side) * n, d)
+    k.do(BAR)
+    other = b.reg(f"other{n}", n)
+    b.filled(d.name, n, NEUTRAL[op])
+    with k.Unroll("w", units) as w:
+        get(b, LDS, part, (w * kept + b.side) * n, other)
+        k.do(fold(op, n, n), d, other)
+
+
+def _of_skewed(b: Body, op: str, d: Reg, unit: int) -> None:
+    """Join what each unit of threads has of a skewed tile.
+
+    What all columns share is that of side 0, the one that has vectors in every row.
+    """
+    k, (n,), kept = b.k, d.shape, b.config.kept
+    units = b.config.threads // unit
+    part = _buffer(b, units * kept * n)
+    mine: list[Expr] = [b.side]
+    theirs: list[Expr] = [Const(0)]
+    if n > 1:  # columns of one number lie side by side, in banks of their own
+        mine = theirs = [at % n * kept + at // n for at in b.places]
+    with _writers(b):
+        for e, place in enumerate(mine):
+            k.do(STS[4], k.at(part, k.tid // unit * (kept * n) + place), d[e])
+    k.do(BAR)
+    other = b.reg(f"other{n}", n)
+    b.filled(d.name, n, NEUTRAL[op])
+    with k.Unroll("w", units) as w:
+        for e, place in enumerate(theirs):
+            k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
+        k.do(fold(op, n, n), d, other)
+
+
+def _buffer(b: Body, size: int) -> Shared:
+    """Shared memory of one exchange, in words."""
+    return b.k.shared(f"part{b.next_exchange()}", 4, Layout((size,)), size, 16)
+
+
+def _writers(b: Body) -> AbstractContextManager[None]:
+    """Code of one thread of each column of a unit."""
+    return b.where([b.k.tid % WARP < b.config.kept] if b.config.kept < WARP else [])
+
+
+# --- between kernels -----------------------------------------------------------------------------------
+
+
+def save(b: Body, *planes: Reg) -> None:
+    """Write the statistics of a block's part; one thread of those that share them does.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> from layoutalg.kernels.norm_walk import NormConfig
+    >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
+    >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
+    >>> save(b, b.reg("m", 4))
+    >>> [p.name for p in b.k.build().params]
+    ['src', 'dst', 'partial']
+    """
+    partial = b.k.pointer("partial", 4, writable=True)
+    with b.present(), b.k.If(b.y.eq(0)):
+        for n, d in enumerate(planes):
+            if not b.walk.skewed:
+                put(b, STG, partial, _plane(b, n, b.split) + b.column * b.walk.statistics, d)
+                continue
+            for place, one in _skewed_places(b, partial, n, b.split, d):
+                b.k.do(STG[4], place, one)
+
+
+def parts(b: Body, *planes: Reg) -> Iterator[None]:
+    """Read the statistics of part after part, each thread of those that share them its own.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> from layoutalg.kernels.norm_walk import NormConfig
+    >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
+    >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
+    >>> [b.walk.config.splits for _ in parts(b, b.reg("m", 4))]
+    [4]
+    """
+    partial = b.k.pointer("partial", 4)
+    splits, sharing = b.config.splits, b.config.sharing
+    with b.present(), b.k.For("part", -(-splits // sharing)) as part:
+        split = b.k.let("of", part * sharing + b.y)
+        with b.where([split < splits] if splits % sharing else []):
+            for n, d in enumerate(planes):
+                if not b.walk.skewed:
+                    get(b, LDG, partial, _plane(b, n, split) + b.column * b.walk.statistics, d)
+                    continue
+                for place, one in _skewed_places(b, partial, n, split, d):
+                    b.k.do(LDG[4], one, place)
+            yield
+
+
+def _plane(b: Body, n: int, split: Expr) -> Expr:
+    """Where the statistics of a part lie, in plane n."""
+    return (split + n * b.config.splits) * b.walk.places
+
+
+def _skewed_places(b: Body, partial: Global, n: int, split: Expr, d: Reg) -> Iterator[tuple[MemRef, RegRef]]:
+    """Where the statistics of a thread's columns and a part lie, in plane n, and the register of each."""
+    c = b.config
+    tile = _plane(b, n, split) + b.column // c.kept * (c.kept * c.vec)
+    for e, place in enumerate(b.places):
+        yield b.k.at(partial, tile + place), d[e]
+
+
+def get(b: Body, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+    """Load all words of d from consecutive places of 4 bytes, up to four at once: `table` is by bytes.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> from layoutalg.kernels.norm_walk import NormConfig
+    >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
+    >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
+    >>> get(b, LDG, b.extra("weight"), 0, b.reg("m", 4))
+    """
+    for first, count, place in _pieces(b, buffer, index, d):
+        b.k.do(table[4 * count], d.slice(first, count=count), place)
+
+
+def put(b: Body, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+    """Store all words of d at consecutive places of 4 bytes, up to four at once: `table` is by bytes.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> from layoutalg.kernels.norm_walk import NormConfig
+    >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
+    >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
+    >>> put(b, STG, b.dst, 0, b.reg("m", 4))
+    """
+    for first, count, place in _pieces(b, buffer, index, d):
+        b.k.do(table[4 * count], place, d.slice(first, count=count))
+
+
+def _pieces(b: Body, buffer: Global | Shared, index: Index, d: Reg) -> Iterator[tuple[int, int, MemRef]]:
+    (n,) = d.shape
+    for first in range(0, n, 4):
+        yield first, min(4, n), b.k.at(buffer, as_expr(index) + first)
