@@ -10,7 +10,8 @@ from layoutalg.codegen.check import check
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.norm_plan import HELD_WORDS, SHARED_BYTES, configs
-from layoutalg.kernels.norm_walk import Walk, words
+from layoutalg.kernels.norm_vectors import words
+from layoutalg.kernels.norm_walk import Walk
 from tests.norms import random_problem
 
 
