@@ -150,6 +150,8 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 if carry and hint == 1:  # kept apart: to save a register, nvcc would derive one from another
                     kept = ", ".join(f'"+l"({c.var.name})' for c in carry)
                     yield f'{pad}    asm("" : {kept});'
+                    for c in carry:  # what came out of the asm could point anywhere: LD instead of LDG
+                        yield f"{pad}    __builtin_assume(__isGlobal({c.var.name}));"
                 yield from _body(inner, level + 1)
                 yield f"{pad}}}"
             case Unroll(var, count, inner):

@@ -80,9 +80,9 @@ def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) 
 
 LDG = _table(_load, "ldg", "global")
 STG = _table(_store, "stg", "global")
-STG_WHOLE = MappingProxyType({n: _store_whole(n) for n in (8, 16)})
-"""Vector stores that stay one: under a branch the compiler splits those of STG into single words, which
-costs four times the sectors.  No memory clobber: they may not write what the kernel loads."""
+STG_WHOLE = MappingProxyType({n: _store_whole(n) if n > 4 else STG[n] for n in WIDTHS_BYTES})
+"""Stores that stay one: under a branch the compiler splits vectors of STG into single words, which costs
+four times the sectors.  No memory clobber: they may not write what the kernel loads."""
 
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
@@ -170,8 +170,8 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
-            *LDG.values(), *STG.values(), *STG_WHOLE.values(), *LDS.values(), *STS.values(), *CLEAR.values(),
-            BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8,
+            *LDG.values(), *STG.values(), STG_WHOLE[8], STG_WHOLE[16], *LDS.values(), *STS.values(),
+            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8,
         )
     }
 )  # fmt: skip

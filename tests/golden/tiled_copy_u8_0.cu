@@ -16,8 +16,8 @@ __device__ __forceinline__ void ldg128(u32* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
     d[0] = q.x; d[1] = q.y; d[2] = q.z; d[3] = q.w;
 }
-__device__ __forceinline__ void stg128(void* p, const u32* v) {
-    *static_cast<uint4*>(p) = make_uint4(v[0], v[1], v[2], v[3]);
+__device__ __forceinline__ void stg128_whole(void* p, const u32* v) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
 }
 // -- end of device helpers
 
@@ -39,7 +39,7 @@ copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __rest
         }
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            stg128(dst + (row + i * 8) * ldd + column, v[i]);
+            stg128_whole(dst + (row + i * 8) * ldd + column, v[i]);
         }
     } else {
         const u8* src_at0 = src + m0 * lds + tid / 32 * lds + n0 + tid % 32 * 16;
@@ -48,7 +48,7 @@ copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __rest
         for (u32 j = 0; j < 4; ++j, src_at0 += lds * 8, dst_at0 += ldd * 8) {
             if (m0 + j * 8 + tid / 32 < m && n0 + tid % 32 * 16 < n) {
                 ldg128(one, src_at0);
-                stg128(dst_at0, one);
+                stg128_whole(dst_at0, one);
             }
         }
     }
