@@ -19,7 +19,7 @@ from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import NormProblem, norm_problem, shortest
 from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_walk import NormConfig
+from layoutalg.kernels.norm_walk import NormConfig, Walk
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.norms import check, data, launch_all, random_problem
@@ -79,6 +79,27 @@ def test_every_way_agrees(p: NormProblem) -> None:
         some += [replace(twice, staged=4), replace(twice, staged=6, splits=2)]
     for c in (*found, *some):
         agree(p, c, 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_skewed_columns_agree(seed: int) -> None:
+    """Odd pitches, offsets that both sides share, kept modes around, whatever the plan may choose."""
+    rng = random.Random(seed)
+    outer, rows, width = rng.choice([1, 1, 3]), rng.randint(2, 90), rng.randint(9, 80)
+    pitch = width // 2 * 2 + 1 + rng.choice([0, 0, 2, 8])
+    offset = rng.choice([0, 0, rng.randint(1, 9)])
+    op = rng.choice(["softmax", "layer_norm"])
+    p = norm_problem(
+        op, (outer, rows, width), 1, rng.choice(["f32", "f16", "bf16"]), (rows * pitch, pitch, 1),
+        (rows * pitch, pitch, 1), offset, offset, weight=op == "layer_norm" and rng.random() < 0.5,
+    )  # fmt: skip
+    x = shortest(p)
+    wide = NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
+    c = rng.choice([*(c for c in configs(x) if Walk(x, c).skewed), wide])
+    assert Walk(x, c).skewed
+    if rng.random() < 0.4:
+        c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=rng.choice([0, 2 * c.depth]))
+    agree(p, c, seed, "warp" if seed % 6 == 5 else "block")
 
 
 RING = NormConfig(8, 4, 16, "global", 2, splits=2, staged=4)
