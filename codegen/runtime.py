@@ -3,6 +3,10 @@
 `gpu_status` looks for a driver before anything calls one, and says in a sentence what is missing.  A
 `Loaded` kernel takes its arguments by name, checks each against the kernel's declaration (range and
 multiple of integers, alignment of pointers) and launches on CuPy's current stream.
+
+What a launch costs the host is the driver's own work and little else: grid, block and shared memory are
+bound once, and arguments are packed into memory of ours, as the driver's `cuLaunchKernel` reads them (CUDA
+Driver API, "Execution Control"): an array of pointers to the values, which it has copied when it returns.
 """
 
 from __future__ import annotations
@@ -11,11 +15,10 @@ import contextlib
 import ctypes
 import math
 import statistics
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from layoutalg.codegen.cuda import is_dynamic
@@ -91,23 +94,56 @@ def load_prepared(ready: Prepared) -> Loaded:
 
 
 def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
-    """Load a kernel that `source` was compiled to `cubin` from.  Raises UnsupportedError without a GPU."""
+    """Load a kernel that `source` was compiled to `cubin` from, on the current GPU.
+
+    Raises UnsupportedError without one.
+    """
     require_gpu()
     import cupy
 
-    with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin.image)
-        function = cupy.RawModule(path=str(path)).get_function(kernel.name)
-        if is_dynamic(kernel):
-            function.max_dynamic_shared_size_bytes = kernel.shared_bytes
-        function.compile()
+    module, driver = cupy.cuda.Module(), cupy.cuda.driver
+    module.load(cubin.image)
+    function = module.get_function(kernel.name)
+    if is_dynamic(kernel):
+        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver.funcSetAttribute(function.ptr, attribute, kernel.shared_bytes)
     return Loaded(kernel, cubin, source, function)
+
+
+class _Packed:
+    """Memory for the values of a launch, each in 8 bytes of which the driver reads as many as it needs, and
+    the address of the pointers to them."""
+
+    __slots__ = ("_table", "pointers", "values")
+
+    def __init__(self, count: int) -> None:
+        self.values: Any = (ctypes.c_uint64 * count)()
+        first = ctypes.addressof(self.values)
+        self._table = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        self.pointers = ctypes.addressof(self._table)
+
+
+_here = threading.local()
+"""What a thread has taken up."""
+
+
+def _driver_launch() -> Callable[..., None]:
+    """The driver's `cuLaunchKernel`, as this thread may call it: with the context of its current GPU."""
+    launch: Callable[..., None] | None = getattr(_here, "launch", None)
+    if launch is None:
+        import cupy
+
+        cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
+        launch = _here.launch = cupy.cuda.driver.launchKernel
+    return launch
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A kernel on the GPU; call it with its arguments by name."""
+    """A kernel on the GPU; call it with its arguments by name.
+
+    `function` is CuPy's handle, which keeps the machine code loaded.
+    """
 
     kernel: Kernel
     cubin: Cubin
@@ -128,47 +164,65 @@ class Loaded:
         It keeps the arrays alive.
         """
         values = self._values(args)
-        grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
-        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
-        block = (self.kernel.threads, 1, 1)
+        start = self._start(launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)}))
+        packed = _Packed(len(values))
+        packed.values[:] = values
 
         def launch(kept: object = args) -> None:
-            self.function(grid, block, values, shared_mem=shared)
+            start(current_stream(), packed)
 
         return launch
 
     def of_addresses(self) -> Callable[..., None]:
-        """The launch of a kernel that takes pointers alone, as a function of their addresses, in order.
+        """The launch of a kernel that takes pointers alone, as a function of a sequence of their addresses,
+        in order, and a stream (a cudaStream_t), CuPy's current one where none is given.
 
         The function raises AlignmentError.  Raises ArgumentTypeError for a kernel that takes more.
         """
-        import numpy
-
         pointers = [p for p in self.kernel.params if isinstance(p, Global)]
         if len(pointers) < len(self.kernel.params):
             raise ArgumentTypeError(f"{self.kernel.name} takes more than pointers: launch it by names")
-        grid, block = launch_grid(self.kernel, {}), (self.kernel.threads, 1, 1)
-        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
+        start = self._start(launch_grid(self.kernel, {}))
+        below = max((p.align_bytes for p in pointers), default=1) - 1
+        unused: list[_Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
 
-        def launch(*addresses: int) -> None:
-            for p, address in zip(pointers, addresses, strict=True):
-                _check_aligned(p, address)
-            self.function(grid, block, tuple(map(numpy.uint64, addresses)), shared_mem=shared)
+        def launch(addresses: Sequence[int], stream: int | None = None) -> None:
+            bits = 0
+            for address in addresses:
+                bits |= address
+            if bits & below:
+                for p, address in zip(pointers, addresses, strict=True):
+                    _check_aligned(p, address)
+            try:
+                packed = unused.pop()
+            except IndexError:
+                packed = _Packed(len(pointers))
+            packed.values[:] = addresses
+            start(current_stream() if stream is None else stream, packed)
+            unused.append(packed)
 
         return launch
 
-    def _values(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
-        import numpy
+    def _start(self, grid: tuple[int, int, int]) -> Callable[[int, _Packed], None]:
+        """The launch of a grid on a stream, with packed arguments."""
+        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
+        function, (x, y, z), threads = self.function, grid, self.kernel.threads
 
+        def launch(stream: int, packed: _Packed) -> None:
+            _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared, stream, packed.pointers, 0)
+
+        return launch
+
+    def _values(self, args: Mapping[str, Any]) -> tuple[int, ...]:
         expected = [p.name for p in self.kernel.params]
         if set(args) != set(expected):
             raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
-        values: list[Any] = []
+        values: list[int] = []
         for p in self.kernel.params:
             value = args[p.name]
             if isinstance(p, Var):
                 check_argument(p, value)
-                values.append(numpy.uint64(value) if p.facts.hi >= 1 << 32 else numpy.uint32(value))
+                values.append(value)
             else:
                 values.append(_pointer(p, value))
         return tuple(values)
@@ -204,20 +258,20 @@ def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, i
     return x, y, z
 
 
-def _pointer(p: Global, value: Any) -> Any:
+def _pointer(p: Global, value: Any) -> int:
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
         raise ArgumentTypeError(f"{p.name} is a {type(value).__name__}; an array on the GPU is needed")
     import numpy
 
-    address = interface["data"][0]
+    address = int(interface["data"][0])
     itemsize = numpy.dtype(interface["typestr"]).itemsize
     if itemsize != p.element_bytes:
         raise ArgumentTypeError(
             f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
         )
     _check_aligned(p, address)
-    return numpy.uint64(address)
+    return address
 
 
 def _check_aligned(p: Global, address: int) -> None:
@@ -266,29 +320,22 @@ def device_view(x: Any) -> Any:
     return cupy.asarray(x) if hasattr(x, "__cuda_array_interface__") else cupy.from_dlpack(x)
 
 
-def on_stream(device: int, stream: int | None = None) -> contextlib.AbstractContextManager[None]:
-    """What is launched or allocated inside is so on a device, on a stream (a cudaStream_t) of it.
-
-    Without `stream` it is CuPy's current one.
-    """
+def current_stream() -> int:
+    """CuPy's current stream, a cudaStream_t."""
     import cupy
 
-    ordered = stream is None or stream == cupy.cuda.get_current_stream().ptr
-    if ordered and cupy.cuda.runtime.getDevice() == device:
-        return contextlib.nullcontext()
-    return _switched(device, stream)
+    return int(cupy.cuda.get_current_stream().ptr)
 
 
-@contextlib.contextmanager
-def _switched(device: int, stream: int | None) -> Iterator[None]:
+def on_device(device: int) -> contextlib.AbstractContextManager[object]:
+    """What is launched, loaded or allocated inside is so on a device."""
     import cupy
 
-    with cupy.cuda.Device(device):
-        if stream is None:
-            yield
-        else:
-            with cupy.cuda.ExternalStream(stream, device):
-                yield
+    return _THERE if cupy.cuda.runtime.getDevice() == device else cupy.cuda.Device(device)
+
+
+_THERE = contextlib.nullcontext()
+"""Nothing has to be done to be on the current device."""
 
 
 def random_bytes(nbytes: int, seed: int) -> Any:

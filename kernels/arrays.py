@@ -282,7 +282,7 @@ def overlapping(a: View, b: View) -> bool:
     """
     if not a.form.elems or not b.form.elems:
         return False
-    (low, end), (other, other_end) = a.span, b.span
+    low, end, other, other_end = *a.span, *b.span
     if low >= other_end or other >= end:
         return False
     first, second = (

@@ -147,7 +147,7 @@ class LoadedChain:
     def __call__(self, addresses: Mapping[str, int], stream: int | None = None) -> None:
         """Launch all kernels on the stream.  Raises AlignmentError."""
         for launch, names in zip(self.launches, self.buffers, strict=True):
-            launch([addresses[name] for name in names], stream)
+            launch(tuple(map(addresses.__getitem__, names)), stream)
 
 
 def load_chain(chain: ReadyChain) -> LoadedChain:

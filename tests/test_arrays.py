@@ -16,6 +16,7 @@ from layoutalg.kernels.arrays import (
     View,
     check_fellows,
     destination,
+    form_of,
     launching,
     new_array,
     of_library,
@@ -30,7 +31,7 @@ def test_a_view_is_where_the_array_is(dtype: str) -> None:
     part = whole[::-2, 1:7:3]
     seen = view(part)
     assert (seen.address, seen.shape, seen.strides) == (part.ctypes.data, part.shape, part.strides)
-    assert (seen.itemsize, seen.device, seen.library) == (whole.itemsize, None, "numpy")
+    assert (seen.form.itemsize, seen.form.device, seen.form.library) == (whole.itemsize, None, "numpy")
     low, end = seen.span
     assert low == whole[1:2, 1:].ctypes.data and end == whole[5:, 4:].ctypes.data + whole.itemsize
 
@@ -46,7 +47,19 @@ def test_what_cannot_be_written_is_no_destination() -> None:
         destination(x, (2, 3), np.zeros((3, 2), "f4"))
     with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
         destination(x, (2, 3), np.zeros((2, 3)))
-    assert destination(x, (2, 3), np.zeros((2, 3), "i4"), kinds=("int32",)).kind == "int32"
+    assert destination(x, (2, 3), np.zeros((2, 3), "i4"), kinds=("int32",)).form.kind == "int32"
+
+
+def test_equal_forms_are_one_object() -> None:
+    x = np.zeros((6, 8), "f4")
+    assert view(x[1:]).form is view(np.ones((5, 8), "f4")).form is new_array(view(x), (5, 8)).form
+    others = (x[:5, ::-1], x.view("i4")[1:], x.view(">f4")[1:], x[1:].T)
+    assert all(view(other).form is not view(x[1:]).form for other in others)
+
+
+def test_a_form_reaches_from_its_lowest_byte_past_its_highest() -> None:
+    f = view(np.zeros((6, 8), "f4")[::-2, 1:7:3]).form
+    assert (f.elems, f.low, f.end) == (6, -2 * 64, 12 + 4)
 
 
 def test_a_masked_array_is_refused() -> None:
@@ -56,7 +69,7 @@ def test_a_masked_array_is_refused() -> None:
 
 def test_fellows_share_a_device() -> None:
     x = view(np.zeros(3))
-    there = View(x.array, x.address, (3,), (8,), "float64", 8, 1)
+    there = View(x.array, x.address, form_of("cupy", 1, "float64", 8, (3,), (8,)))
     check_fellows(x, x)
     with pytest.raises(
         ArgumentTypeError, match="out is an array of cupy on GPU 1, x an array of numpy on the"
@@ -104,7 +117,7 @@ def test_a_result_on_the_cpu_stays_what_it_is() -> None:
     made = new_array(view(np.zeros(3)), (2,))
     assert of_library(np.zeros(3), made) is made.array
     with launching(made):
-        assert made.device is None
+        assert made.form.device is None
 
 
 def torch_like(monkeypatch: pytest.MonkeyPatch, **traits: Any) -> Any:
@@ -112,6 +125,7 @@ def torch_like(monkeypatch: pytest.MonkeyPatch, **traits: Any) -> Any:
 
     class Tensor:
         dtype, layout, is_quantized, requires_grad = "torch.float32", "strided", False, False
+        shape, stride = (2,), staticmethod(lambda: (1,))
         is_conj = is_neg = staticmethod(lambda: False)
         device = type("device", (), {"type": "cpu", "index": None})
 

@@ -149,11 +149,12 @@ def test_nothing_is_reduced_to_what_it_is() -> None:
 def test_bfloat16_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bfloat16 array, as PyTorch's on the CPU: words of 16 bits with another name."""
     from layoutalg.kernels import reduce_api
-    from layoutalg.kernels.arrays import View, view
+    from layoutalg.kernels.arrays import View, form_of, view
 
     def as_bfloat16(x: Any) -> View:
         v = view(x)
-        return View(v.array, v.address, v.shape, v.strides, "bfloat16", v.itemsize, None, v.host)
+        form = form_of("numpy", None, "bfloat16", v.form.itemsize, v.shape, v.strides)
+        return v._replace(form=form)
 
     monkeypatch.setattr(reduce_api, "view", as_bfloat16)
     monkeypatch.setattr("layoutalg.kernels.arrays.view", as_bfloat16)
@@ -181,6 +182,8 @@ BAD: list[tuple[type[LayoutAlgError], str, Callable[[Any], Any]]] = [
     (ShapeError, "must be contiguous", lambda x: layer_norm(x, 0, x[:, 0])),
     (ArgumentTypeError, "bias holds float16, x float32", lambda x: layer_norm(x, bias=x[0].astype("f2"))),
     (ShapeError, "eps of layer_norm is -1", lambda x: layer_norm(x, eps=-1.0)),
+    (ArgumentTypeError, r"eps of layer_norm is \[1\]", lambda x: layer_norm(x, eps=[1])),  # type: ignore[arg-type]
+    (ArgumentTypeError, "eps of layer_norm is True", lambda x: layer_norm(layer_norm(x, eps=1), eps=True)),
     (ShapeError, "eps of layer_norm is nan", lambda x: layer_norm(x[:0], eps=float("nan"))),
     (ArgumentTypeError, "eps of layer_norm is '1'", lambda x: layer_norm(x, eps="1")),  # type: ignore[arg-type]
     (ArgumentTypeError, "list is no array", lambda x: softmax(x.tolist())),

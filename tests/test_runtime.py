@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import threading
 import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,51 +86,114 @@ def pointers() -> Kernel:
     return k.build()
 
 
-def loaded(kernel: Kernel, launched: list[Any]) -> Loaded:
-    """A kernel whose launches are written down."""
+class Driver:
+    """What a launch asks of CuPy: every one is written down, with the values its pointers point to."""
 
-    def function(*args: Any, **options: Any) -> None:
-        launched.append((*args, options))
+    def __init__(self, arguments: int) -> None:
+        self.launched: list[tuple[tuple[int, ...], int, list[int]]] = []
+        self.taken_up: list[int] = []
+        self.arguments = arguments
+        self.meanwhile: Callable[[], None] = lambda: None
+        runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=self.taken_up.append)
+        stream = SimpleNamespace(ptr=5)
+        self.cuda = SimpleNamespace(driver=self, runtime=runtime, get_current_stream=lambda: stream)
 
-    return Loaded(kernel, Cubin("k", "sm_80", b"", 1, 0, 0, 0, ""), "", function)
+    def launchKernel(self, function: int, *given: int) -> None:
+        *shape, stream, pointers, extra = given
+        assert (function, extra) == (77, 0)
+        self.meanwhile()
+        table = (ctypes.c_void_p * self.arguments).from_address(pointers)
+        values = [ctypes.c_uint64.from_address(place or 0).value for place in table]
+        self.launched.append((tuple(shape), stream, values))
 
 
-def test_a_kernel_of_pointers_is_launched_by_addresses() -> None:
-    launched: list[Any] = []
-    launch = loaded(pointers(), launched).of_addresses()
-    launch(4096, 1 << 40)
-    assert launched == [((7, 1, 1), (64, 1, 1), (4096, 1 << 40), {"shared_mem": 0})]
-    assert all(value.dtype == "uint64" for value in launched[0][2])
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A driver in CuPy's place, which no thread has called yet."""
+    cupy = Driver(arguments=2)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(runtime, "_here", threading.local())
+    return cupy
+
+
+def loaded(kernel: Kernel) -> Loaded:
+    """A kernel that the driver knows as 77."""
+    return Loaded(kernel, Cubin("k", "sm_80", b"", 1, 0, 0, 0, ""), "", SimpleNamespace(ptr=77))
+
+
+def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
+    launch = loaded(pointers()).of_addresses()
+    launch((4096, 1 << 40))
+    launch((32, 16), 9)
+    shape = (7, 1, 1, 64, 1, 1, 0)
+    assert driver.launched == [(shape, 5, [4096, 1 << 40]), (shape, 9, [32, 16])]
     with pytest.raises(AlignmentError, match="dst starts at 0x1008: this kernel was built for 16-byte align"):
-        launch(4096, 4104)
-    with pytest.raises(ValueError, match="argument"):
-        launch(4096)
-    assert len(launched) == 1
+        launch((4096, 4104))
+    with pytest.raises(ValueError, match="sequence of same size"):
+        launch((4096,))
+    assert len(driver.launched) == 2
 
 
-def test_a_launcher_keeps_its_arrays_alive() -> None:
-    class Array:
-        @property
-        def __cuda_array_interface__(self) -> dict[str, Any]:
-            return {"data": (4096, False), "typestr": "<u4", "shape": (1,), "version": 3}
+def test_launches_do_not_write_over_each_others_arguments(driver: Driver) -> None:
+    """A launch that another one starts, from a signal or a destructor, before the driver has read."""
+    launch = loaded(pointers()).of_addresses()
 
-    array = Array()
-    launched: list[Any] = []
+    def other() -> None:
+        driver.meanwhile = lambda: None
+        launch((48, 64))
+
+    for _ in range(2):
+        driver.meanwhile = other
+        launch((16, 32))
+    assert [values for _, _, values in driver.launched] == [[48, 64], [16, 32]] * 2
+
+
+def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
+    launch = loaded(pointers()).of_addresses()
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: (launch((16, 32)), launch((48, 64))))
+        thread.start()
+        thread.join()
+    assert driver.taken_up == [0, 0] and len(driver.launched) == 4
+
+
+class OnGpu:
+    """An array of words as a launch sees it."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "typestr": "<u4", "shape": (1,), "version": 3}
+
+
+def test_a_launcher_keeps_its_arrays_alive(driver: Driver) -> None:
+    array = OnGpu(4096)
     alive = weakref.ref(array)
-    launch = loaded(pointers(), launched).launcher(src=array, dst=array)
+    launch = loaded(pointers()).launcher(src=array, dst=array)
     del array
     gc.collect()
     assert alive() is not None
     launch()
-    assert len(launched) == 1
+    assert [values for _, _, values in driver.launched] == [[4096, 4096]]
     del launch
     gc.collect()
     assert alive() is None
 
 
+def test_integers_follow_pointers_in_the_order_of_the_declaration(driver: Driver) -> None:
+    k = KernelBuilder("k", threads=32)
+    k.pointer("src", 4)
+    n = k.param("n", 1 << 40)
+    k.block(0, (n + 31) // 32)
+    loaded(k.build())(n=65, src=OnGpu(1 << 36))
+    assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), 5, [1 << 36, 65])]
+
+
 def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:
     with pytest.raises(ArgumentTypeError, match="k takes more than pointers: launch it by names"):
-        loaded(kernel(), []).of_addresses()
+        loaded(kernel()).of_addresses()
 
 
 class Clock:
