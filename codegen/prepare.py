@@ -39,6 +39,22 @@ class Prepared:
     cubin: Cubin
 
 
+@dataclass(frozen=True, slots=True)
+class Launchable:
+    """All that a launch needs of a compiled kernel that takes pointers alone, as plain data.
+
+    `pointers` are their names, each with the bytes of which it has to be a multiple; `shared_bytes` of shared
+    memory are asked for at the launch; `image` is the machine code.
+    """
+
+    name: str
+    pointers: tuple[tuple[str, int], ...]
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    image: bytes
+
+
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
     """Print a kernel and compile it for `arch`, from the cache where it is there.
 

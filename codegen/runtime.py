@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.cuda import is_dynamic
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.prepare import Prepared, prepare
+from layoutalg.codegen.prepare import Launchable, Prepared, prepare
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import (
     AlignmentError,
@@ -98,16 +98,27 @@ def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
 
     Raises UnsupportedError without one.
     """
+    return Loaded(kernel, cubin, source, _function(kernel.name, cubin.image, _dynamic_bytes(kernel)))
+
+
+def _dynamic_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a launch has to ask for."""
+    return kernel.shared_bytes if is_dynamic(kernel) else 0
+
+
+def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
+    """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU."""
     require_gpu()
     import cupy
 
     module, driver = cupy.cuda.Module(), cupy.cuda.driver
-    module.load(cubin.image)
-    function = module.get_function(kernel.name)
-    if is_dynamic(kernel):
-        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        driver.funcSetAttribute(function.ptr, attribute, kernel.shared_bytes)
-    return Loaded(kernel, cubin, source, function)
+    module.load(image)
+    function = module.get_function(name)
+    if dynamic_bytes:
+        driver.funcSetAttribute(
+            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes
+        )
+    return function
 
 
 class _Packed:
@@ -138,6 +149,65 @@ def _driver_launch() -> Callable[..., None]:
     return launch
 
 
+def _start(
+    function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int
+) -> Callable[[int, _Packed], None]:
+    """The launch of a function on a stream, with packed arguments."""
+    x, y, z = grid
+
+    def launch(stream: int, packed: _Packed) -> None:
+        _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared_bytes, stream, packed.pointers, 0)
+
+    return launch
+
+
+def launchable(ready: Prepared) -> Launchable:
+    """What a launch needs of a kernel that takes pointers alone.
+
+    Raises ArgumentTypeError for a kernel that takes more, ResourceError for a grid past CUDA's limits.
+
+    >>> from layoutalg.codegen.builder import KernelBuilder
+    >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
+    (1, 1, 1)
+    """
+    kernel = ready.kernel
+    pointers = tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global))
+    if len(pointers) < len(kernel.params):
+        raise ArgumentTypeError(f"{kernel.name} takes more than pointers: launch it by names")
+    grid, shared_bytes = launch_grid(kernel, {}), _dynamic_bytes(kernel)
+    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, ready.cubin.image)
+
+
+Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
+"""A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t), CuPy's
+current one where that is None.  Raises AlignmentError."""
+
+
+def load_launch(kernel: Launchable) -> Launch:
+    """Load a kernel on the current GPU.  Raises UnsupportedError without one."""
+    function = _function(kernel.name, kernel.image, kernel.shared_bytes)
+    start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes)
+    below = max((align for _, align in kernel.pointers), default=1) - 1
+    unused: list[_Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
+
+    def launch(addresses: Sequence[int], stream: int | None) -> None:
+        bits = 0
+        for address in addresses:
+            bits |= address
+        if bits & below:
+            for (name, align_bytes), address in zip(kernel.pointers, addresses, strict=True):
+                _check_aligned(name, align_bytes, address)
+        try:
+            packed = unused.pop()
+        except IndexError:
+            packed = _Packed(len(kernel.pointers))
+        packed.values[:] = addresses
+        start(current_stream() if stream is None else stream, packed)
+        unused.append(packed)
+
+    return launch
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A kernel on the GPU; call it with its arguments by name.
@@ -164,52 +234,13 @@ class Loaded:
         It keeps the arrays alive.
         """
         values = self._values(args)
-        start = self._start(launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)}))
+        grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
+        start = _start(self.function, grid, self.kernel.threads, _dynamic_bytes(self.kernel))
         packed = _Packed(len(values))
         packed.values[:] = values
 
         def launch(kept: object = args) -> None:
             start(current_stream(), packed)
-
-        return launch
-
-    def of_addresses(self) -> Callable[..., None]:
-        """The launch of a kernel that takes pointers alone, as a function of a sequence of their addresses,
-        in order, and a stream (a cudaStream_t), CuPy's current one where none is given.
-
-        The function raises AlignmentError.  Raises ArgumentTypeError for a kernel that takes more.
-        """
-        pointers = [p for p in self.kernel.params if isinstance(p, Global)]
-        if len(pointers) < len(self.kernel.params):
-            raise ArgumentTypeError(f"{self.kernel.name} takes more than pointers: launch it by names")
-        start = self._start(launch_grid(self.kernel, {}))
-        below = max((p.align_bytes for p in pointers), default=1) - 1
-        unused: list[_Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
-
-        def launch(addresses: Sequence[int], stream: int | None = None) -> None:
-            bits = 0
-            for address in addresses:
-                bits |= address
-            if bits & below:
-                for p, address in zip(pointers, addresses, strict=True):
-                    _check_aligned(p, address)
-            try:
-                packed = unused.pop()
-            except IndexError:
-                packed = _Packed(len(pointers))
-            packed.values[:] = addresses
-            start(current_stream() if stream is None else stream, packed)
-            unused.append(packed)
-
-        return launch
-
-    def _start(self, grid: tuple[int, int, int]) -> Callable[[int, _Packed], None]:
-        """The launch of a grid on a stream, with packed arguments."""
-        shared = self.kernel.shared_bytes if is_dynamic(self.kernel) else 0
-        function, (x, y, z), threads = self.function, grid, self.kernel.threads
-
-        def launch(stream: int, packed: _Packed) -> None:
-            _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared, stream, packed.pointers, 0)
 
         return launch
 
@@ -270,16 +301,16 @@ def _pointer(p: Global, value: Any) -> int:
         raise ArgumentTypeError(
             f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
         )
-    _check_aligned(p, address)
+    _check_aligned(p.name, p.align_bytes, address)
     return address
 
 
-def _check_aligned(p: Global, address: int) -> None:
-    if address % p.align_bytes:
+def _check_aligned(name: str, align_bytes: int, address: int) -> None:
+    if address % align_bytes:
         raise AlignmentError(
-            f"{p.name} starts at {address:#x}: this kernel was built for {p.align_bytes}-byte alignment",
+            f"{name} starts at {address:#x}: this kernel was built for {align_bytes}-byte alignment",
             offset=address,
-            required_bytes=p.align_bytes,
+            required_bytes=align_bytes,
         )
 
 

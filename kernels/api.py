@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import gcd, prod
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex
 
-from layoutalg.codegen.runtime import load, require_gpu
+from layoutalg.codegen.runtime import Launch, require_gpu
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
@@ -39,6 +39,7 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.chains import chain_of, load_chain, prepare_chain
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
@@ -53,9 +54,6 @@ from layoutalg.kernels.permute_plan import best
 from layoutalg.kernels.refinement import relayout_problem
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
-
-Launch: TypeAlias = Callable[[tuple[int, int], int], None]
-"""A kernel, as a function of the addresses of source and destination, and the stream."""
 
 SIMULATED_ELEMS = 1 << 14
 """CPU arrays up to this size go through the simulator."""
@@ -237,8 +235,9 @@ def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, d
 @functools.lru_cache(KEPT_KERNELS)
 def _kernel(p: PermuteProblem, device: int | None) -> Launch:
     """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
-    x = normalise(p)
-    return load(build(x, best(x, require_gpu().arch))).of_addresses()
+    arch = require_gpu().arch
+    (launch,) = load_chain(prepare_chain(chain_of(p, arch), arch)).launches
+    return launch
 
 
 # --- running -------------------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ an offset in its problem.  "partial" is scratch memory, floats of 32 bits, writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.prepare import Prepared, prepare
-from layoutalg.codegen.runtime import load_prepared
+from layoutalg.codegen.prepare import Launchable, prepare
+from layoutalg.codegen.runtime import Launch, launchable, load_launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnknownNameError
@@ -119,19 +119,19 @@ def simulate_chain(chain: Chain, buffers: Mapping[str, Any]) -> None:
 class ReadyChain:
     """A chain whose kernels are compiled; another process may have done that."""
 
-    kernels: tuple[Prepared, ...]
+    kernels: tuple[Launchable, ...]
     buffers: tuple[tuple[str, ...], ...]
     partial_bytes: int
 
 
 def prepare_chain(chain: Chain, arch: str) -> ReadyChain:
-    """Compile the kernels of a chain.  Raises what `prepare` raises.
+    """Compile the kernels of a chain.  Raises what `prepare` and `launchable` raise.
 
     >>> one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
-    >>> prepare_chain(one, "sm_80").kernels[0].cubin.spill_bytes
-    0
+    >>> prepare_chain(one, "sm_80").kernels[0].pointers
+    (('src', 16), ('dst', 16))
     """
-    kernels = tuple(prepare(kernel, arch) for kernel in chain.kernels)
+    kernels = tuple(launchable(prepare(kernel, arch)) for kernel in chain.kernels)
     return ReadyChain(kernels, chain.buffers, chain.partial_bytes)
 
 
@@ -140,7 +140,7 @@ class LoadedChain:
     """A chain on the GPU: call it with the address of every buffer by name, and a stream (a cudaStream_t),
     CuPy's current one where none is given."""
 
-    launches: tuple[Callable[..., None], ...]
+    launches: tuple[Launch, ...]
     buffers: tuple[tuple[str, ...], ...]
     partial_bytes: int
 
@@ -158,7 +158,7 @@ def load_chain(chain: ReadyChain) -> LoadedChain:
     ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
     ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))
     """
-    launches = tuple(load_prepared(kernel).of_addresses() for kernel in chain.kernels)
+    launches = tuple(load_launch(kernel) for kernel in chain.kernels)
     return LoadedChain(launches, chain.buffers, chain.partial_bytes)
 
 

@@ -16,17 +16,22 @@ import pytest
 from layoutalg.codegen import runtime
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.prepare import Prepared
 from layoutalg.codegen.runtime import (
-    Loaded,
+    Launch,
     check_argument,
     gpu_status,
     launch_grid,
+    launchable,
     load,
+    load_launch,
+    load_prepared,
     median_times_ms,
     require_gpu,
 )
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.layout import Layout
 
 
 def kernel() -> Kernel:
@@ -96,7 +101,24 @@ class Driver:
         self.meanwhile: Callable[[], None] = lambda: None
         runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=self.taken_up.append)
         stream = SimpleNamespace(ptr=5)
-        self.cuda = SimpleNamespace(driver=self, runtime=runtime, get_current_stream=lambda: stream)
+        self.cuda = SimpleNamespace(
+            driver=self, runtime=runtime, get_current_stream=lambda: stream, Module=self.Module
+        )
+        self.dynamic_bytes: list[int] = []
+
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+
+    class Module:
+        def load(self, image: bytes) -> None:
+            self.image = image
+
+        def get_function(self, name: str) -> Any:
+            assert self.image == b"code of " + name.encode()
+            return SimpleNamespace(ptr=77)
+
+    def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        assert (function, attribute) == (77, 8)
+        self.dynamic_bytes.append(value)
 
     def launchKernel(self, function: int, *given: int) -> None:
         *shape, stream, pointers, extra = given
@@ -113,45 +135,59 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     cupy = Driver(arguments=2)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
+    monkeypatch.setattr(runtime, "require_gpu", lambda: None)
     return cupy
 
 
-def loaded(kernel: Kernel) -> Loaded:
-    """A kernel that the driver knows as 77."""
-    return Loaded(kernel, Cubin("k", "sm_80", b"", 1, 0, 0, 0, ""), "", SimpleNamespace(ptr=77))
+def prepared(kernel: Kernel) -> Prepared:
+    return Prepared(kernel, "", Cubin(kernel.name, "sm_80", b"code of k", 1, 0, 0, 0, ""))
+
+
+def launch_of(kernel: Kernel) -> Launch:
+    """A kernel's launch, of a GPU that is the driver above."""
+    return load_launch(launchable(prepared(kernel)))
 
 
 def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
-    launch = loaded(pointers()).of_addresses()
-    launch((4096, 1 << 40))
+    launch = launch_of(pointers())
+    launch((4096, 1 << 40), None)
     launch((32, 16), 9)
     shape = (7, 1, 1, 64, 1, 1, 0)
     assert driver.launched == [(shape, 5, [4096, 1 << 40]), (shape, 9, [32, 16])]
     with pytest.raises(AlignmentError, match="dst starts at 0x1008: this kernel was built for 16-byte align"):
-        launch((4096, 4104))
+        launch((4096, 4104), None)
     with pytest.raises(ValueError, match="sequence of same size"):
-        launch((4096,))
+        launch((4096,), None)
     assert len(driver.launched) == 2
+
+
+def test_more_shared_memory_than_is_static_is_asked_for(driver: Driver) -> None:
+    k = KernelBuilder("k", threads=64)
+    k.pointer("src", 4)
+    k.pointer("dst", 4, writable=True)
+    k.shared("tile", 4, Layout(1 << 14), 1 << 14, 16)
+    launch_of(k.build())((16, 32), None)
+    assert driver.dynamic_bytes == [1 << 16] and driver.launched[0][0] == (1, 1, 1, 64, 1, 1, 1 << 16)
 
 
 def test_launches_do_not_write_over_each_others_arguments(driver: Driver) -> None:
     """A launch that another one starts, from a signal or a destructor, before the driver has read."""
-    launch = loaded(pointers()).of_addresses()
+    launch = launch_of(pointers())
 
     def other() -> None:
         driver.meanwhile = lambda: None
-        launch((48, 64))
+        launch((48, 64), None)
 
     for _ in range(2):
         driver.meanwhile = other
-        launch((16, 32))
+        launch((16, 32), None)
     assert [values for _, _, values in driver.launched] == [[48, 64], [16, 32]] * 2
 
 
 def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
-    launch = loaded(pointers()).of_addresses()
+    launch = launch_of(pointers())
     for _ in range(2):
-        thread = threading.Thread(target=lambda: (launch((16, 32)), launch((48, 64))))
+        thread = threading.Thread(target=lambda: (launch((16, 32), None), launch((48, 64), None)))
         thread.start()
         thread.join()
     assert driver.taken_up == [0, 0] and len(driver.launched) == 4
@@ -171,7 +207,7 @@ class OnGpu:
 def test_a_launcher_keeps_its_arrays_alive(driver: Driver) -> None:
     array = OnGpu(4096)
     alive = weakref.ref(array)
-    launch = loaded(pointers()).launcher(src=array, dst=array)
+    launch = load_prepared(prepared(pointers())).launcher(src=array, dst=array)
     del array
     gc.collect()
     assert alive() is not None
@@ -187,13 +223,13 @@ def test_integers_follow_pointers_in_the_order_of_the_declaration(driver: Driver
     k.pointer("src", 4)
     n = k.param("n", 1 << 40)
     k.block(0, (n + 31) // 32)
-    loaded(k.build())(n=65, src=OnGpu(1 << 36))
+    load_prepared(prepared(k.build()))(n=65, src=OnGpu(1 << 36))
     assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), 5, [1 << 36, 65])]
 
 
 def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:
     with pytest.raises(ArgumentTypeError, match="k takes more than pointers: launch it by names"):
-        loaded(kernel()).of_addresses()
+        launchable(prepared(kernel()))
 
 
 class Clock:
