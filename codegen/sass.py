@@ -107,11 +107,12 @@ class SassInstruction:
 
 @dataclass(frozen=True, slots=True)
 class SassFunction:
-    """The instructions of a function, padding left out, and the index at which each label stands."""
+    """The instructions of a function, the index at which each label stands, and the padding left out."""
 
     name: str
     instructions: tuple[SassInstruction, ...]
     labels: Mapping[str, int]
+    padding: tuple[SassInstruction, ...] = ()
 
 
 def classify(opcode: str) -> str:
@@ -143,6 +144,7 @@ def parse_sass(text: str) -> tuple[SassFunction, ...]:
 
 def _function(name: str, lines: Iterable[str]) -> SassFunction:
     instructions: list[SassInstruction] = []
+    padding: list[SassInstruction] = []
     labels: dict[str, int] = {}
     for line in lines:
         if label := _LABEL.match(line):
@@ -151,9 +153,9 @@ def _function(name: str, lines: Iterable[str]) -> SassFunction:
             guard = _GUARD.match(found["text"])
             text = found["text"][guard.end() if guard else 0 :]
             instruction = SassInstruction(int(found["address"], 16), text, guard[0].strip() if guard else "")
-            if not _is_padding(instruction, len(instructions), labels):
-                instructions.append(instruction)
-    return SassFunction(name, tuple(instructions), MappingProxyType(labels))
+            idle = _is_padding(instruction, len(instructions), labels)
+            (padding if idle else instructions).append(instruction)
+    return SassFunction(name, tuple(instructions), MappingProxyType(labels), tuple(padding))
 
 
 def _is_padding(instruction: SassInstruction, index: int, labels: Mapping[str, int]) -> bool:

@@ -78,7 +78,8 @@ class Step:
     """One step at one problem; counts are of warp instructions of a whole launch unless said otherwise.
 
     `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
-    so do `fragment_loads`, where `written_loads` are the program's.  `accesses` has the instructions,
+    so do `fragment_loads`, where `written_loads` are the program's, and `idle_loads`, those of shared memory
+    under @!PT that stand before asynchronous copies: no lane makes them.  `accesses` has the instructions,
     wavefronts and sectors, `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
     `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
     instructions for its address, as the program writes it and lowered, by the model of codegen.cost.
@@ -94,6 +95,7 @@ class Step:
     multiplies: int
     written_loads: int
     fragment_loads: int
+    idle_loads: int
     barriers: int
     accesses: Prediction
     occupancy: Occupancy
@@ -119,6 +121,11 @@ class Step:
     def intensity(self) -> float:
         """Operations for each byte of A and B that a block takes from the L2."""
         return tile_intensity((self.config.tile_m, self.config.tile_n), self.problem.operand)
+
+    @property
+    def copies(self) -> int:
+        """Asynchronous copies that lanes make."""
+        return sum(c.instructions for op, c in self.accesses.items() if op.endswith(":global"))
 
     @property
     def merged(self) -> float:
@@ -237,7 +244,7 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     return Step(
         family.name, name, p, config, cubin,
         MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
-        round(warps * code.executed(lambda _: True)), count, written, loads,
+        round(warps * code.executed(lambda _: True)), count, written, loads, round(warps * code.idle_loads),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
         _served(p, config, accesses, merged=loads < written), held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
@@ -264,6 +271,13 @@ class _Code:
         """Instructions of a warp that are wanted: those of the main loop every turn, the others once."""
         every, inner = (sum(map(wanted, x)) for x in (self.function.instructions, self.loop))
         return every + inner * (self.turns - 1)
+
+    @property
+    def idle_loads(self) -> float:
+        """Loads of shared memory that a warp goes through though no lane executes them."""
+        idle = [i for i in self.function.padding if i.kind == "lds"]
+        inner = [i for i in idle if self.loop[0].address <= i.address <= self.loop[-1].address]
+        return len(idle) + len(inner) * (self.turns - 1)
 
 
 def _served(p: GemmProblem, c: Sm80Config | SimtConfig, accesses: Prediction, *, merged: bool) -> Prediction:

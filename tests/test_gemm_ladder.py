@@ -46,6 +46,14 @@ def test_machine_code_loads_fragments_as_the_program_says_unless_merged(family: 
     assert steps("gemm-simt")["v4"].merged > 1
 
 
+def test_three_idle_loads_stand_before_every_group_of_copies() -> None:
+    for step in (steps("gemm-sm80")["7 cp.async ring, mma k16"], steps("gemm-simt")["cp.async"]):
+        warps = step.blocks * step.config.threads // 32
+        groups = step.problem.k // step.config.tile_k + step.config.stages - 1
+        assert 3 * (groups - 2) * warps <= step.idle_loads <= 3 * groups * warps
+    assert steps("gemm-simt")["v8"].idle_loads == 0 == steps("gemm-simt")["v8"].copies
+
+
 def test_cycles_of_a_pass_by_hand() -> None:
     """256 x 128 x 64: 8 warps load 32 fragments, 4 wavefronts each, and copy 3072 vectors of 16 bytes."""
     step = steps("gemm-sm80")["3 swizzle"]

@@ -42,6 +42,13 @@ def test_a_program_is_its_instructions_without_padding() -> None:
             assert DOT.instructions[index].address == int(after[1], 16)
 
 
+def test_padding_is_kept_apart() -> None:
+    code = "/*0000*/ @!PT LDS RZ, [RZ] ;\n/*0010*/ EXIT ;\n/*0020*/ NOP ;"
+    (found,) = parse_sass(f".text.k:\n{code}")
+    assert [i.opcode for i in found.instructions] == ["EXIT"]
+    assert [(i.guard, i.opcode) for i in found.padding] == [("@!PT", "LDS"), ("", "NOP")]
+
+
 def test_every_instruction_is_counted_in_one_class() -> None:
     counts = count_classes(DOT.instructions)
     assert sum(counts.values()) == len(DOT.instructions)

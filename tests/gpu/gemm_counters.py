@@ -46,7 +46,7 @@ def main(args: list[str]) -> int:
         step = predict_step(family, p, f"{config.tile_m}x{config.tile_n}x{config.tile_k}", config)
         (seen,) = measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))
         for what, predicted in step.counts.items():
-            if (measured := count_of(what, seen)) is not None:
+            if (measured := count_of(step, what, seen)) is not None:
                 verdict = judge(step, what, predicted, seen)
                 wrong += verdict.startswith("refuted")
                 print(f"| {p}, {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)

@@ -9,6 +9,7 @@ Predictions are those of layoutalg.kernels.gemm_ladder, for the machine code tha
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,11 +23,15 @@ from layoutalg.kernels.gemm_ladder import TARGET, Step, effects, predict_steps
 from tests.gpu.counters import BY_INSTRUCTION, count_launches
 
 EXECUTED = "smsp__inst_executed.sum"
-LDS, LDS_ON = (f"smsp__inst_executed_op_shared_ld{on}.sum" for on in ("", "_pred_on_any"))
+LDS = "smsp__inst_executed_op_shared_ld.sum"
 COPIES, COPIES_ON = (f"smsp__inst_executed_op_ldgsts{on}.sum" for on in ("", "_pred_on_any"))
-LOADS = "smsp__inst_executed_op_global_ld_pred_on_any.sum"
+LOADS, LOADS_ON = (f"smsp__inst_executed_op_global_ld{on}.sum" for on in ("", "_pred_on_any"))
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-"""Instructions of warps, and of threads for FFMA; `_on` counts those with a lane whose predicate holds."""
+"""Instructions of warps, and of threads for FFMA; `_on` counts those with a lane whose predicate holds.
+
+It counts some others too, on a full GPU: of 792576 loads under @!PT 263432 in one launch, where the counts of
+each instruction give none.  So what can be told from the machine code is not asked of it.
+"""
 
 LOADED, COPIED = (
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -43,14 +48,13 @@ have no counter of their own."""
 
 Found: TypeAlias = Mapping[str, float]
 COUNTERS: Mapping[str, tuple[tuple[str, ...], Callable[[Found], float]]] = {
-    # three loads that no lane executes stand with every LDGDEPBAR, as padding
-    "instructions": ((EXECUTED, LDS, LDS_ON), lambda f: f[EXECUTED] - f[LDS] + f[LDS_ON]),
+    "instructions": ((EXECUTED,), lambda f: f[EXECUTED]),
     "mma": (("sm__inst_executed_pipe_tensor_op_hmma.sum",), lambda f: sum(f.values())),
     "ffma": ((FFMA,), lambda f: f[FFMA] / 32),
     "ldmatrix": (("smsp__inst_executed_op_ldsm.sum",), lambda f: sum(f.values())),
-    "lds": ((LDS_ON,), lambda f: f[LDS_ON]),
+    "lds": ((LDS,), lambda f: f[LDS]),
     "shared wavefronts": ((BY_INSTRUCTION,), lambda f: f[BY_INSTRUCTION]),
-    "global loads": ((LOADS, COPIES_ON), lambda f: f[LOADS] + f[COPIES_ON]),
+    "global loads": ((LOADS_ON, COPIES_ON), lambda f: f[LOADS_ON] + f[COPIES_ON]),
     "sectors loaded": (
         (LOADED, COPIED, ARRIVED, ARRIVED_COPIED),
         lambda f: f[LOADED] or f[COPIED] + f[ARRIVED] - f[ARRIVED_COPIED],
@@ -58,6 +62,9 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], Callable[[Found], float]]] = {
     "sectors stored": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",), lambda f: sum(f.values())),
 }
 """The metrics of each count of a Step, and what they say of it."""
+
+WITH_IDLE = frozenset({"instructions", "lds"})
+"""Counts whose metrics include the loads that no lane makes, which the machine code gives."""
 
 STALLS = (
     "selected", "not_selected", "math_pipe_throttle", "wait", "dispatch_stall", "short_scoreboard",
@@ -99,7 +106,7 @@ def compile_step(what: tuple[str, int, str]) -> str:
 def measure(module: str, *args: str) -> list[dict[str, float]]:
     """The metrics of every product that `python -m module args` launches, in order."""
     metrics = [name for names, _ in COUNTERS.values() for name in names]
-    metrics += [COPIES, *map(stall_metric, STALLS), CYCLES, TIME_NS]
+    metrics += [COPIES, LOADS, *map(stall_metric, STALLS), CYCLES, TIME_NS]
     return count_launches("^gemm_", metrics, module, *args)
 
 
@@ -124,37 +131,40 @@ def counters_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     print("| step | counted | predicted | measured | |\n|---|---|---:|---:|---|")
     for step, found in zip(steps, seen, strict=True):
         for what, predicted in step.counts.items():
-            if (measured := count_of(what, found)) is not None:
+            if (measured := count_of(step, what, found)) is not None:
                 verdict = judge(step, what, predicted, found)
                 wrong += verdict.startswith("refuted")
                 print(f"| {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)
     return wrong
 
 
-def count_of(what: str, found: Found) -> float | None:
-    """What the hardware counted, None where it has no counter for it."""
+def count_of(step: Step, what: str, found: Found) -> float | None:
+    """What the hardware counted, less the loads that no lane makes; None where it has no counter for it."""
     if what not in COUNTERS:
         return None
     metrics, value = COUNTERS[what]
     if not all(metric in found for metric in metrics):
         return None
-    return value({metric: found[metric] for metric in metrics})
+    idle = step.idle_loads if what in WITH_IDLE else 0
+    return value({metric: found[metric] for metric in metrics}) - idle
 
 
 def judge(step: Step, what: str, predicted: float, found: Found) -> str:
     """Whether a count is the predicted one; instructions are predicted to within a few per cent."""
-    measured = count_of(what, found) or 0.0
+    measured = count_of(step, what, found) or 0.0
     if predicted == measured:
         return "equal"
-    apart = measured / predicted - 1
+    apart, off = measured / predicted - 1, found[COPIES] - step.copies
     if what == "instructions" and abs(apart) < 0.03:
         return f"{apart:+.2%}"
     if what == "shared wavefronts":
         if step.merged > 1 and abs(apart) < 0.01:
             return f"{apart:+.2%}: some loads merged, some not"
-        off = found[COPIES] - found[COPIES_ON]
         if 0 < measured - predicted <= 8 * off:
             return f"{apart:+.2%}: counted for {off:.0f} copies past the end that no lane makes"
+    if what == "global loads" and predicted < measured <= found[LOADS] + found[COPIES]:
+        idle = found[LOADS] + found[COPIES] - predicted
+        return f"{apart:+.2%}: {measured - predicted:.0f} of {idle:.0f} that no lane makes are counted"
     return f"refuted: {apart:+.2%}"
 
 
@@ -164,10 +174,10 @@ def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     print("\n| from | to | effect on | predicted | measured | |\n|---|---|---|---:|---:|---|")
     for at in range(1, len(steps)):
         for what, factor in effects(steps[at - 1], steps[at]).items():
-            before, after = (count_of(what, seen[i]) for i in (at - 1, at))
+            before, after = (count_of(steps[i], what, seen[i]) for i in (at - 1, at))
             if before is None or after is None:
                 continue
-            measured = after / before
+            measured = after / before if before else math.inf
             held = abs(measured / factor - 1) < 0.03
             wrong += not held
             name, then = steps[at - 1].name, steps[at].name

@@ -1,0 +1,59 @@
+"""The tables of the ladders, on counters as an H200 gave them: what is equal, and what has a reason or none."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from layoutalg.kernels.gemm_bench import find_gemm_family
+from layoutalg.kernels.gemm_ladder import Step, predict_steps
+from tests.gpu.gemm_ladder import (
+    COPIES,
+    COPIES_ON,
+    LDS,
+    LOADS,
+    LOADS_ON,
+    count_of,
+    counters_table,
+    effects_table,
+    judge,
+)
+
+
+@cache
+def wide() -> Step:
+    """Each warp goes through 12589056 loads of fragments and 792576 idle ones, and makes 1572864 copies."""
+    (step,) = predict_steps(find_gemm_family("gemm-simt"), 2048, ("wide",))
+    return step
+
+
+def test_loads_that_no_lane_makes_are_taken_off() -> None:
+    step = wide()
+    assert count_of(step, "lds", {LDS: 12589056 + 792576}) == 12589056 == step.counts["lds"]
+    found = {LDS: 12589056.0, COPIES: 0.0}
+    assert judge(step, "lds", step.counts["lds"], found).startswith("refuted")
+
+
+@pytest.mark.parametrize(
+    ("counted", "verdict"),
+    [
+        (1572864, "equal"),
+        (1573248, "+0.02%: 384 of 12288 that no lane makes are counted"),
+        (1572863, "refuted: -0.00%"),
+        (1572864 + 12289, "refuted: +0.78%"),
+    ],
+)
+def test_copies_past_the_end_may_be_counted_and_no_others(counted: int, verdict: str) -> None:
+    """Of 12288 copies that no lane makes the counter of predicates took 384 for made."""
+    found = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 1572864.0 + 12288, COPIES_ON: float(counted)}
+    assert judge(wide(), "global loads", 1572864, found) == verdict
+
+
+def test_what_was_not_seen_at_all_refutes_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    v4, v8 = predict_steps(find_gemm_family("gemm-simt"), 512, ("v4", "v8"))
+    none = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 0.0, COPIES_ON: 0.0}
+    loads = v8.counts["global loads"]
+    assert counters_table([v4, v8], [none, none | {LOADS_ON: loads, LOADS: loads}]) == 1
+    assert effects_table([v4, v8], [none, none | {LOADS_ON: loads}]) == 1
+    assert "| global loads | x 0.062 | x inf | refuted |" in capsys.readouterr().out
