@@ -7,7 +7,7 @@ of these is its name.  Nothing ever has to be invalidated: other text is another
 
     layoutalg-cubin 1\\n        what the file is
     32 bytes                   SHA-256 of all that follows
-    8 bytes, n bytes           the length of the header, and it: JSON with the key and the compiler's report
+    8 bytes, n bytes           the length of the header, and it: JSON with the key and more about the code
     the rest                   the machine code
 
 An entry is read whole and believed only if digest, key and fields are right; what is damaged, cut short or
@@ -38,6 +38,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin, compile_options, version
 
@@ -49,6 +50,9 @@ SWEEPING = "00"
 
 STALE_SECONDS = 3600
 """A writer's own file of this age was left by a process that ended."""
+
+Entry: TypeAlias = "tuple[dict[str, Any], bytes]"
+"""Fields by name, and machine code."""
 
 _MAGIC = b"layoutalg-cubin 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -67,16 +71,13 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
     >>> first == second
     True
     """
-    if folder is None or not _usable(folder):
+    if folder is None or not usable(folder):
         return compile_cubin(source, name, arch)
     key = cubin_key(source, name, arch)
     found = fetch(folder, key)
     if found is None:
         found = compile_cubin(source, name, arch)
-        try:
-            store(folder, key, found)
-        except OSError as error:
-            _warn_once(folder, f"it cannot be written ({error.strerror})")
+        offer_entry(folder, key, *_entry_of(found))
     return found
 
 
@@ -109,9 +110,21 @@ def cubin_key(source: str, name: str, arch: str) -> str:
 
 
 def fetch(folder: Path, key: str) -> Cubin | None:
-    """The entry of a key, None where there is none or it is not whole; marks it as used now.
+    """The machine code of a key, None where there is none or it is not whole; marks it as used now.
 
     >>> fetch(Path("no such folder"), "0" * 64) is None
+    True
+    """
+    entry = fetch_entry(folder, key)
+    if entry is None or {name: type(value) for name, value in entry[0].items()} != _KINDS:
+        return None
+    return Cubin(image=entry[1], **entry[0])
+
+
+def fetch_entry(folder: Path, key: str) -> Entry | None:
+    """The fields and the machine code of any entry, None where there is none or it is not whole.
+
+    >>> fetch_entry(Path("no such folder"), "0" * 64) is None
     True
     """
     path = folder / key
@@ -127,18 +140,45 @@ def fetch(folder: Path, key: str) -> Cubin | None:
 
 
 def store(folder: Path, key: str, cubin: Cubin) -> None:
-    """Write an entry, whole or not at all, and remove what is too much.  Raises OSError.
+    """Write machine code as `store_entry` does.  Raises OSError.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store(Path(folder), "0" * 64, Cubin("k", "sm_80", b"code", 16, 0, 0, 0, "log"))
     ...     fetch(Path(folder), "0" * 64).image
     b'code'
     """
+    store_entry(folder, key, *_entry_of(cubin))
+
+
+def offer_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
+    """Write an entry where that is possible; where it is not, that is said once, as a warning.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     offer_entry(Path(folder), "0" * 64, {"threads": 32}, b"code")
+    ...     fetch_entry(Path(folder), "0" * 64)
+    ({'threads': 32}, b'code')
+    """
+    try:
+        store_entry(folder, key, named, image)
+    except OSError as error:
+        _warn_once(folder, f"it cannot be written ({error.strerror})")
+
+
+def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
+    """Write fields that are JSON, and machine code, whole or not at all; remove what is too much.
+
+    Raises OSError.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store_entry(Path(folder), "0" * 64, {}, b"code")
+    ...     usage(Path(folder))[0]
+    1
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_packed(key, cubin))
+            file.write(_packed(key, named, image))
         Path(temporary).replace(folder / key)
     finally:
         Path(temporary).unlink(missing_ok=True)
@@ -192,13 +232,17 @@ def _is_key(name: str) -> bool:
     return len(name) == 2 * _DIGEST and set(name) <= set("0123456789abcdef")
 
 
-def _packed(key: str, cubin: Cubin) -> bytes:
-    header = json.dumps({"key": key} | {k: v for k, v in asdict(cubin).items() if k != "image"}).encode()
-    body = len(header).to_bytes(8, "little") + header + cubin.image
+def _entry_of(cubin: Cubin) -> Entry:
+    return {k: v for k, v in asdict(cubin).items() if k != "image"}, cubin.image
+
+
+def _packed(key: str, named: Mapping[str, Any], image: bytes) -> bytes:
+    header = json.dumps({"key": key, **named}).encode()
+    body = len(header).to_bytes(8, "little") + header + image
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def _parse(data: bytes, key: str) -> Cubin | None:
+def _parse(data: bytes, key: str) -> Entry | None:
     """The entry that `data` is, None where it is not one of this key, byte for byte as it was written."""
     start = len(_MAGIC) + _DIGEST
     digest, body = data[len(_MAGIC) : start], data[start:]
@@ -211,14 +255,16 @@ def _parse(data: bytes, key: str) -> Cubin | None:
         return None
     if not isinstance(header, dict) or header.pop("key", None) != key:
         return None
-    if {name: type(value) for name, value in header.items()} != _KINDS:
-        return None
-    return Cubin(image=body[end:], **header)
+    return header, body[end:]
 
 
 @functools.cache
-def _usable(folder: Path) -> bool:
-    """Whether a folder may be trusted; what is wrong with it is said once."""
+def usable(folder: Path) -> bool:
+    """Whether a folder may be trusted; what is wrong with it is said once.
+
+    >>> usable(Path("no such folder"))
+    True
+    """
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -234,4 +280,4 @@ def _usable(folder: Path) -> bool:
 
 @functools.cache
 def _warn_once(folder: Path, why: str) -> None:
-    warnings.warn(f"compiled kernels are not kept in {folder}: {why}", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"compiled kernels are not kept in {folder}: {why}", RuntimeWarning, stacklevel=5)

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from math import gcd, prod
 from typing import Any, SupportsIndex
 
+from layoutalg.codegen.cubin_cache import cache_folder
 from layoutalg.codegen.runtime import Launch, require_gpu
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
@@ -39,7 +40,8 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import chain_of, load_chain, prepare_chain
+from layoutalg.kernels.chains import load_chain
+from layoutalg.kernels.kept_chains import kept_chain
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
@@ -236,7 +238,7 @@ def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, d
 def _kernel(p: PermuteProblem, device: int | None) -> Launch:
     """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
     arch = require_gpu().arch
-    (launch,) = load_chain(prepare_chain(chain_of(p, arch), arch)).launches
+    (launch,) = load_chain(kept_chain(p, arch, cache_folder())).launches
     return launch
 
 

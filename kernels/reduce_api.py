@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any, SupportsIndex, TypeAlias
 
+from layoutalg.codegen.cubin_cache import cache_folder
 from layoutalg.codegen.runtime import require_gpu
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import norm_modes, reduce_family
@@ -49,9 +50,9 @@ from layoutalg.kernels.chains import (
     chain_of,
     load_chain,
     numbers_of,
-    prepare_chain,
     simulate_chain,
 )
+from layoutalg.kernels.kept_chains import kept_chain
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.reduce_modes import find_axes
 from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
@@ -288,7 +289,7 @@ def _loaded(ask: _Ask, src_at: int, dst_at: int) -> LoadedChain:
 def _chain_on_gpu(p: ReduceProblem | NormProblem, device: int | None) -> LoadedChain:
     """The same, by the problem and the number of the GPU."""
     arch = require_gpu().arch
-    return load_chain(prepare_chain(chain_of(p, arch), arch))
+    return load_chain(kept_chain(p, arch, cache_folder()))
 
 
 def _check_whole(v: View, name: str) -> None:

@@ -35,7 +35,7 @@ OTHER = "cd" * 32
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "deep" / "cubins"
-    cubin_cache._usable.cache_clear()
+    cubin_cache.usable.cache_clear()
     cubin_cache._warn_once.cache_clear()
 
 

@@ -1,0 +1,113 @@
+"""Chains on disk, by the problem they compute: a problem is planned once, not once a process.
+
+The idea.  Planning, printing and compiling a kernel takes 0.1 s, all of it a function of the problem, the
+architecture, the compiler and this package's code: their SHA-256 names an entry among those of
+`codegen.cubin_cache`, of the same format and kept by the same rules, that holds the machine code of a chain's
+kernels one after the other and, in the header, all that their launches need.
+
+    {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
+     "buffers": [["src", "dst"]], "partial_bytes": 0}
+
+The package's code is known by the paths, sizes and times of change of its files when it was imported: what
+Python itself goes by when it takes bytecode for a module from its cache (PEP 3147).  An edited plan is
+another key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from layoutalg.codegen.cubin_cache import Entry, fetch_entry, offer_entry, usable
+from layoutalg.codegen.nvrtc import compile_options, version
+from layoutalg.codegen.prepare import Launchable
+from layoutalg.kernels.chains import Problem, ReadyChain, chain_of, prepare_chain
+
+
+def kept_chain(p: Problem, arch: str, folder: Path | None) -> ReadyChain:
+    """The best plan of a problem, compiled, from a folder; it is put there where it was not.
+
+    Raises what `chain_of` and `prepare_chain` raise; trouble with the folder is a warning.
+
+    >>> import tempfile
+    >>> from layoutalg.kernels.chains import find_problem
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     p = find_problem("max", (8, 64), (1,), "f16")
+    ...     first, second = (kept_chain(p, "sm_80", Path(folder)) for _ in range(2))
+    >>> first == second
+    True
+    """
+    if folder is None or not usable(folder):
+        return prepare_chain(chain_of(p, arch), arch)
+    key = chain_key(p, arch)
+    entry = fetch_entry(folder, key)
+    if entry is not None:
+        return _unpacked(*entry)
+    chain = prepare_chain(chain_of(p, arch), arch)
+    offer_entry(folder, key, *_packed(chain))
+    return chain
+
+
+def chain_key(p: Problem, arch: str) -> str:
+    """The name of a problem's entry: 64 hex digits of all that its kernels depend on.
+
+    >>> from layoutalg.kernels.chains import find_problem
+    >>> a, b = (find_problem("max", (8, 64), (axis,), "f16") for axis in (0, 1))
+    >>> chain_key(a, "sm_80") == chain_key(b, "sm_80"), len(chain_key(a, "sm_80"))
+    (False, 64)
+    """
+    parts = ["chain 1", repr(p), arch, *map(str, version()), *compile_options(arch), _CODE]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def code_id(root: Path) -> str:
+    """64 hex digits of the paths, sizes and times of change of all Python files in a folder.
+
+    >>> len(code_id(Path(__file__).parent))
+    64
+    """
+    return hashlib.sha256(json.dumps(sorted(_files(os.fspath(root)))).encode()).hexdigest()
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of change of Python files; of linked ones too."""
+    with os.scandir(folder) as listing:
+        for item in listing:
+            if item.is_dir():
+                yield from _files(item.path)
+            elif item.name.endswith(".py"):
+                yield item.path, item.stat().st_size, item.stat().st_mtime_ns
+
+
+_CODE = code_id(Path(__file__).parents[1])
+"""Of this package, when it was imported: what is edited later is not what runs."""
+
+
+def _packed(chain: ReadyChain) -> Entry:
+    kernels = []
+    for kernel in chain.kernels:
+        named = asdict(kernel)
+        named["image_bytes"] = len(named.pop("image"))
+        kernels.append(named)
+    fields = {"kernels": kernels, "buffers": chain.buffers, "partial_bytes": chain.partial_bytes}
+    return fields, b"".join(kernel.image for kernel in chain.kernels)
+
+
+def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadyChain:
+    kernels, at = [], 0
+    for named in fields["kernels"]:
+        end = at + named["image_bytes"]
+        pointers = tuple((name, align_bytes) for name, align_bytes in named["pointers"])
+        kernels.append(
+            Launchable(
+                named["name"], pointers, tuple(named["grid"]), named["threads"], named["shared_bytes"],
+                image[at:end],
+            )
+        )  # fmt: skip
+        at = end
+    return ReadyChain(tuple(kernels), tuple(map(tuple, fields["buffers"])), fields["partial_bytes"])
