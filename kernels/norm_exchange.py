@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 
-from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fold
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
@@ -43,7 +43,8 @@ def combine(b: Body, op: str, d: Reg) -> None:
         b.k.do(butterfly(op, n), mask, d)
     unit = b.walk.exchange_unit
     if unit is not None:
-        exchange = _of_rows if b.walk.rows else _of_columns if b.walk.period == 1 else _of_skewed
+        alike = b.walk.period == 1 or n == 1
+        exchange = _of_rows if b.walk.rows else _of_columns if alike else _of_skewed
         exchange(b, op, d, unit)
 
 
@@ -75,25 +76,19 @@ def _of_columns(b: Body, op: str, d: Reg, unit: int) -> None:
 
 
 def _of_skewed(b: Body, op: str, d: Reg, unit: int) -> None:
-    """Join what each unit of threads has of a skewed tile.
-
-    What all columns share is that of side 0, the one that has vectors in every row.
-    """
+    """Join what each unit of threads has of a skewed tile, column by column."""
     k, (n,), kept = b.k, d.shape, b.config.kept
     units = b.config.threads // unit
     part = _buffer(b, units * kept * n)
-    mine: list[Expr] = [b.side]
-    theirs: list[Expr] = [Const(0)]
-    if n > 1:  # columns of one number lie side by side, in banks of their own
-        mine = theirs = [at % n * kept + at // n for at in b.places]
+    places = [at % n * kept + at // n for at in b.places]  # elements of one number lie side by side
     with _writers(b):
-        for e, place in enumerate(mine):
+        for e, place in enumerate(places):
             k.do(STS[4], k.at(part, k.tid // unit * (kept * n) + place), d[e])
     k.do(BAR)
     other = b.reg(f"other{n}", n)
     b.filled(d.name, n, NEUTRAL[op])
     with k.Unroll("w", units) as w:
-        for e, place in enumerate(theirs):
+        for e, place in enumerate(places):
             k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
         k.do(fold(op, n, n), d, other)
 

@@ -102,6 +102,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         recipe.held(body)
     else:
         recipe.start(body)
+        body.only_owned = part == "result"
         body.ahead(backwards=part == "result")
         if part == "result":
             for _ in parts(body, *(body.reg(name, body.statistics) for name in recipe.told)):
@@ -109,6 +110,7 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         else:
             recipe.online(body)
         if part == "whole":
+            body.only_owned = True
             body.ahead(backwards=True)
         recipe.meet(body)
     if part == "statistics":

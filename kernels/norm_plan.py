@@ -49,8 +49,8 @@ SPLIT_BYTES = 16 << 10
 MOST_SIDE = 64
 """Threads side by side."""
 
-LEAST_SKEWED = 4
-"""Threads side by side of skewed columns, at least: one of them has nothing but edges."""
+LEAST_SKEWED = 8
+"""Threads side by side of skewed columns, at least: two of them write nothing."""
 
 
 def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:

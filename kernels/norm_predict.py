@@ -98,11 +98,12 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
     keys: list[Any] = [exists]
-    source, target, _, width = w.bases(column * exists)
+    source, target, at = w.bases(column * exists)
     for base in (source, target):
         start = np.broadcast_to(base, column.shape)
         keys.append((start - start[:, :1] // unit * unit) * exists)
-    keys.append(np.broadcast_to(width, column.shape)[:, :1])
+    if w.skewed:
+        keys += [_edge(w, at[:, :1]), at[:, :1] % unit]
     if w.config.splits > 1:
         keys.append(column[:, :1] * w.statistics % (SECTOR_BYTES // 4))
     _, at, counts = np.unique(np.hstack(keys), axis=0, return_index=True, return_counts=True)
@@ -111,6 +112,12 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
         for split, times in _split_classes(w)
         for i, n in zip(at, counts, strict=True)
     )
+
+
+def _edge(w: Walk, at: Any) -> Any:
+    """Which of the skewed tiles that the ends of rows cut; 0: none of these."""
+    inside = (at >= 2 * w.config.vec) & (at + w.config.kept * w.config.vec <= w.lead.extent)
+    return (at + 1) * ~inside
 
 
 def _split_classes(w: Walk) -> Iterator[tuple[int, int]]:
@@ -134,18 +141,21 @@ def _split_classes(w: Walk) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """All vectors of a block, one row a warp instruction: their places, and which are taken."""
+    """All vectors of a block, one row a warp instruction: their places, and which are taken, read, owned."""
 
     walk: Walk
     chunk: Chunk
+    taken: Any
     active: Any
+    owned: Any
     place: Any
 
-    def spread(self, index: Index) -> Any:
-        """An index for every lane, where it is active."""
+    def spread(self, index: Index, active: Any = None) -> Any:
+        """An index for every lane, where it is active: where it reads, unless told otherwise."""
         import numpy as np
 
-        return (np.broadcast_to(index, self.active.shape) * self.active).reshape(-1, WARP)
+        active = self.active if active is None else active
+        return (np.broadcast_to(index, active.shape) * active).reshape(-1, WARP)
 
 
 def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
@@ -159,23 +169,30 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     step = w.step(kind.split, rounds, y)
     bases = w.bases(column * exists)
     chunk = w.chunk(bases, step)
-    active = np.broadcast_to(exists, step.shape)
+    taken = np.broadcast_to(exists, step.shape)
     for p in w.exists(step, chunk):
+        taken = taken & p
+    active = taken
+    for p in w.readable(chunk):
         active = active & p
-    vectors = _Lanes(w, chunk, active, (rounds * c.threads + np.arange(c.threads)) * _nbytes(w))
+    owned = active
+    for p in w.owned(side):
+        owned = owned & p
+    vectors = _Lanes(w, chunk, taken, active, owned, (rounds * c.threads + np.arange(c.threads)) * _nbytes(w))
     _reads(w, part, vectors, costs)
     if part != "statistics":
         _weights(w, vectors, costs)
         _writes(w, vectors, costs)
     for n in _exchanged(w, part):
-        _exchange(w, n, side, _places(w, bases, y, n), costs)
+        _exchange(w, n, side, _places(w, bases, side, y, n), costs)
     if part != "whole":
-        _partial(w, part, kind.split, column, y, exists, _places(w, bases, y, w.statistics), costs)
+        places = _places(w, bases, side, y, w.statistics)
+        _partial(w, part, kind.split, column, y, exists, places, costs)
 
 
-def _places(w: Walk, bases: Bases, y: Any, n: int) -> list[Any]:
+def _places(w: Walk, bases: Bases, side: Any, y: Any, n: int) -> list[Any]:
     """Where the n statistics of a thread's columns are in a skewed tile."""
-    return [w.place(bases.x, w.shift(bases, y), e) for e in range(n)] if w.skewed else []
+    return [w.place(side, w.shift(bases, y), e) for e in range(n)] if w.skewed else []
 
 
 def _nbytes(w: Walk) -> int:
@@ -184,39 +201,42 @@ def _nbytes(w: Walk) -> int:
 
 def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
     nbytes, hold = _nbytes(w), w.config.hold
-    active, source = v.active.reshape(-1, WARP), v.spread(v.chunk.source) * w.modes.element_bytes
-    times = 2 if part == "whole" and hold == "global" else 1
-    staged = len(active) if hold == "global" and w.staged else w.staged * w.config.threads // WARP
-    if staged:
-        place, there, here = v.spread(v.place)[:staged], source[:staged], active[:staged]
-        for _ in range(times):
-            costs.lanes(f"cp.async.{nbytes}:global", "global", there, here)
-            costs.lanes(f"cp.async.{nbytes}", "shared", place, here)
-        for _ in range(times if hold == "global" else 3):
-            costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place, here)
-    for _ in range(times if staged < len(active) else 0):
-        costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
+    passes = [v.owned if part == "result" else v.active]
+    if part == "whole" and hold == "global":
+        passes.append(v.owned)
+    rows = v.active.size // WARP
+    staged = rows if hold == "global" and w.staged else w.staged * w.config.threads // WARP
+    for read in passes:
+        source = v.spread(v.chunk.source, read) * w.modes.element_bytes
+        active, place = read.reshape(-1, WARP), v.spread(v.place, read)
+        if staged:
+            costs.lanes(f"cp.async.{nbytes}:global", "global", source[:staged], active[:staged])
+            costs.lanes(f"cp.async.{nbytes}", "shared", place[:staged], active[:staged])
+            for _ in range(1 if hold == "global" else 3):
+                costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place[:staged], active[:staged])
+        if staged < rows:
+            costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
 
 
 def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:
     size, vec, chunk = w.modes.element_bytes, w.config.vec, v.chunk
-    whole = v.active
+    whole = v.owned
     if w.ragged or w.skewed:
         whole = whole & (chunk.low <= chunk.at) & (chunk.at + vec <= chunk.high)
     target = v.spread(chunk.target)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", target * size, whole.reshape(-1, WARP))
     if w.ragged or w.skewed:
         for e in range(vec):
-            one = (v.active & ~whole & chunk.has(e)).reshape(-1, WARP)
+            one = (v.owned & ~whole & chunk.has(e)).reshape(-1, WARP)
             costs.lanes(f"st.global.b{8 * size}", "global", (target + e) * size, one)
 
 
 def _weights(w: Walk, v: _Lanes, costs: Costs) -> None:
     size, vec, chunk, p = w.modes.element_bytes, w.config.vec, v.chunk, w.modes.problem
-    active = v.active.reshape(-1, WARP)
     for _ in range(p.weight + p.bias):
         if not w.rows:
-            costs.lanes(f"ld.global.b{8 * size}", "global", v.spread(chunk.weight) * size, active)
+            place, active = v.spread(chunk.weight, v.taken), v.taken.reshape(-1, WARP)
+            costs.lanes(f"ld.global.b{8 * size}", "global", place * size, active)
         elif w.vector_weights:
             after = v.active & (chunk.at < w.lead.extent)
             place = v.spread((chunk.weight + chunk.at) * after) * size
@@ -252,9 +272,9 @@ def _exchange(w: Walk, n: int, side: Any, places: list[Any], costs: Costs) -> No
         _shared(costs, "ld", 1, side * warps + tid % warps, every)
         return
     writers = tid % WARP < kept if kept < WARP else every
-    if w.period > 1:
-        spread = [place % n * kept + place // n for place in places] if n > 1 else [0 * side]
-        for place in spread if n > 1 else [side]:
+    if w.period > 1 and n > 1:
+        spread = [place % n * kept + place // n for place in places]
+        for place in spread:
             _shared(costs, "st", 1, tid // unit * kept * n + place, writers)
         for u in range(units):
             for place in spread:

@@ -17,7 +17,7 @@ Notes.  What threads tell each other is in norm_exchange.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -50,6 +50,7 @@ Visit: TypeAlias = "Callable[[Vector], None]"
 class Body:
     """A kernel that is being written: a block's indices, registers and buffers, and the parts above.
 
+    `only_owned`: from here on only vectors that the block writes are read, for a second time.
     `writes` says that it writes the destination; in place that is the source.  `backwards` turns the order of
     the blocks round: what the kernel before has read last is read first, while L2 has it.
 
@@ -83,10 +84,8 @@ class Body:
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
         self.split = k.let("split", as_expr(split))
         self.column = k.let("column", as_expr(first + self.side))
-        source, target, at, width = map(as_expr, self.walk.bases(self.column))
-        self.bases = Bases(
-            k.let("source", source), k.let("target", target), k.let("x", at), k.let("width", width)
-        )
+        source, target, at = map(as_expr, self.walk.bases(self.column))
+        self.bases = Bases(k.let("source", source), k.let("target", target), k.let("at", at))
         self.places = self._places() if self.walk.skewed else ()
         held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
         fetched = 0 if c.hold == "registers" else c.depth
@@ -94,6 +93,7 @@ class Body:
         if self.walk.staged:
             room = self.walk.staged * c.threads * self.nbytes
             self.held = k.shared("held", 1, Layout((room,)), room, 16)
+        self.only_owned = False
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
         self._exchanges = 0
@@ -101,7 +101,7 @@ class Body:
     def _places(self) -> tuple[Var, ...]:
         """The places in a skewed tile of the columns of a thread's vectors."""
         shift = self.walk.shift(self.bases, self.y)
-        found = (self.walk.place(self.bases.x, shift, e) for e in range(self.config.vec))
+        found = (self.walk.place(self.side, shift, e) for e in range(self.config.vec))
         return tuple(self.k.let(f"place{e}", as_expr(at)) for e, at in enumerate(found))
 
     def next_exchange(self) -> int:
@@ -243,13 +243,27 @@ class Body:
                     yield Group(self, rest, fetched, left, s.plain, s.hold, rest)
 
     def _load(self, v: Vector) -> None:
-        self.k.do(LDG[self.nbytes], v.words, self.k.at(self.src, v.chunk.source))
+        with self._into(v):
+            self.k.do(LDG[self.nbytes], v.words, self.k.at(self.src, v.chunk.source))
 
     def _copy(self, v: Vector) -> None:
-        self.k.do(CP_ASYNC[self.nbytes], self._place(v), self.k.at(self.src, v.chunk.source))
+        with self.where(self._wanted(v)):
+            self.k.do(CP_ASYNC[self.nbytes], self._place(v), self.k.at(self.src, v.chunk.source))
 
     def _recall(self, v: Vector) -> None:
-        self.k.do(LDS[self.nbytes], v.words, self._place(v))
+        with self._into(v):
+            self.k.do(LDS[self.nbytes], v.words, self._place(v))
+
+    def _into(self, v: Vector) -> AbstractContextManager[None]:
+        """Code that fills a vector's registers where it is wanted; they are zeros where it is not."""
+        if self.walk.skewed:
+            self.k.do(fill(words(self.config.vec, self.size)), v.words, Const(0))
+        return self.where(self._wanted(v))
+
+    def _wanted(self, v: Vector) -> tuple[Index, ...]:
+        """The predicates that a vector of a step that exists is to be read."""
+        owned = self.walk.owned(self.side) if self.only_owned else ()
+        return *self.walk.readable(v.chunk), *owned
 
     def _place(self, v: Vector) -> MemRef:
         """Where a thread keeps a vector in shared memory."""
@@ -277,11 +291,15 @@ class Body:
 
     def store(self, f: RegRef, v: Vector) -> None:
         """Write a vector of floats as elements; of one that its row shares with others, those of the row."""
-        k, vec, chunk = self.k, self.config.vec, v.chunk
         packed: RegRef | Reg = f
         if self.element != "f32":
-            packed = self.reg("packed", words(vec, self.size))
-            k.do(pack(vec, self.element), packed, f)
+            packed = self.reg("packed", words(self.config.vec, self.size))
+            self.k.do(pack(self.config.vec, self.element), packed, f)
+        with self.where(self.walk.owned(self.side)):
+            self._store(f, packed, v)
+
+    def _store(self, f: RegRef, packed: RegRef | Reg, v: Vector) -> None:
+        k, vec, chunk = self.k, self.config.vec, v.chunk
         to = k.at(self.dst, chunk.target)
         whole = STG_WHOLE.get(self.nbytes, STG[self.nbytes])
         if not v.cut:
@@ -304,7 +322,7 @@ class Body:
 class Vector:
     """A vector that is visited: its registers, its place in global and in shared memory.
 
-    `plain`: it exists in every thread; `cut`: some of its elements may be another row's, or another tile's.
+    `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
     """
 
     words: RegRef

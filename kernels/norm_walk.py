@@ -13,12 +13,16 @@ column; of `splits` blocks, block s takes
 
 Rows that do not start at vectors are `ragged`: their first and last vectors hold elements of the neighbours,
 which are read, masked, and not written.  Columns are `skewed` where the rows of a block's tile start at
-different places of vectors: a tile is then one vector narrower than its threads, and each row has its own
-shift, the same for all rows of a thread, because `period` divides `sharing`:
+different places of vectors: each row has its own shift, the same for all rows of a thread, because `period`
+divides `sharing`.  A tile writes whole vectors all the same, those of the row that begin in it; so it reaches
+further to the left in rows of a larger shift, and to have the statistics of all that it writes it reads a
+vector more on either side:
 
-    (8191,8193) f32 over 0, 4 threads side by side, 12 columns a tile, row r starts at r mod 4 of a vector
+    (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0, 1, 2, 3 from columns 24, 23,
+    22, 21 on, and has the statistics of columns 21 to 47
 
-        row 0   |a b c d|e f g h|i j k l|. . . .|        row 1   |. a b c|d e f g|h i j k|l . . .|
+        row 0   |20 r 23|24 w 27|28 w 31| ... |44 w 47|48 r 51|
+        row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
 
 Notes.  The kernel calls these functions on its thread's index, the prediction on arrays of all of them: what
 is predicted is what is printed.  Index values are >= 0 and there is no subtraction.  Where rows are ragged,
@@ -97,21 +101,20 @@ class Ring:
 class Bases(NamedTuple):
     """Where a thread's elements begin: a row's or a column's first element in source and destination.
 
-    Of skewed columns it is the first of the row of the tile; the thread's vector is number x of `width`.
+    Of skewed columns it is the first one of the row, and `at` the thread's place on from a vector before it.
     """
 
     source: Index
     target: Index
-    x: Index
-    width: Index
+    at: Index
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A vector: its first element in source and destination, and which of its elements are the row's.
 
-    Element e is the row's, or the tile's, where low <= at + e < high.  `weight` is where the weights of the
-    row, or of the step of a column, begin.
+    Element e is the row's where low <= at + e < high.  `weight` is where the weights of the row, or of the
+    step of a column, begin.
     """
 
     source: Index
@@ -172,8 +175,8 @@ class Walk:
 
     @cached_property
     def width(self) -> int:
-        """Columns of a tile."""
-        return (self.config.kept - self.skewed) * self.config.vec
+        """Columns of a tile: of each row of a skewed one, all vectors but the first and the last."""
+        return (self.config.kept - 2 * self.skewed) * self.config.vec
 
     @cached_property
     def vectors(self) -> int:
@@ -196,7 +199,7 @@ class Walk:
         """Extents that count the places side by side: kept modes, the first in vectors, or in whole tiles."""
         kept, c = [m.extent for m in self.modes.modes if not m.reduced], self.config
         if self.skewed:
-            return (-(-kept[0] // self.width) * c.kept, *kept[1:])
+            return (-(-(kept[0] + c.vec - 1) // self.width) * c.kept, *kept[1:])
         return tuple(kept) if self.rows else (kept[0] // c.vec, *kept[1:])
 
     @cached_property
@@ -303,60 +306,69 @@ class Walk:
         found = iter(digits(column, self.columns))
         source: Index = self.modes.src_offset
         target: Index = self.modes.dst_offset
-        x: Index = 0
-        width: Index = self.lead.extent
+        first: Index = 0
         for k, m in enumerate(self.modes.modes):
-            if not m.reduced:
-                at = next(found)
-                if k == 0 and self.skewed:
-                    x, tile = at % self.config.kept, at // self.config.kept
-                    at, width = tile * self.width, self._width(tile)
-                elif k == 0:
-                    at = at * self.config.vec
-                source, target = source + at * m.src, target + _along(at, m.extent, m.dst)
-        return Bases(source, target, x, width)
-
-    def _width(self, tile: Index) -> Index:
-        """Columns of one of the skewed tiles along the first mode: the last may be narrower."""
-        tiles = self.columns[0] // self.config.kept
-        rest = self.lead.extent - (tiles - 1) * self.width
-        if tiles == 1:
-            return rest
-        return minus(self.width, tile // (tiles - 1) * (self.width - rest), self.width)
+            if m.reduced:
+                continue
+            at = next(found)
+            if k == 0 and self.skewed:
+                side, tile = at % self.config.kept, at // self.config.kept
+                first = tile * self.width + side * self.config.vec
+                continue
+            at = at * (self.config.vec if k == 0 else 1)
+            source, target = source + at * m.src, target + _along(at, m.extent, m.dst)
+        return Bases(source, target, first)
 
     def chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step."""
-        source, target, x, width = bases
+        source, target, at = bases
         weight: Index = 0
         extents, vec = [m.extent for m in self.others], self.config.vec
         if self.rows:
             x, *rest = digits(step, [self.vectors, *extents])
+            at = x * vec
         else:
             rest = digits(step, extents)
         for m, i in zip(self.others, rest, strict=True):
             source, target = source + i * m.src, target + _along(i, m.extent, m.dst)
             weight = weight + _along(i, m.extent, m.weight)
-        at = x * vec
-        if self.ragged or self.skewed:
-            phase = source % vec
+        if self.skewed:
+            low = source % vec + vec
+            source, target = (self._before(x // vec * vec + at) for x in (source, target))
+            return Chunk(source, target, weight, at, low, low + self.lead.extent)
+        if self.ragged:
+            low = source % vec
             source, target = source // vec * vec + at, target // vec * vec + at
-            return Chunk(source, target, weight, at, phase, phase + width)
+            return Chunk(source, target, weight, at, low, low + self.lead.extent)
         if not self.rows:
             return Chunk(source, target, weight)
         source, target = source + at * self.lead.src, target + _along(at, self.lead.extent, self.lead.dst)
-        return Chunk(source, target, weight, at, 0, width)
+        return Chunk(source, target, weight, at, 0, self.lead.extent)
+
+    def _before(self, x: Index) -> Index:
+        """A vector before x."""
+        return minus(x, self.config.vec, self.reach)
+
+    @cached_property
+    def reach(self) -> int:
+        """A bound on the index of any element."""
+        ends = [
+            sum(m.extent * abs(s) for m, s in zip(self.modes.modes, strides, strict=True))
+            for strides in ([m.src for m in self.modes.modes], [m.dst for m in self.modes.modes])
+        ]
+        return max(ends) + max(self.modes.src_offset, self.modes.dst_offset) + 2 * self.width
 
     def shift(self, bases: Bases, y: Index) -> Index:
         """The place in a vector at which a thread's rows of a skewed tile start."""
         return (bases.source + y * self.others[0].src) % self.config.vec
 
-    def place(self, x: Index, shift: Index, e: Index) -> Index:
+    def place(self, side: Index, shift: Index, e: Index) -> Index:
         """Which of the kept * vec places of a skewed tile element e of a thread's vectors has.
 
-        Each column that is the tile's has one, whatever the row's shift.
+        Each column whose statistics the tile needs has one, whatever the row's shift.
         """
         c = self.config
-        return (x * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.kept * c.vec)
+        return (side * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.kept * c.vec)
 
     @property
     def vector_weights(self) -> bool:
@@ -371,11 +383,21 @@ class Walk:
         return _along(at, lead.extent, lead.weight)
 
     def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
-        """The predicates that a step exists, and its vector holds an element of the row."""
+        """The predicates that a step exists, and the vector of a row holds an element of it."""
         found = [step < self.steps]
-        if self.ragged or self.skewed:
+        if self.ragged:
             found.append(chunk.at < chunk.high)
         return tuple(found)
+
+    def readable(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicates that a vector of a step that exists can be read: a skewed one may be past an end."""
+        if not self.skewed:
+            return ()
+        return chunk.at + self.config.vec > chunk.low, chunk.at < chunk.high
+
+    def owned(self, side: Index) -> tuple[Index, ...]:
+        """The predicates that a thread writes its vectors: the sides of a skewed tile are others'."""
+        return (side >= 1, side < self.config.kept - 1) if self.skewed else ()
 
 
 def _along(i: Index, extent: int, stride: int) -> Index:

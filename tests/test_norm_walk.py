@@ -36,6 +36,7 @@ def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
                         continue
                     for e in range(vec):
                         inside = not (w.rows or w.skewed) or chunk.has(e)
+                        inside = inside and all(w.owned(side))
                         assert inside or ((w.ragged or w.skewed) and not s.plain)
                         if not inside:
                             continue
@@ -44,9 +45,7 @@ def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
                         assert target not in found, "an element is taken twice"
                         owner = column if w.rows else column * vec + e
                         if w.skewed:
-                            bases = w.bases(column)
-                            tile = column // w.config.kept * w.config.kept * vec
-                            owner = tile + w.place(bases.x, w.shift(bases, y), e)
+                            owner = column // w.columns[0] * w.lead.extent + chunk.at + e - chunk.low
                         found[target] = (chunk.source + e * w.lead.src, weight, owner)
     return found
 
@@ -91,18 +90,20 @@ def test_skewed_columns_meet_whatever_their_rows_shift(vec: int, kept: int, shar
     p = norm_problem("softmax", (3, 21, pitch), 1, "f16", src_offset=5, dst_offset=5)
     w = Walk(shortest(p), NormConfig(vec, kept, sharing, "global"))
     assert w.skewed and sharing % w.period == 0
-    for y in range(sharing):
-        places = [w.place(x, w.shift(w.bases(x), y), e) for x in range(kept) for e in range(vec)]
-        assert sorted(places) == list(range(kept * vec))
     for column in range(0, w.columns[0] * 3, kept):
+        wanted: dict[int, int] = {}  # column of the row -> place, of the columns that any row writes
+        held: list[dict[int, int]] = []
         for step in range(21):
-            y = step % sharing
-            met: dict[int, int] = {}
-            for x in range(kept):
-                bases = w.bases(column + x)
+            y, mine = step % sharing, {}
+            for side in range(kept):
+                bases = w.bases(column + side)
                 chunk = w.chunk(bases, step)
-                met |= {
-                    w.place(x, w.shift(bases, y), e): chunk.source + e - bases.source - step * pitch
-                    for e in range(vec) if chunk.has(e)
-                }  # fmt: skip
-            assert met == {c + vec: c for c in range(w.bases(column).width)}
+                for e in range(vec):
+                    place, c = w.place(side, w.shift(bases, y), e), chunk.at + e - chunk.low
+                    mine[place] = c
+                    if chunk.has(e) and all(w.owned(side)):
+                        assert wanted.setdefault(c, place) == place
+            assert sorted(mine) == list(range(kept * vec))
+            held.append(mine)
+        for c, place in wanted.items():
+            assert all(mine[place] == c for mine in held)
