@@ -7,8 +7,6 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +30,7 @@ from layoutalg.codegen.runtime import (
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
+from tests.cuda_driver import STREAM, Array, Driver
 
 
 def kernel() -> Kernel:
@@ -91,48 +90,10 @@ def pointers() -> Kernel:
     return k.build()
 
 
-class Driver:
-    """What a launch asks of CuPy: every one is written down, with the values its pointers point to."""
-
-    def __init__(self, arguments: int) -> None:
-        self.launched: list[tuple[tuple[int, ...], int, list[int]]] = []
-        self.taken_up: list[int] = []
-        self.arguments = arguments
-        self.meanwhile: Callable[[], None] = lambda: None
-        runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=self.taken_up.append)
-        stream = SimpleNamespace(ptr=5)
-        self.cuda = SimpleNamespace(
-            driver=self, runtime=runtime, get_current_stream=lambda: stream, Module=self.Module
-        )
-        self.dynamic_bytes: list[int] = []
-
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-
-    class Module:
-        def load(self, image: bytes) -> None:
-            self.image = image
-
-        def get_function(self, name: str) -> Any:
-            assert self.image == b"code of " + name.encode()
-            return SimpleNamespace(ptr=77)
-
-    def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        assert (function, attribute) == (77, 8)
-        self.dynamic_bytes.append(value)
-
-    def launchKernel(self, function: int, *given: int) -> None:
-        *shape, stream, pointers, extra = given
-        assert (function, extra) == (77, 0)
-        self.meanwhile()
-        table = (ctypes.c_void_p * self.arguments).from_address(pointers)
-        values = [ctypes.c_uint64.from_address(place or 0).value for place in table]
-        self.launched.append((tuple(shape), stream, values))
-
-
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver in CuPy's place, which no thread has called yet."""
-    cupy = Driver(arguments=2)
+    cupy = Driver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
     monkeypatch.setattr(runtime, "require_gpu", lambda: None)
@@ -152,8 +113,9 @@ def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
     launch = launch_of(pointers())
     launch((4096, 1 << 40), None)
     launch((32, 16), 9)
+    assert driver.loaded == [(b"code of k", "k")]
     shape = (7, 1, 1, 64, 1, 1, 0)
-    assert driver.launched == [(shape, 5, [4096, 1 << 40]), (shape, 9, [32, 16])]
+    assert driver.launched == [(shape, STREAM, [4096, 1 << 40]), (shape, 9, [32, 16])]
     with pytest.raises(AlignmentError, match="dst starts at 0x1008: this kernel was built for 16-byte align"):
         launch((4096, 4104), None)
     with pytest.raises(ValueError, match="sequence of same size"):
@@ -193,19 +155,8 @@ def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
     assert driver.taken_up == [0, 0] and len(driver.launched) == 4
 
 
-class OnGpu:
-    """An array of words as a launch sees it."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"data": (self.address, False), "typestr": "<u4", "shape": (1,), "version": 3}
-
-
 def test_a_launcher_keeps_its_arrays_alive(driver: Driver) -> None:
-    array = OnGpu(4096)
+    array = Array(4096, (1,))
     alive = weakref.ref(array)
     launch = load_prepared(prepared(pointers())).launcher(src=array, dst=array)
     del array
@@ -223,8 +174,8 @@ def test_integers_follow_pointers_in_the_order_of_the_declaration(driver: Driver
     k.pointer("src", 4)
     n = k.param("n", 1 << 40)
     k.block(0, (n + 31) // 32)
-    load_prepared(prepared(k.build()))(n=65, src=OnGpu(1 << 36))
-    assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), 5, [1 << 36, 65])]
+    load_prepared(prepared(k.build()))(n=65, src=Array(1 << 36, (1,)))
+    assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), STREAM, [1 << 36, 65])]
 
 
 def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:

@@ -1,0 +1,103 @@
+"""A GPU for tests of what the host does: CuPy's part in loading and launching, all of it written down."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+FUNCTION, STREAM = 77, 5
+"""The handle of every kernel, and CuPy's current stream."""
+
+
+class Array:
+    """A row-major array of CuPy's, of which only the address exists."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: Any = "f4", device: int = 0) -> None:
+        self.dtype, self.shape = np.dtype(dtype), shape
+        self.strides = tuple(
+            self.dtype.itemsize * int(np.prod(shape[k + 1 :], dtype=int)) for k in range(len(shape))
+        )
+        self.data = SimpleNamespace(ptr=address, device_id=device)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.data.ptr, False), "typestr": self.dtype.str, "shape": self.shape, "version": 3}
+
+
+class Device:
+    """The device that is current inside."""
+
+    def __init__(self, driver: Driver, number: int) -> None:
+        self.driver, self.number = driver, number
+
+    def __enter__(self) -> None:
+        self.before, self.driver.current = self.driver.current, self.number
+
+    def __exit__(self, *_: object) -> None:
+        self.driver.current = self.before
+
+
+class Driver:
+    """What the library asks of CuPy; takes its place in `sys.modules`."""
+
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    ndarray = Array
+
+    def __init__(self) -> None:
+        self.arguments: Iterator[int] = repeat(2)
+        """How many each launch has."""
+        self.current = 0
+        self.end = 1 << 20
+        self.launched: list[tuple[tuple[int, ...], int, list[int]]] = []
+        """Grid, block and shared memory; the stream; the values that the pointers point to."""
+        self.devices: list[int] = []
+        """The device that was current at each launch."""
+        self.taken_up: list[int] = []
+        self.loaded: list[tuple[bytes, str]] = []
+        self.dynamic_bytes: list[int] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.cuda = SimpleNamespace(
+            driver=self,
+            runtime=SimpleNamespace(getDevice=lambda: self.current, setDevice=self.taken_up.append),
+            get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
+            memory=SimpleNamespace(OutOfMemoryError=MemoryError),
+            Module=lambda: Module(self),
+            Device=lambda number: Device(self, number),
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        array = Array(self.end, shape, dtype, self.current)
+        self.end += 1 << 20
+        return array
+
+    def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        assert (function, attribute) == (FUNCTION, 8)
+        self.dynamic_bytes.append(value)
+
+    def launchKernel(self, function: int, *given: int) -> None:
+        *shape, stream, pointers, extra = given
+        assert (function, extra) == (FUNCTION, 0)
+        self.meanwhile()
+        table = (ctypes.c_void_p * next(self.arguments)).from_address(pointers)
+        values = [ctypes.c_uint64.from_address(place or 0).value for place in table]
+        self.launched.append((tuple(shape), stream, values))
+        self.devices.append(self.current)
+
+
+class Module:
+    """Machine code that is loaded."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    def load(self, image: bytes) -> None:
+        self.image = image
+
+    def get_function(self, name: str) -> Any:
+        self.driver.loaded.append((self.image, name))
+        return SimpleNamespace(ptr=FUNCTION)

@@ -1,0 +1,184 @@
+"""Calls on GPU arrays, without a GPU: what is launched where, and what a repeated call asks for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import cycle, repeat
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen import runtime
+from layoutalg.codegen.runtime import GpuStatus
+from layoutalg.errors import AlignmentError, ArgumentTypeError
+from layoutalg.kernels import api, kept_chains, reduce_api
+from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
+from layoutalg.kernels.norm_modes import norm_problem
+from tests.cuda_driver import STREAM, Array, Driver
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A driver in CuPy's place; no kernel is kept from another test, nor for one."""
+    cupy = Driver()
+    status = GpuStatus(True, "a stand-in", "sm_90a")
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(runtime, "_here", threading.local())
+    for module in (runtime, api, reduce_api):
+        monkeypatch.setattr(module, "require_gpu", lambda: status)
+    kept = (api._kernel, api._permute_on_gpu, reduce_api._loaded, reduce_api._chain_on_gpu)
+    for cache in kept:
+        cache.cache_clear()
+    yield cupy
+    for cache in kept:
+        cache.cache_clear()
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Problems that a chain was made for."""
+    seen: list[str] = []
+
+    def counted(p: Any, arch: str, folder: Path | None) -> ReadyChain:
+        seen.append(str(p))
+        return prepare_chain(chain_of(p, arch), arch)
+
+    for module in (api, reduce_api):
+        monkeypatch.setattr(module, "kept_chain", counted)
+    return seen
+
+
+def addresses(driver: Driver) -> list[list[int]]:
+    return [values for _, _, values in driver.launched]
+
+
+def test_a_permute_is_planned_once_for_arrays_that_look_alike(driver: Driver, planned: list[str]) -> None:
+    first, second = Array(0x4000, (6, 40)), Array(0x8000, (6, 40))
+    for x in (first, second, first):
+        y = api.permute(x, (1, 0))
+        assert type(y) is Array and y.shape == (40, 6) and y.dtype == "f4"
+    made = [(1 << 20) + n * (1 << 20) for n in range(3)]
+    assert addresses(driver) == [[0x4000, made[0]], [0x8000, made[1]], [0x4000, made[2]]]
+    assert len(planned) == len(driver.loaded) == 1 and driver.taken_up == [0]
+
+
+def test_the_start_within_a_unit_is_part_of_the_problem(driver: Driver, planned: list[str]) -> None:
+    out = Array(0x9000, (40, 6))
+    for start in (0x4000, 0x4004, 0x8004, 0x4008):
+        assert api.permute(Array(start, (6, 40)), (1, 0), out) is out
+    assert addresses(driver) == [[start, 0x9000] for start in (0x4000, 0x4000, 0x8000, 0x4000)]
+    assert len(planned) == 3 and "at 1 -> 0" in planned[1]
+
+
+def test_types_of_one_width_share_a_kernel(driver: Driver, planned: list[str]) -> None:
+    for dtype in ("f4", "i4", "u4"):
+        assert api.permute(Array(0x4000, (6, 40), dtype), (1, 0)).dtype == dtype
+    assert len(driver.launched) == 3 and len(planned) == 1
+
+
+def test_a_call_runs_on_the_device_of_its_array(driver: Driver, planned: list[str]) -> None:
+    for device in (0, 1, 0, 1):
+        y = api.permute(Array(0x4000, (6, 40), device=device), (1, 0))
+        assert y.data.device_id == device
+    assert driver.devices == [0, 1, 0, 1] and driver.current == 0
+    assert len(driver.loaded) == 2
+    with pytest.raises(
+        ArgumentTypeError, match="out is an array of cupy on GPU 1, x an array of cupy on GPU"
+    ):
+        api.permute(Array(0x4000, (6, 40)), (1, 0), Array(0x9000, (40, 6), device=1))
+
+
+def test_overlap_is_seen_at_every_call(driver: Driver, planned: list[str]) -> None:
+    x = Array(0x4000, (6, 40))
+    api.permute(x, (1, 0), Array(0x4000 + 960, (40, 6)))
+    with pytest.raises(ArgumentTypeError, match="x and out overlap"):
+        api.permute(x, (1, 0), Array(0x4000 + 944, (40, 6)))
+    assert len(driver.launched) == 1
+
+
+def test_a_split_softmax_has_scratch_memory_of_its_own(driver: Driver, planned: list[str]) -> None:
+    first, second = chain_of(norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)).buffers
+    driver.arguments = cycle((len(first), len(second)))
+    x = Array(1 << 40, (1, 1 << 24))
+    for scratch in (1 << 20, 2 << 20):
+        reduce_api.softmax(x, out=x)
+        where = {"src": 1 << 40, "dst": 1 << 40, "partial": scratch}
+        assert addresses(driver)[-2:] == [[where[name] for name in names] for names in (first, second)]
+    assert len(planned) == 1
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1, 1.0])
+def test_another_eps_is_another_kernel(driver: Driver, planned: list[str], eps: float) -> None:
+    driver.arguments = repeat(3)
+    x, weight = Array(0x4000, (6, 40)), Array(0x8000, (40,))
+    reduce_api.layer_norm(x, -1, weight, eps=0.5)
+    reduce_api.layer_norm(x, 1, weight, eps=eps)
+    reduce_api.layer_norm(x, (1,), weight, eps=eps)
+    assert len(planned) == 2
+    assert addresses(driver)[2] == [0x4000, 3 << 20, 0x8000]
+    for wrong in (True, "1", [1]):
+        with pytest.raises(ArgumentTypeError, match="a number is needed"):
+            reduce_api.layer_norm(x, -1, weight, eps=wrong)  # type: ignore[arg-type]
+
+
+def test_elements_that_start_between_elements_are_refused_by_their_address(driver: Driver) -> None:
+    with pytest.raises(AlignmentError, match=r"x starts at 0x4002 with strides \(160, 4\) in bytes"):
+        reduce_api.reduce(Array(0x4002, (6, 40)), "sum", 1)
+
+
+def test_the_cache_on_disk_is_asked_by_the_problem(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    for _ in range(2):
+        reduce_api.softmax(Array(0x4000, (6, 40)))
+        api.transpose(Array(0x4000, (6, 40)))
+        reduce_api._chain_on_gpu.cache_clear()
+        api._kernel.cache_clear()
+        reduce_api._loaded.cache_clear()
+        api._permute_on_gpu.cache_clear()
+        monkeypatch.setattr(kept_chains, "chain_of", None)  # nothing is planned any more
+    assert driver.loaded[:2] == driver.loaded[2:]
+    p = norm_problem("softmax", (6, 40), 1, "f32")
+    assert (tmp_path / kept_chains.chain_key(p, "sm_90a")).exists()
+
+
+def test_tensors_are_ordered_by_pytorchs_stream(
+    driver: Driver, planned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Tensor:
+        dtype = type("dtype", (), {"itemsize": 4, "__str__": lambda self: "torch.float32"})()
+        device = type("device", (), {"type": "cuda", "index": 0})()
+        layout, is_quantized, requires_grad = "strided", False, False
+        is_conj = is_neg = staticmethod(lambda: False)
+
+        def __init__(self, address: int, shape: tuple[int, ...]) -> None:
+            self.address, self.shape = address, shape
+
+        def data_ptr(self) -> int:
+            return self.address
+
+        def stride(self) -> tuple[int, ...]:
+            return Array(0, self.shape, "u1").strides
+
+        def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+            return Tensor(0x9000, shape)
+
+    torch = ModuleType("torch")
+    streams = {0: 11}
+    torch.__dict__.update(
+        Tensor=Tensor, strided="strided", cuda=SimpleNamespace(OutOfMemoryError=MemoryError),
+        _C=SimpleNamespace(_cuda_getCurrentRawStream=streams.__getitem__),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x = Tensor(0x4000, (6, 40))
+    api.permute(x, (1, 0))
+    streams[0] = 12
+    reduce_api.softmax(x)
+    api.permute(Array(0x4000, (6, 40)), (1, 0))
+    assert [stream for _, stream, _ in driver.launched] == [11, 12, STREAM]
+    assert addresses(driver)[:2] == [[0x4000, 0x9000]] * 2 and len(planned) == 2
