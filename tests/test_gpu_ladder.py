@@ -1,4 +1,4 @@
-"""The tables of the ladders, on counters as an H200 gave them: what is equal, and what has a reason or none."""
+"""The tables of the ladders, on counters as an H200 gave them: what is equal, what has a reason, or none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Launch generated norms on plain allocations: the process that a profiler or a sanitizer watches.
 
-python -m tests.gpu.norm_launch softmax f16 8191,8193 1       the best plan, of random numbers
+python -m tests.gpu.norm_launch softmax f16 8191,8193 1       the best plan, of random numbers;
+                                                              more such words are further norms
 python -m tests.gpu.norm_launch all                           sixty small random ones
 """
 
@@ -11,6 +12,7 @@ import sys
 from layoutalg.codegen.runtime import load, random_normal, require_gpu
 from layoutalg.kernels.norm_family import arguments, plan
 from layoutalg.kernels.norm_modes import norm_problem
+from tests.gpu.counters import cases_of, ints
 from tests.gpu.norm_cases import compiled, run
 
 UNIT_ELEMS = 8
@@ -27,20 +29,15 @@ def main(args: list[str]) -> None:
             run(seed, arch, compiled((seed, arch)))
         print("60 launches correct")
         return
-    op, dtype, shape, axes = args
-    p = norm_problem(op, ints(shape), ints(axes), dtype)
-    launches, word = plan(p, arch), f"u{p.dtype.nbytes}"
-    src = random_normal(-(-p.axes.source_elems // UNIT_ELEMS) * UNIT_ELEMS, 0, dtype).view(word)
-    dst, work = cupy.empty_like(src), cupy.zeros(max(4, launches.workspace_elems), "f4")
-    loaded = [load(kernel) for kernel in launches.kernels]
-    for kernel in loaded:
-        kernel(**arguments(kernel.kernel, src=src, dst=dst, partial=work))
-    cupy.cuda.runtime.deviceSynchronize()
-
-
-def ints(text: str) -> tuple[int, ...]:
-    """Numbers separated by commas."""
-    return tuple(int(part) for part in text.split(","))
+    for op, dtype, shape, axes in cases_of(args, 4):
+        p = norm_problem(op, ints(shape), ints(axes), dtype)
+        launches, word = plan(p, arch), f"u{p.dtype.nbytes}"
+        src = random_normal(-(-p.axes.source_elems // UNIT_ELEMS) * UNIT_ELEMS, 0, dtype).view(word)
+        dst, work = cupy.empty_like(src), cupy.zeros(max(4, launches.workspace_elems), "f4")
+        loaded = [load(kernel) for kernel in launches.kernels]
+        for kernel in loaded:
+            kernel(**arguments(kernel.kernel, src=src, dst=dst, partial=work))
+        cupy.cuda.runtime.deviceSynchronize()
 
 
 if __name__ == "__main__":

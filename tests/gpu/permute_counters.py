@@ -1,4 +1,4 @@
-"""Predicted and measured accesses of permutes, side by side, from one `ncu` run each.
+"""Predicted and measured accesses of permutes, side by side, from one `ncu` run of all.
 
 python -m tests.gpu.permute_counters                                   the table of the README
 python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kernel
@@ -7,74 +7,101 @@ python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kerne
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.runtime import require_gpu
+from layoutalg.codegen.prepare import Prepared, in_processes, prepare
+from layoutalg.codegen.runtime import load_prepared, random_bytes, require_gpu
 from layoutalg.kernels.permute_bench import CASES as BENCH_CASES
-from layoutalg.kernels.permute_modes import normalise, permute_problem
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import predict
 from layoutalg.kernels.permute_stage import Stage
-from tests.gpu.counters import METRICS, Row, counted
+from tests.gpu.counters import COPIED, LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
 
 SMALL = (
     ((5, 60, 60, 3), (0, 3, 1, 2)), ((5, 3, 60, 60), (0, 2, 3, 1)), ((20, 18, 16, 14), (3, 2, 1, 0)),
     ((3, 7, 101, 55), (3, 1, 0, 2)), ((4, 64, 16, 32), (0, 2, 1, 3)), ((333, 199), (1, 0)),
 )  # fmt: skip
-CASES = tuple((dtype, *case) for dtype in ("f32", "f16", "u8") for case in (*SMALL, *BENCH_CASES))
+CASES: tuple[Case, ...] = tuple(
+    (dtype, ",".join(map(str, shape)), ",".join(map(str, axes)))
+    for dtype in ("f32", "f16", "u8")
+    for shape, axes in (*SMALL, *BENCH_CASES)
+)
+UNIT_BYTES = 16
 
 
-def measure(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[Row]:
-    """Predict a launch of the best configuration, run it under ncu, and put both side by side."""
-    p = permute_problem(shape, axes, dtype)
-    x, arch = normalise(p), require_gpu().arch
-    config = configs(x, arch)[0]
-    prediction = predict(x, config, arch)
-    board = find_arch(arch).board
-    quiet = board is not None and Stage(x, config).blocks <= board.sms
-    sizes = [dtype, *(",".join(map(str, part)) for part in (shape, axes))]
-    found = counted("^permute_b", "tests.gpu.permute_launch", *sizes)
-    copied = sum(cost.total for op, cost in prediction.items() if op.startswith("cp.async") and ":" in op)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The best configuration of a case, ready to load; `costs` are totals by instruction."""
 
-    def total(prefix: str) -> int:
-        return sum(cost.total for op, cost in prediction.items() if prefix in op)
+    label: str
+    ready: Prepared
+    element_bytes: int
+    source_bytes: int
+    target_bytes: int
+    blocks: int
+    costs: dict[str, int]
 
-    label = f"{'x'.join(map(str, shape))} -> {','.join(map(str, axes))} {dtype}"
-    expected = {access: total(access) for access in METRICS}
-    expected["ld.global"] += copied
-    return [
-        Row(label, access, unit, expected[access], found[metric], exact=_exact(access, quiet, copied))
-        for access, (metric, unit) in METRICS.items()
-        if unit == "sectors" or access == "ld.shared"
-    ]
+    def total(self, access: str) -> int:
+        """What the instructions cost whose names have `access` in them."""
+        return sum(cost for op, cost in self.costs.items() if access in op)
 
 
-def _exact(access: str, quiet: bool, copied: int) -> bool:
-    """True where the counter is known to be the prediction.
+def planned(what: tuple[str, Case]) -> Plan:
+    """The plan of a case for an architecture."""
+    arch, (dtype, shape, axes) = what
+    x = normalise(permute_problem(ints(shape), ints(axes), dtype))
+    config, size = configs(x, arch)[0], x.element_bytes
+    return Plan(
+        f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(build(x, config), arch),
+        size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
+        {op: cost.total for op, cost in predict(x, config, arch).items()},
+    )  # fmt: skip
 
-    Asynchronous copies of rows that start inside sectors read up to 19 % more sectors than the rule of loads
-    says; which rule they follow is not known.
-    """
-    return not copied if access == "ld.global" else access == "st.global" or quiet
+
+def plans(cases: Sequence[Case]) -> list[Plan]:
+    """The plans of all cases, for this machine's GPU."""
+    arch = require_gpu().arch
+    return in_processes(planned, [(arch, case) for case in cases])
+
+
+def launch(cases: Sequence[Case]) -> None:
+    """Launch every case once, on random bytes."""
+
+    def on_gpu(nbytes: int, size: int) -> Any:
+        return random_bytes(-(-nbytes // UNIT_BYTES) * UNIT_BYTES, 0).view(CARRIER[size])
+
+    for p in plans(cases):
+        src, dst = (on_gpu(nbytes, p.element_bytes) for nbytes in (p.source_bytes, p.target_bytes))
+        load_prepared(p.ready)(src=src, dst=dst)
+
+
+def measure(cases: Sequence[Case]) -> Iterator[Row]:
+    """Every case's predictions beside the counters of its launch."""
+    metrics = [metric for metric, _ in METRICS.values()]
+    made, board = plans(cases), find_arch(require_gpu().arch).board
+    arguments = (word for case in cases for word in case)
+    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *arguments)
+    for p, found in zip(made, seen, strict=True):
+        quiet = board is not None and p.blocks <= board.sms
+        copied = p.total(":global")
+        reasons = {"ld.global": COPIED if copied else "", "st.global": "", "ld.shared": "" if quiet else LOST}
+        for access, reason in reasons.items():
+            metric, unit = METRICS[access]
+            predicted = p.total(access) + (copied if access == "ld.global" else 0)
+            yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
 
 
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
-    cases = CASES
-    if args:
-        dtype, shape, axes = args
-        one = tuple(tuple(int(n) for n in part.split(",")) for part in (shape, axes))
-        cases = ((dtype, one[0], one[1]),)
-    wrong = 0
-    print("| permute | access | unit | predicted | measured |\n|---|---|---|---:|---:|")
-    for case in cases:
-        for r in measure(*case):
-            replayed = not r.exact and r.measured > r.predicted
-            why = "asynchronous copies" if r.unit == "sectors" else "lost arbitration"
-            lost = f" ({r.measured / r.predicted - 1:+.2%}, {why})" if replayed else ""
-            print(f"| {r.kernel} | {r.access} | {r.unit} | {r.predicted} | {r.measured}{lost} |", flush=True)
-            wrong += r.predicted != r.measured and not replayed
-    return 1 if wrong else 0
+    if args[:1] == ["launch"]:
+        launch(cases_of(args[1:], 3))
+        return 0
+    return 1 if table("permute", measure(cases_of(args, 3) or CASES)) else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Predicted and measured accesses of reductions, side by side, from one `ncu` run each.
+"""Predicted and measured accesses of reductions, side by side, from one `ncu` run of all.
 
 python -m tests.gpu.reduce_counters                       the table of the cases below
 python -m tests.gpu.reduce_counters f16 8191,8193 1       one sum
@@ -7,16 +7,28 @@ python -m tests.gpu.reduce_counters f16 8191,8193 1       one sum
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.runtime import require_gpu
 from layoutalg.kernels.reduce_family import plans, reduce_problem
 from layoutalg.kernels.reduce_predict import memory_bytes, predict
-from tests.gpu.counters import METRICS, count_launches
-from tests.gpu.reduce_launch import ints
+from tests.gpu.counters import (
+    BY_INSTRUCTION,
+    DRAM,
+    LOST,
+    METRICS,
+    MOVED,
+    Case,
+    Row,
+    cases_of,
+    count_launches,
+    ints,
+    table,
+)
 
-CASES = tuple(
+CASES: tuple[Case, ...] = tuple(
     (dtype, *case)
     for dtype in ("f32", "f16")
     for case in (
@@ -25,49 +37,41 @@ CASES = tuple(
         ("67108864", "0"),
     )
 )  # fmt: skip
-DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One kind of access of one launch, or the bytes of all; `exact` where nothing else moves the counter."""
+def measure(cases: Sequence[Case]) -> Iterator[Row]:
+    """Predict the passes of the best plans, run all under ncu, and put both side by side.
 
-    label: str
-    access: str
-    unit: str
-    predicted: int
-    measured: int
-    exact: bool
-
-
-def measure(dtype: str, shape: str, axes: str) -> Iterator[Row]:
-    """Predict the passes of the best plan, run them under ncu, and put both side by side."""
+    Memory is compared where it is moved at all: what fits the L2 is read from there.
+    """
     arch = require_gpu().arch
-    plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
-    metrics = (*(metric for metric, _ in METRICS.values()), *DRAM)
-    found = count_launches("^reduce_", metrics, "tests.gpu.reduce_launch", dtype, shape, axes)
-    for n, (prediction, counters) in enumerate(zip(predict(plan, arch), found, strict=True)):
-        label = f"{shape} over {axes} {dtype}" + (f", pass {n + 1}" if len(found) > 1 else "")
-        for access, (metric, unit) in METRICS.items():
-            predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
-            measured = int(counters[metric])
-            if predicted or measured:
-                yield Row(label, access, unit, predicted, measured, unit == "sectors")
-    if all(name in counters for counters in found for name in DRAM):
-        moved = sum(int(counters[name]) for counters in found for name in DRAM)
-        yield Row(f"{shape} over {axes} {dtype}", "memory", "bytes", memory_bytes(plan), moved, False)
+    board = find_arch(arch).board
+    metrics = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
+    arguments = (word for case in cases for word in case)
+    seen = iter(count_launches("^reduce_", metrics, "tests.gpu.reduce_launch", *arguments))
+    for dtype, shape, axes in cases:
+        plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
+        predictions, whole = predict(plan, arch), f"{shape} over {axes} {dtype}"
+        found = list(islice(seen, len(predictions)))
+        for n, (prediction, counters) in enumerate(zip(predictions, found, strict=True)):
+            label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
+            for access, (metric, unit) in METRICS.items():
+                predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
+                if predicted or counters[metric]:
+                    reason = "" if unit == "sectors" else LOST
+                    yield Row(label, access, unit, predicted, int(counters[metric]), reason)
+            shared = sum(cost.total for op, cost in prediction.items() if ".shared" in op)
+            if shared:
+                measured = int(counters[BY_INSTRUCTION])
+                yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
+        if board is not None and memory_bytes(plan) > board.l2_bytes:
+            moved = sum(int(counters[name]) for counters in found for name in DRAM.values())
+            yield Row(whole, "memory", "bytes", memory_bytes(plan), moved, MOVED)
 
 
 def main(args: list[str]) -> int:
-    """Print the table; the exit status is 1 when a prediction of sectors differs from its counter."""
-    wrong = 0
-    print("| reduction | access | unit | predicted | measured |\n|---|---|---|---:|---:|")
-    for case in [(args[0], args[1], args[2])] if args else CASES:
-        for r in measure(*case):
-            off = f" ({r.measured / max(1, r.predicted) - 1:+.2%})" if r.measured != r.predicted else ""
-            print(f"| {r.label} | {r.access} | {r.unit} | {r.predicted} | {r.measured}{off} |", flush=True)
-            wrong += r.exact and r.predicted != r.measured
-    return 1 if wrong else 0
+    """Print the table; the exit status is 1 when a prediction differs from its counter."""
+    return 1 if table("reduction", measure(cases_of(args, 3) or CASES)) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Launch generated reductions on plain allocations: the process that a profiler or a sanitizer watches.
 
-python -m tests.gpu.reduce_launch f16 8191,8193 1       the sum over axis 1, the best plan, of random bits
+python -m tests.gpu.reduce_launch f16 8191,8193 1       the sum over axis 1, the best plan, of random bits;
+                                                        more such words are further sums
 python -m tests.gpu.reduce_launch all                   sixty small random ones
 """
 
@@ -10,6 +11,7 @@ import sys
 
 from layoutalg.codegen.runtime import load, random_bytes, require_gpu
 from layoutalg.kernels.reduce_family import build, plans, reduce_problem
+from tests.gpu.counters import cases_of, ints
 from tests.gpu.reduce_cases import compiled, right
 
 
@@ -25,19 +27,15 @@ def main(args: list[str]) -> None:
                 raise SystemExit(f"wrong result: seed {seed}")
         print("60 launches correct")
         return
-    dtype, shape, axes = args
-    plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
-    src = random_bytes(plan.problem.read_bytes, 0).view(f"u{plan.problem.axes.dtype.nbytes}")
-    work, dst = cupy.zeros(max(1, plan.workspace_elems), "u4"), cupy.zeros(plan.problem.axes.outputs, "u4")
-    chain = [src, work, dst] if plan.workspace_elems else [src, dst]
-    for n, kernel in enumerate(build(plan)):
-        load(kernel)(src=chain[n], dst=chain[n + 1].view(f"u{plan.passes[n].result.nbytes}"))
-    cupy.cuda.runtime.deviceSynchronize()
-
-
-def ints(text: str) -> tuple[int, ...]:
-    """Numbers separated by commas."""
-    return tuple(int(part) for part in text.split(","))
+    for dtype, shape, axes in cases_of(args, 3):
+        plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
+        src = random_bytes(plan.problem.read_bytes, 0).view(f"u{plan.problem.axes.dtype.nbytes}")
+        work = cupy.zeros(max(1, plan.workspace_elems), "u4")
+        dst = cupy.zeros(plan.problem.axes.outputs, "u4")
+        chain = [src, work, dst] if plan.workspace_elems else [src, dst]
+        for n, kernel in enumerate(build(plan)):
+            load(kernel)(src=chain[n], dst=chain[n + 1].view(f"u{plan.passes[n].result.nbytes}"))
+        cupy.cuda.runtime.deviceSynchronize()
 
 
 if __name__ == "__main__":

@@ -75,8 +75,7 @@ def test_predictions_equal_the_hardware_counters() -> None:
     from tests.gpu.counters import CASES, measure
 
     for case in CASES:
-        for row in measure(*case):
-            assert row.predicted == row.measured or (not row.exact and row.predicted < row.measured), row
+        assert [str(row) for row in measure(*case) if row.refuted] == []
 
 
 def test_the_wavefronts_of_random_layouts_are_the_predicted_ones() -> None:

@@ -47,7 +47,4 @@ def test_predictions_equal_the_hardware_counters() -> None:
     tool("ncu")
     from tests.gpu.permute_counters import CASES, measure
 
-    for case in CASES:
-        for row in measure(*case):
-            near = row.predicted < row.measured <= 1.2 * row.predicted
-            assert row.predicted == row.measured or (not row.exact and near), row
+    assert [str(row) for row in measure(CASES) if row.refuted] == []

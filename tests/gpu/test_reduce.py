@@ -26,6 +26,4 @@ def test_predicted_sectors_equal_the_hardware_counters() -> None:
     tool("ncu")
     from tests.gpu.reduce_counters import CASES, measure
 
-    for case in CASES:
-        for row in measure(*case):
-            assert row.predicted == row.measured or not row.exact, row
+    assert [str(row) for row in measure(CASES) if row.refuted] == []

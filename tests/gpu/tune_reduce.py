@@ -15,7 +15,7 @@ from typing import Any
 from layoutalg.codegen.prepare import Prepared, in_processes, prepare
 from layoutalg.codegen.runtime import load_prepared, median_times_ms, require_gpu
 from layoutalg.kernels.reduce_family import ReducePlan, build, plans, reduce_problem
-from tests.gpu.reduce_launch import ints
+from tests.gpu.counters import ints
 
 CASES = tuple(
     (dtype, shape, axes)

@@ -1,0 +1,78 @@
+"""The tables of counters without a GPU: verdicts by hand, and every table on counters that are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tests.gpu import norm_counters, permute_counters, reduce_counters
+from tests.gpu.counters import COPIED, LOST, Row, cases_of, ints, table
+
+SMALL = {
+    permute_counters: [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")],
+    reduce_counters: [("f32", "300,520", "0"), ("f16", "67108864", "0")],
+    norm_counters: [("softmax", "f16", "300,520", "0"), ("layer_norm", "bf16", "6,40,28,28", "0,2,3")],
+}
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "reason", "refuted"),
+    [
+        (10, 10, "", False),
+        (10, 11, "", True),
+        (10, 11, LOST, False),
+        (10, 9, LOST, True),
+        (10, 9, COPIED, False),
+        (0, 1, "", True),
+    ],
+)
+def test_only_a_reason_excuses_a_difference(
+    predicted: int, measured: int, reason: str, refuted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = Row("k", "ld.shared", "wavefronts", predicted, measured, reason)
+    assert row.refuted == refuted and table("kernel", [row]) == refuted
+    assert str(row) in capsys.readouterr().out
+    assert (reason or "refuted") in str(row) or predicted == measured
+
+
+def test_words_are_cases() -> None:
+    assert cases_of(["f32", "8,8", "1", "f16", "4", "0"], 3) == [("f32", "8,8", "1"), ("f16", "4", "0")]
+    assert ints("3,4") == (3, 4)
+
+
+Counts = Callable[..., list[dict[str, float]]]
+
+
+def counted(add: int, seen: list[str]) -> Counts:
+    """Counters that say `add` more than nothing, for as many launches as are ever asked for."""
+
+    def count(kernel: str, metrics: Sequence[str], module: str, *args: str) -> list[dict[str, float]]:
+        seen.extend([module, *args])
+        return [dict.fromkeys(metrics, float(add)) for _ in range(len(args))]
+
+    return count
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in SMALL:
+        monkeypatch.setattr(module, "require_gpu", lambda: SimpleNamespace(arch="sm_90"))
+    yield
+
+
+@pytest.mark.parametrize("module", SMALL, ids=lambda m: m.__name__)
+def test_a_table_has_a_row_of_every_access(
+    module: ModuleType, no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All cases are launched by one process; counters that say nothing refute every prediction of sectors."""
+    words: list[str] = []
+    launches = {permute_counters: 2, reduce_counters: 3, norm_counters: 2}[module]
+    count = counted(0, words)
+    monkeypatch.setattr(module, "count_launches", lambda *args: count(*args)[:launches])
+    rows = list(module.measure(SMALL[module]))
+    assert words[-len(SMALL[module][-1]) :] == list(SMALL[module][-1])
+    assert {r.access for r in rows} >= {"ld.global", "st.global"}
+    assert all(r.refuted for r in rows if r.unit == "sectors" and r.reason != COPIED)
+    assert len({r.label for r in rows}) >= len(SMALL[module])
