@@ -1,13 +1,16 @@
 """Arrays of CuPy and PyTorch through the Python calls, their streams, the cache; prints what is wrong.
 
 python -m tests.gpu.array_cases            check everything
-python -m tests.gpu.array_cases latency    how long a call takes, the first time, from disk, and then
+python -m tests.gpu.array_cases latency    how long a call takes: the first ones, those from disk, and then
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,18 +164,40 @@ def wrong_refusals() -> Iterator[str]:
             yield f"an array {name} was not refused"
 
 
-def latencies() -> None:
-    """Microseconds a call takes on the CPU side, and milliseconds the first ones take."""
+def first_calls() -> None:
+    """Milliseconds of the first calls of a process."""
     import cupy
     import torch
 
     x = torch.zeros((96, 80, 17), device="cuda")
     cupy.zeros(1)
-    for what, start in (("the first call", x), ("another problem", x[:, 1:]), ("a third", x[1:, :, 1:])):
+    calls: dict[str, Callable[[], Any]] = {
+        "the first call": lambda: layoutalg.permute(x, (2, 0, 1)),
+        "another permutation": lambda: layoutalg.permute(x[:, 1:], (2, 0, 1)),
+        "a third": lambda: layoutalg.permute(x[1:, :, 1:], (2, 0, 1)),
+        "a softmax": lambda: layoutalg.softmax(x, 1),
+        "a sum": lambda: layoutalg.reduce(x, "sum", 0),
+    }
+    torch.cuda.synchronize()
+    for what, call in calls.items():
         begin = time.perf_counter()
-        layoutalg.permute(start, (2, 0, 1))
+        call()
         torch.cuda.synchronize()
         print(f"{what}: {1e3 * (time.perf_counter() - begin):.1f} ms")
+
+
+def latencies() -> None:
+    """Milliseconds the first calls of two processes take, the second of which finds what the first has kept,
+    and microseconds a call that repeats another takes on the CPU side."""
+    import cupy
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        for what in ("nothing is kept", "all is kept"):
+            print(f"a process for which {what}", flush=True)
+            command = [sys.executable, "-m", "tests.gpu.array_cases", "first"]
+            subprocess.run(command, env={**os.environ, "LAYOUTALG_CACHE": folder}, check=True)
+    x = torch.zeros((96, 80, 17), device="cuda")
     z, to = cupy.zeros((96, 80, 17), "f4"), cupy.empty((17, 96, 80), "f4")
     out = torch.empty((17, 96, 80), device="cuda")
     calls: dict[str, Callable[[], Any]] = {
@@ -200,8 +225,8 @@ def latencies() -> None:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    if args == ["latency"]:
-        latencies()
+    if args in (["latency"], ["first"]):
+        (latencies if args == ["latency"] else first_calls)()
         return 0
     wrong = [w for find in (wrong_permutes, wrong_reductions, wrong_streams, wrong_refusals) for w in find()]
     print(*wrong, f"{len(wrong)} faults", sep="\n")
