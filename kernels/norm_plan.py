@@ -25,7 +25,7 @@ from math import ceil
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.norm_modes import NormModes
-from layoutalg.kernels.norm_vectors import can_skew, can_vector, words
+from layoutalg.kernels.norm_vectors import can_skew, can_vector, places_of_rows, words
 from layoutalg.kernels.norm_walk import WARP, NormConfig, Walk
 
 VECTOR_BYTES = 16
@@ -45,6 +45,9 @@ FILLING_THREADS = 1024
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
+
+LEAST_STEPS, LONE_STEPS = 1900, 900
+"""Rows of columns that a part of a split has, at least: of vectors, and of single elements."""
 
 MOST_SIDE = 64
 """Threads side by side."""
@@ -104,10 +107,10 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     width, rows = words(vec, x.element_bytes), x.outputs
     steps = Walk(x, NormConfig(vec, 1, 32, "global")).steps
-    splits = min(ceil(4 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
-    twice = NormConfig(vec, 1, 512, "global")
+    splits = min(ceil(2 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
+    twice = NormConfig(vec, 1, 512, "global", 8)
     if rows < sms // 2 and splits > 1:
-        yield replace(twice, depth=8, splits=splits)
+        yield replace(twice, splits=splits, depth=4, staged=8) if room else replace(twice, splits=splits)
     for held in (FEW_WORDS, HELD_WORDS):
         sharing = _power(steps * width / (held + width))
         while sharing < min(256, steps) and rows * sharing < sms * FILLING_THREADS:
@@ -118,20 +121,20 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
             yield NormConfig(vec, 1, 512, "shared")
             fits = room // (512 * vec * x.element_bytes)
             yield NormConfig(vec, 1, 512, "shared", staged=fits)  # the rest in registers
-    if rows < 2 * sms and splits > 1:
-        yield replace(twice, depth=8, splits=splits)
     yield twice
 
 
 def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of columns, best first."""
     vector, width = vec * x.element_bytes, words(vec, x.element_bytes)
-    skewed = not can_vector(x, vec)
-    steps, columns = x.count, x.outputs // vec
+    skewed, steps = not can_vector(x, vec), x.count
+    pitch = min(SECTOR_BYTES, vector * max(1, x.modes[0].src))
+    apart = any(v * x.element_bytes % SECTOR_BYTES for v in places_of_rows(x))
 
     def lanes(nbytes: int) -> int:
-        """Threads side by side whose vectors are so many bytes."""
-        return max(LEAST_SKEWED if skewed else 1, min(MOST_SIDE, _power(columns), nbytes // vector))
+        """Threads side by side whose vectors are so many bytes, no more than there are columns."""
+        found = min(MOST_SIDE, 1 << (nbytes // pitch).bit_length() - 1, _power(x.outputs / vec))
+        return max(LEAST_SKEWED if skewed else 1, found)
 
     def walk(kept: int) -> Walk:
         return Walk(x, NormConfig(vec, kept, 1, "global"))
@@ -140,8 +143,8 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
         return walk(kept).tiles >= 0.9 * sms
 
     def small(kept: int) -> NormConfig:
-        sharing = 1
-        if steps * width > HELD_WORDS:
+        sharing = _power(steps * width / HELD_WORDS)
+        if sharing > 2:
             sharing = max(_power(steps * width / FEW_WORDS), -(-WARP // kept))
         if skewed:
             sharing = max(sharing, _alike(kept, walk(kept).period))
@@ -150,26 +153,27 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
     sizes = (2 * LINE_BYTES, LINE_BYTES) if skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
     wider, narrow = [lanes(n) for n in sizes], lanes(2 * SECTOR_BYTES if skewed else SECTOR_BYTES)
     yield from (c for kept in wider if enough(kept) and (c := small(kept)).threads <= 512)
-    for blocks in (3, 2):  # on a multiprocessor
-        for kept in wider:
-            if steps * kept * vector <= room // blocks and enough(kept):
-                yield NormConfig(vec, kept, 256 // kept, "shared", 8)
+    ways = [(kept, blocks) for kept in wider for blocks in (3, 2)]  # blocks of a multiprocessor
+    for kept, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
+        if steps * kept * vector <= room // blocks and enough(kept):
+            yield NormConfig(vec, kept, 256 // kept, "shared")
     if (c := small(narrow)).threads <= MOST_THREADS:
         yield c
     if enough(wider[-1]):
         yield NormConfig(vec, wider[-1], 512 // wider[-1], "shared", 8)
     wide, line = lanes(2 * LINE_BYTES), lanes(LINE_BYTES)
-    threads, depth = (512 if vector >= 4 else MOST_THREADS, 16) if vec == 1 else (512, 4)
-    splits = min(ceil(8 * sms / walk(line).tiles), steps * line * vector // SPLIT_BYTES)
+    depth = 16 if vec == 1 else 8 if vector <= WORD_BYTES else 4
 
-    def twice(kept: int, splits: int, staged: int) -> NormConfig:
+    def twice(kept: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
         sharing = max(min(WARP, threads // kept), 256 // kept)
         rounds = ceil(steps / (sharing * splits))
-        staged = min(staged, rounds // depth * depth) if room and vec > 1 else 0
+        staged = min(staged, rounds // depth * depth) if room and depth == 4 else 0
         return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
 
-    yield from (twice(kept, 1, 12 if skewed else 16) for kept in (wide, line) if enough(kept))
-    yield twice(line, max(1, splits), 12)
+    threads = MOST_THREADS if vector < WORD_BYTES else 512
+    yield from (twice(kept, threads, 12 if skewed else 16) for kept in (wide, line) if enough(kept))
+    splits = min(ceil(4 * sms / walk(wide).tiles), steps // (LONE_STEPS if vec == 1 else LEAST_STEPS))
+    yield twice(wide, 512 if vec == 1 else 256, 12, max(1, splits))
 
 
 def _alike(kept: int, period: int) -> int:
