@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,6 +80,18 @@ def test_every_configuration_agrees(p: PermuteProblem) -> None:
         agree(p, c, 1, "block")
 
 
+@pytest.mark.parametrize("walk", ["source", "tile"])
+def test_blocks_may_walk_another_way(walk: Literal["source", "tile"]) -> None:
+    for p in CASES:
+        agree(p, replace(configs(normalise(p))[0], walk=walk), 6, "block")
+
+
+@pytest.mark.parametrize(("loading", "storing"), [(51, 0), (55, 60), (0, 48)])
+def test_some_of_the_threads_may_load_and_store(loading: int, storing: int) -> None:
+    for p in CASES:
+        agree(p, replace(configs(normalise(p))[0], threads=64, loading=loading, storing=storing), 7, "block")
+
+
 @pytest.mark.parametrize("p", CASES, ids=str)
 def test_reference_is_the_printed_text_on_the_host(p: PermuteProblem) -> None:
     x = normalise(p)
@@ -120,7 +133,7 @@ def test_a_missing_edge_predicate_is_found() -> None:
     dst = raw(old)
 
     def unasked(s: Stmt) -> tuple[Stmt, ...]:
-        return s.body if isinstance(s, If) and any(v.name in "xy" for v in variables(s.condition)) else (s,)
+        return s.body if isinstance(s, If) and any(v.name in "ij" for v in variables(s.condition)) else (s,)
 
     try:
         simulate(mutate.rewrite(build(x, configs(x)[0]), unasked), {"src": raw(src), "dst": dst})

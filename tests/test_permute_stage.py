@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import pytest
 
@@ -47,6 +48,23 @@ def test_blocks_that_share_a_row_own_whole_vectors() -> None:
     assert stage.halo and stage.lead == 15
     assert stage.held == (271, 128)
     assert stage.vectors == 16 and stage.counts == (4, 8)
+
+
+@pytest.mark.parametrize(("rows", "halo"), [(4, False), (16, True)])
+def test_a_lead_that_is_a_whole_run_is_staged_by_tiles_of_many(rows: int, halo: bool) -> None:
+    x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f16"))
+    stage = Stage(x, PermuteConfig("staged", (127, rows, 1, 32), 256, 8, 4))
+    assert stage.lead == 1 and stage.halo == halo and stage.held[1] == rows + halo
+
+
+@pytest.mark.parametrize(
+    ("walk", "order"), [("target", (0, 1, 2, 3)), ("source", (3, 0, 2, 1)), ("tile", (3, 1, 0, 2))]
+)
+def test_blocks_walk_along_the_modes_of_a_side_or_of_the_tile(
+    walk: Literal["target", "source", "tile"], order: tuple[int, ...]
+) -> None:
+    x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f16"))
+    assert Stage(x, PermuteConfig("staged", (127, 4, 1, 32), 256, 8, 4, walk=walk)).walk == order
 
 
 def test_a_run_that_a_block_owns_whole_needs_no_halo() -> None:
