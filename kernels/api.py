@@ -238,7 +238,7 @@ def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, d
 def _kernel(p: PermuteProblem, device: int | None) -> Launch:
     """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
     arch = require_gpu().arch
-    (launch,) = load_chain(kept_chain(p, arch, cache_folder())).launches
+    ((launch, _),) = load_chain(kept_chain(p, arch, cache_folder())).steps
     return launch
 
 

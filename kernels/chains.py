@@ -15,8 +15,9 @@ an offset in its problem.  "partial" is scratch memory, floats of 32 bits, writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
@@ -140,14 +141,14 @@ class LoadedChain:
     """A chain on the GPU: call it with the address of every buffer by name, and a stream (a cudaStream_t),
     CuPy's current one where none is given."""
 
-    launches: tuple[Launch, ...]
-    buffers: tuple[tuple[str, ...], ...]
+    steps: tuple[tuple[Launch, Callable[[Mapping[str, int]], tuple[int, ...]]], ...]
+    """The launches in order, each with what picks its addresses."""
     partial_bytes: int
 
     def __call__(self, addresses: Mapping[str, int], stream: int | None = None) -> None:
         """Launch all kernels on the stream.  Raises AlignmentError."""
-        for launch, names in zip(self.launches, self.buffers, strict=True):
-            launch(tuple(map(addresses.__getitem__, names)), stream)
+        for launch, picked in self.steps:
+            launch(picked(addresses), stream)
 
 
 def load_chain(chain: ReadyChain) -> LoadedChain:
@@ -158,8 +159,8 @@ def load_chain(chain: ReadyChain) -> LoadedChain:
     ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
     ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))
     """
-    launches = tuple(load_launch(kernel) for kernel in chain.kernels)
-    return LoadedChain(launches, chain.buffers, chain.partial_bytes)
+    steps = zip(map(load_launch, chain.kernels), (itemgetter(*names) for names in chain.buffers), strict=True)
+    return LoadedChain(tuple(steps), chain.partial_bytes)
 
 
 def numbers_of(bits: Any, element: str) -> Any:

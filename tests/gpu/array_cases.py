@@ -6,6 +6,7 @@ python -m tests.gpu.array_cases latency    how long a call takes: the first ones
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import subprocess
@@ -172,6 +173,7 @@ def first_calls() -> None:
     x = torch.zeros((96, 80, 17), device="cuda")
     cupy.zeros(1)
     calls: dict[str, Callable[[], Any]] = {
+        "importing layoutalg.kernels": lambda: importlib.import_module("layoutalg.kernels"),
         "the first call": lambda: layoutalg.permute(x, (2, 0, 1)),
         "another permutation": lambda: layoutalg.permute(x[:, 1:], (2, 0, 1)),
         "a third": lambda: layoutalg.permute(x[1:, :, 1:], (2, 0, 1)),
