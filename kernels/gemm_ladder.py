@@ -23,13 +23,13 @@ cycles.  The largest bounds the step; what a measurement takes beyond it is late
 
 Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
 sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
-program loads them one by one: `merged` says so, and then accesses are those of gemm_merged.
+program loads them one by one: `merged` says so.  Accesses are as the hardware serves them (gemm_served).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -55,9 +55,9 @@ from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels import gemm_simt_predict, gemm_sm80_predict
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_bench import GemmFamily
-from layoutalg.kernels.gemm_merged import merged_accesses
+from layoutalg.kernels.gemm_served import served
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config, copy_tv, mma_of
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
 from layoutalg.kernels.predict import Prediction
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -65,9 +65,6 @@ ARCH, TARGET = "sm_90", "sm_90a"
 FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
 """Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
 partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
-
-LANE_BYTES = 16
-"""What a lane copies at most."""
 
 L2_BYTES_PER_CYCLE = 64.0
 """What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
@@ -246,7 +243,7 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
         MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
         round(warps * code.executed(lambda _: True)), count, written, loads, round(warps * code.idle_loads),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
-        _served(p, config, accesses, merged=loads < written), held, _reuse(p, config, held),
+        served(p, config, accesses, ARCH, merged=loads < written), held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
 
@@ -280,16 +277,6 @@ class _Code:
         return len(idle) + len(inner) * (self.turns - 1)
 
 
-def _served(p: GemmProblem, c: Sm80Config | SimtConfig, accesses: Prediction, *, merged: bool) -> Prediction:
-    """Accesses as the hardware gets them: vectors made by the compiler, copies line by line."""
-    if isinstance(c, SimtConfig):
-        return merged_accesses(p, c, ARCH) if merged else accesses
-    if "cp.async.16" not in accesses:
-        return accesses
-    copies = replace(accesses["cp.async.16"], total=copied_lines(p, c))
-    return MappingProxyType({**accesses, "cp.async.16": copies})
-
-
 def index_operations(kernel: Kernel, family: str) -> float:
     """Integer instructions for the address of a load of a fragment in the main loop, in the mean.
 
@@ -310,32 +297,6 @@ def index_operations(kernel: Kernel, family: str) -> float:
         for value in range(unroll.count)
     ]
     return sum(costs) / len(costs) if costs else 0.0
-
-
-def copied_lines(p: GemmProblem, c: Sm80Config) -> int:
-    """Wavefronts that copies of 16 bytes past the L1 take of shared memory: they are written line by line.
-
-    Groups of 8 lanes write 128 bytes at once if these come from one line of global memory, and one wavefront
-    a line otherwise: rows of 64 bytes cost twice what rows of 128 do.  Counted on an H200 for rows that start
-    at sectors, whose neighbouring lanes copy the halves of a sector.
-
-    >>> from layoutalg.kernels.gemm import gemm_problem
-    >>> p = gemm_problem(128, 128, 64)
-    >>> [copied_lines(p, Sm80Config(128, 128, k, 2, 2, 2)) for k in (32, 64)]
-    [512, 256]
-    """
-    import numpy as np
-
-    size, found = p.operand.nbytes, 0
-    for rows, major, leading in ((c.tile_m, p.a_major, p.lda), (c.tile_n, p.b_major, p.ldb)):
-        tv = copy_tv(rows, c.tile_k, major, LANE_BYTES // size, c.threads)
-        passes, threads = np.indices((rows * c.tile_k * size // (LANE_BYTES * c.threads), c.threads))
-        at = tv(threads, 0, passes)
-        row, deep = at % rows, at // rows
-        place = row * leading + deep if major == "k" else deep * leading + row
-        lines = np.sort(place.reshape(-1, 8) * size // find_arch(ARCH).line_bytes, axis=1)
-        found += int((lines[:, 1:] != lines[:, :-1]).sum()) + len(lines)
-    return found * (p.m // c.tile_m) * (p.n // c.tile_n) * (p.k // c.tile_k)
 
 
 def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ by instruction, as the simulator's trace and the hardware's counters do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -69,6 +70,25 @@ def accesses(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Mappi
         cost = costs.found[op] * (times * blocks)
         found[buffer, op] = found[buffer, op] + cost if (buffer, op) in found else cost
     return MappingProxyType(found)
+
+
+def word_copies(p: GemmProblem, c: SimtConfig) -> Iterator[tuple[int, Any, Any, int]]:
+    """Asynchronous copies of 4 and 8 bytes: (bytes, source, target, how often a launch makes them).
+
+    Byte addresses are arrays (instructions, 32) of a block's copies of a tile.  Raises what `accesses` does.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> p, c = gemm_problem(128, 256, 64, "f32", b_major="mn"), SimtConfig(128, 256, 8, 16, 8, 4)
+    >>> [(nbytes, source.shape, times) for nbytes, source, _, times in word_copies(p, c)]
+    [(4, (32, 32), 8)]
+    """
+    p = p if c.splits == 1 else part_problem(p)
+    _whole(p, c)
+    blocks = (p.m // c.tile_m) * (p.n // c.tile_n)
+    for (_, op, _, target, times), (_, _, _, source, _) in pairwise(_block(p, c)):
+        if op in ("cp.async.4", "cp.async.8"):
+            nbytes = int(op.removeprefix("cp.async."))
+            yield nbytes, source.reshape(-1, 32), target.reshape(-1, 32), times * blocks
 
 
 def multiplies(p: GemmProblem, c: SimtConfig) -> int:

@@ -7,17 +7,14 @@ from functools import cache
 import pytest
 
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm_bench import find_gemm_family
 from layoutalg.kernels.gemm_ladder import (
     ARCH,
     FLOPS_PER_CYCLE,
     Step,
-    copied_lines,
     effects,
     predict_steps,
 )
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.predict import Cost
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
@@ -64,22 +61,6 @@ def test_cycles_of_a_pass_by_hand() -> None:
     assert found["issue"] == 8 * sum(step.loop.values()) / 4
     assert found["DRAM"] < found["L2"] and step.bound == max(found, key=lambda what: found[what])
     assert step.flops_per_cycle == 2 * 256 * 128 * 64 / found[step.bound]
-
-
-@pytest.mark.parametrize(
-    ("p", "tile_k", "lines_of_eight_lanes"),
-    [
-        (gemm_problem(128, 256, 128), 64, 1),
-        (gemm_problem(128, 256, 128), 32, 2),
-        (gemm_problem(128, 256, 128), 16, 4),
-        (gemm_problem(128, 256, 128, a_major="mn", b_major="mn"), 32, 1),
-        (gemm_problem(128, 256, 128, lda=160, ldb=160), 64, 1.5),  # every other row starts inside a line
-        (gemm_problem(128, 256, 128, "s8"), 64, 2),
-    ],
-)
-def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_eight_lanes: float) -> None:
-    copies = (128 + 256) * 128 * p.operand.nbytes // 16
-    assert copied_lines(p, Sm80Config(128, 256, tile_k, 2, 4, 2)) == copies / 8 * lines_of_eight_lanes
 
 
 def test_rows_of_64_bytes_make_shared_memory_the_bound() -> None:

@@ -7,8 +7,11 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from layoutalg.kernels.predict import Cost
 from tests.gpu import norm_counters, permute_counters, reduce_counters
-from tests.gpu.counters import COPIED, LOST, Row, cases_of, ints, table
+from tests.gpu.counters import BY_INSTRUCTION, COPIED, LOST, METRICS, Row, cases_of, ints, table
+from tests.gpu.gemm_ladder import COPIES
+from tests.gpu.split_counters import compared
 
 SMALL: dict[ModuleType, list[tuple[str, ...]]] = {
     permute_counters: [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")],
@@ -76,3 +79,23 @@ def test_a_table_has_a_row_of_every_access(
     assert {r.access for r in rows} >= {"ld.global", "st.global"}
     assert all(r.refuted for r in rows if r.unit == "sectors" and r.reason != COPIED)
     assert len({r.label for r in rows}) >= len(SMALL[module])
+
+
+def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:
+    """Numbers of a product of f64 in two parts on an H200; 6144 copies lie past the end."""
+    one = {
+        "cp.async.8": Cost(65536, 655360, 1), "cp.async.8:global": Cost(65536, 1048576, 1048576),
+        "ld.shared.b128": Cost(1, 1707008, 1), "st.global.b128": Cost(2048, 32768, 32768),
+    }  # fmt: skip
+    sectors = {METRICS["ld.global"][0]: 1048576.0, METRICS["st.global"][0]: 32768.0}
+    for more, refuted in ((0, False), (32764, False), (8 * 6144, False), (8 * 6144 + 1, True), (-1, True)):
+        found = {**sectors, BY_INSTRUCTION: 2362368.0 + more, COPIES: 65536.0 + 6144}
+        loads, stores, shared = compared("f64", one, found)
+        assert not loads.refuted and not stores.refuted and shared.refuted == refuted
+    assert "(+1.39%, 6144 copies no lane makes)" in str(
+        next(
+            r
+            for r in compared("f64", one, {**sectors, BY_INSTRUCTION: 2395132.0, COPIES: 71680.0})
+            if r.unit == "wavefronts"
+        )
+    )

@@ -1,0 +1,63 @@
+"""What hardware serves otherwise than instruction by instruction: lines, words with banks on both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm_launches import predictions
+from layoutalg.kernels.gemm_merged import merged_accesses
+from layoutalg.kernels.gemm_served import copied_lines, copied_words, served
+from layoutalg.kernels.gemm_simt_configs import configs
+from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+
+
+@pytest.mark.parametrize(
+    ("p", "tile_k", "lines_of_eight_lanes"),
+    [
+        (gemm_problem(128, 256, 128), 64, 1),
+        (gemm_problem(128, 256, 128), 32, 2),
+        (gemm_problem(128, 256, 128), 16, 4),
+        (gemm_problem(128, 256, 128, a_major="mn", b_major="mn"), 32, 1),
+        (gemm_problem(128, 256, 128, lda=160, ldb=160), 64, 1.5),  # every other row starts inside a line
+        (gemm_problem(128, 256, 128, "s8"), 64, 2),
+    ],
+)
+def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_eight_lanes: float) -> None:
+    copies = (128 + 256) * 128 * p.operand.nbytes // 16
+    assert copied_lines(p, Sm80Config(128, 256, tile_k, 2, 4, 2)) == copies / 8 * lines_of_eight_lanes
+
+
+def parts(dtype: str, k: int, splits: int) -> tuple[GemmProblem, SimtConfig]:
+    p = gemm_problem(256, 256, k, dtype, b_major="mn")
+    whole = (c for c in configs(p) if c.splits == splits and not (256 % c.tile_m or 256 % c.tile_n))
+    return p, next(whole)
+
+
+def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
+    """Counted on an H200: 2395132 wavefronts of f64, of which copies past the end are 32764 at most."""
+    p, c = parts("f64", 1024, 2)
+    assert (c.tile_m, c.tile_n, c.tile_k) == (32, 32, 16)
+    alone = predictions(p, c)[0]
+    found = served(p, c, alone)
+    copies = found["cp.async.8"]
+    assert copies.total / copies.instructions == 10 > alone["cp.async.8"].total / copies.instructions
+    total = sum(cost.total for op, cost in found.items() if "global" not in op)
+    past_the_end = 2 * (p.m // c.tile_m) * (p.n // c.tile_n) * c.splits * 6 * c.threads // 32
+    assert 0 <= 2395132 - total <= 8 * past_the_end
+    assert {op: cost for op, cost in found.items() if op != "cp.async.8"} == {
+        op: cost for op, cost in alone.items() if op != "cp.async.8"
+    }
+
+
+def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
+    p, c = parts("f32", 2048, 4)
+    assert copied_words(p, c) == {"cp.async.4": 4 * predictions(p, c)[0]["cp.async.4"].instructions}
+
+
+def test_what_the_compiler_merges_is_served_as_vectors() -> None:
+    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"][1]
+    alone = predictions(p, c)[0]
+    assert served(p, c, alone, merged=True) == merged_accesses(p, c)
+    assert served(p, c, alone) == alone and copied_words(p, c) == {}
