@@ -78,7 +78,22 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
     >>> permute(numpy.arange(6).reshape(2, 3), (1, 0)).tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
+    return _permuted(x, view(x), axes, out)
+
+
+def transpose(x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = None) -> Any:
+    """A copy of x with its modes reversed, or permuted by `axes`.  Raises as `permute` does.
+
+    >>> import numpy
+    >>> transpose(numpy.zeros((2, 3, 5))).shape
+    (5, 3, 2)
+    """
     source = view(x)
+    return _permuted(x, source, range(len(source.shape))[::-1] if axes is None else axes, out)
+
+
+def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any) -> Any:
+    """`permute` of an array with its view."""
     form = source.form
     order, shape = _axes(axes, form.shape)
     target = destination(source, shape, out)
@@ -94,16 +109,6 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
                 launch = _permute_on_gpu(form, order, target.form, src_at, dst_at)
                 launch((src, dst), stream_of(source))
     return of_library(x, target) if out is None else out
-
-
-def transpose(x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = None) -> Any:
-    """A copy of x with its modes reversed, or permuted by `axes`.  Raises as `permute` does.
-
-    >>> import numpy
-    >>> transpose(numpy.zeros((2, 3, 5))).shape
-    (5, 3, 2)
-    """
-    return permute(x, range(len(view(x).shape))[::-1] if axes is None else axes, out)
 
 
 def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:

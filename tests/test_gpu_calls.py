@@ -18,6 +18,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import api, kept_chains, reduce_api
 from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
 from layoutalg.kernels.norm_modes import norm_problem
+from layoutalg.layout import Layout
 from tests.cuda_driver import STREAM, Array, Driver
 
 
@@ -72,6 +73,21 @@ def test_the_start_within_a_unit_is_part_of_the_problem(driver: Driver, planned:
         assert api.permute(Array(start, (6, 40)), (1, 0), out) is out
     assert addresses(driver) == [[start, 0x9000] for start in (0x4000, 0x4000, 0x8000, 0x4000)]
     assert len(planned) == 3 and "at 1 -> 0" in planned[1]
+
+
+def test_a_relayout_is_one_launch(driver: Driver, planned: list[str]) -> None:
+    rows, columns = Layout((6, 40), (40, 1)), Layout((6, 40))
+    for address in (0x4000, 0x8000):
+        assert api.relayout(Array(address, (240,)), rows, columns, Array(0x9000, (240,))).shape == (240,)
+    assert addresses(driver) == [[0x4000, 0x9000], [0x8000, 0x9000]] and len(planned) == 1
+    with pytest.raises(AlignmentError, match="x starts at 0x4004: relayout takes buffers at multiples of 16"):
+        api.relayout(Array(0x4004, (240,)), rows, columns, Array(0x9000, (240,)))
+
+
+def test_a_transpose_is_a_permute_of_all_modes(driver: Driver, planned: list[str]) -> None:
+    assert api.transpose(Array(0x4000, (6, 5, 40))).shape == (40, 5, 6)
+    api.permute(Array(0x4000, (6, 5, 40)), (2, 1, 0))
+    assert len(driver.launched) == 2 and len(planned) == 1
 
 
 def test_types_of_one_width_share_a_kernel(driver: Driver, planned: list[str]) -> None:
