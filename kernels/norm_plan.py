@@ -52,8 +52,8 @@ LEAST_STEPS, LONE_STEPS = 1900, 900
 MOST_SIDE = 64
 """Threads side by side."""
 
-LEAST_SKEWED = 8
-"""Threads side by side of skewed columns, at least: two of them write nothing."""
+LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
+"""Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
 
 def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
@@ -170,10 +170,18 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
         staged = min(staged, rounds // depth * depth) if room and depth == 4 else 0
         return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
 
+    if skewed:
+        kept = max(LEAST_SKEWED, SKEWED_COLUMNS // vec)
+        sharing = 256 // kept
+        splits = min(16 // vec * sms // walk(kept).tiles, steps // (16 * sharing))
+        yield NormConfig(vec, kept, sharing, "global", vec, max(1, splits))
+        return
     threads = MOST_THREADS if vector < WORD_BYTES else 512
-    yield from (twice(kept, threads, 12 if skewed else 16) for kept in (wide, line) if enough(kept))
-    splits = min(ceil(4 * sms / walk(wide).tiles), steps // (LONE_STEPS if vec == 1 else LEAST_STEPS))
-    yield twice(wide, 512 if vec == 1 else 256, 12, max(1, splits))
+    yield from (twice(kept, threads, 16) for kept in (wide, line) if enough(kept))
+    least, most = (LONE_STEPS, 8) if vec == 1 else (LEAST_STEPS, 4)
+    parts = (blocks * sms // walk(wide).tiles for blocks in (most, most // 2, most // 4))
+    splits = next((n for n in parts if n and steps // n >= least), 1)
+    yield twice(wide, 512 if vec == 1 else 256, 12, splits)
 
 
 def _alike(kept: int, period: int) -> int:

@@ -51,8 +51,10 @@ def can_skew(x: NormModes, vec: int) -> bool:
     [True, False]
     """
     lead, *others = x.modes
+    rows = [m for m in others if m.reduced]
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
-    return dense and not x.problem.in_place and sum(m.reduced for m in others) == 1 and _one_phase(x, vec)
+    one = len(rows) == 1 and rows[0].dst > 0
+    return dense and one and not x.problem.in_place and _one_phase(x, vec)
 
 
 def _one_phase(x: NormModes, vec: int) -> bool:

@@ -321,6 +321,8 @@ class Walk:
 
     def chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step."""
+        if self.skewed:
+            return self._skewed_chunk(bases, step)
         source, target, at = bases
         weight: Index = 0
         extents, vec = [m.extent for m in self.others], self.config.vec
@@ -332,10 +334,6 @@ class Walk:
         for m, i in zip(self.others, rest, strict=True):
             source, target = source + i * m.src, target + _along(i, m.extent, m.dst)
             weight = weight + _along(i, m.extent, m.weight)
-        if self.skewed:
-            low = source % vec + vec
-            source, target = (self._before(x // vec * vec + at) for x in (source, target))
-            return Chunk(source, target, weight, at, low, low + self.lead.extent)
         if self.ragged:
             low = source % vec
             source, target = source // vec * vec + at, target // vec * vec + at
@@ -344,6 +342,17 @@ class Walk:
             return Chunk(source, target, weight)
         source, target = source + at * self.lead.src, target + _along(at, self.lead.extent, self.lead.dst)
         return Chunk(source, target, weight, at, 0, self.lead.extent)
+
+    def _skewed_chunk(self, bases: Bases, step: Index) -> Chunk:
+        """The vector of a step: a thread's steps of all rounds start alike, so that one shift is enough."""
+        (m,), share, vec = self.others, self.config.sharing, self.config.vec
+        y, turn = step % share, step // share
+        low = self.shift(bases, y) + vec
+        source, target = (
+            self._before((base + y * stride) // vec * vec + bases.at) + turn * (share * stride)
+            for base, stride in ((bases.source, m.src), (bases.target, m.dst))
+        )
+        return Chunk(source, target, _along(step, m.extent, m.weight), bases.at, low, low + self.lead.extent)
 
     def _before(self, x: Index) -> Index:
         """A vector before x."""
