@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import statistics
 import threading
@@ -62,12 +63,19 @@ def gpu_status() -> GpuStatus:
     import cupy
 
     try:
-        device = cupy.cuda.Device()
-        major, minor = device.compute_capability[:-1], device.compute_capability[-1]
-        name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+        return _status_of(cupy.cuda.runtime.getDevice())
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return GpuStatus(False, reason=f"the CUDA driver reports no usable GPU: {error}")
-    return GpuStatus(True, name=name, arch=f"sm_{major}{minor}" + ("a" if int(major) >= 9 else ""))
+
+
+@functools.cache
+def _status_of(device: int) -> GpuStatus:
+    """The status of a GPU that is there, which the driver takes a millisecond to describe."""
+    import cupy
+
+    capability = cupy.cuda.Device(device).compute_capability
+    name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
+    return GpuStatus(True, name=name, arch=f"sm_{capability}" + ("a" if int(capability) >= 90 else ""))
 
 
 def require_gpu() -> GpuStatus:

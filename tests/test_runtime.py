@@ -6,7 +6,9 @@ import ctypes
 import gc
 import sys
 import threading
+import time
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.prepare import Prepared
 from layoutalg.codegen.runtime import (
+    GpuStatus,
     Launch,
     check_argument,
     gpu_status,
@@ -82,6 +85,33 @@ def test_without_cupy_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     assert "pip install 'layoutalg[cuda13]'" in gpu_status().reason
 
 
+def test_a_gpu_is_described_once(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def properties(device: int) -> dict[str, Any]:
+        asked.append(device)
+        return {"name": b"a chip"}
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
+    monkeypatch.setattr(runtime, "find_spec", lambda name: object())
+    monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", properties, raising=False)
+    monkeypatch.setattr(driver.cuda.runtime, "CUDARuntimeError", OSError, raising=False)
+    monkeypatch.setattr(
+        driver.cuda, "Device", lambda n: SimpleNamespace(compute_capability=("90", "86", "120")[n])
+    )
+    runtime._status_of.cache_clear()
+    for driver.current, arch in ((0, "sm_90a"), (1, "sm_86"), (2, "sm_120a"), (1, "sm_86")):
+        assert gpu_status() == GpuStatus(True, "a chip", arch)
+    assert asked == [0, 1, 2]
+    runtime._status_of.cache_clear()
+
+    def broken(device: int) -> None:
+        raise OSError("no device")
+
+    monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", broken)
+    assert gpu_status().reason == "the CUDA driver reports no usable GPU: no device"
+
+
 def pointers() -> Kernel:
     k = KernelBuilder("k", threads=64)
     k.pointer("src", 4)
@@ -144,6 +174,24 @@ def test_launches_do_not_write_over_each_others_arguments(driver: Driver) -> Non
         driver.meanwhile = other
         launch((16, 32), None)
     assert [values for _, _, values in driver.launched] == [[48, 64], [16, 32]] * 2
+
+
+def test_threads_share_a_launch(driver: Driver) -> None:
+    """Every launch gets the addresses it was called with, however threads take turns."""
+    launch = launch_of(pointers())
+    driver.meanwhile = lambda: time.sleep(0)
+    wanted = [[(32 * n + thread) << 12, (32 * n + thread) << 20] for thread in range(4) for n in range(1, 60)]
+
+    def work(thread: int) -> None:
+        for pair in wanted[59 * thread : 59 * (thread + 1)]:
+            launch(pair, None)
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(values for _, _, values in driver.launched) == sorted(wanted)
 
 
 def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
