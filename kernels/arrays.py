@@ -27,7 +27,7 @@ import os
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -53,7 +53,8 @@ class Form:
     """What an array is, wherever it lies; made by `form_of`, which gives equal ones as one object.
 
     `strides` in bytes, `kind` of its elements as NumPy names it, `device` None for the CPU; the array's bytes
-    are at most those from `low` to `end`, from the address of its first element.
+    are at most those from `low` to `end`, from the address of its first element; `unit` divides all strides
+    of modes that have more than one element.
     """
 
     library: str
@@ -65,6 +66,7 @@ class Form:
     elems: int
     low: int
     end: int
+    unit: int
 
 
 @functools.lru_cache(KEPT_FORMS)
@@ -79,14 +81,15 @@ def form_of(
     """The form of an array.  Raises UnsupportedError for elements that are not 1, 2, 4, 8 or 16 bytes wide.
 
     >>> f = form_of("numpy", None, "float32", 4, (3, 2), (-8, 4))
-    >>> f.elems, f.low, f.end
-    (6, -16, 8)
+    >>> f.elems, f.low, f.end, f.unit
+    (6, -16, 8, 4)
     """
     if itemsize not in WIDTHS_BYTES:
         raise UnsupportedError(f"elements of type {kind}: 1, 2, 4, 8 and 16 bytes are accepted")
     reach = [(n - 1) * d for n, d in zip(shape, strides, strict=True)]
     low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-    return Form(library, device, kind, itemsize, shape, strides, prod(shape), low, high + itemsize)
+    unit = gcd(*(d for n, d in zip(shape, strides, strict=True) if n > 1))
+    return Form(library, device, kind, itemsize, shape, strides, prod(shape), low, high + itemsize, unit)
 
 
 class View(NamedTuple):

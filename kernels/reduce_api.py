@@ -20,7 +20,7 @@ import functools
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.cubin_cache import cache_folder
@@ -197,7 +197,7 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
 def _is_dense(form: Form) -> bool:
     """Whether elements follow each other in row-major order."""
     step = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
-    return all(n == 1 or d == s for n, d, s in zip(form.shape, form.strides, step, strict=True))
+    return all(n <= 1 or d == s for n, d, s in zip(form.shape, form.strides, step, strict=True))
 
 
 # --- computing -----------------------------------------------------------------------------------------
@@ -295,19 +295,13 @@ def _chain_on_gpu(p: ReduceProblem | NormProblem, device: int | None) -> LoadedC
 def _check_whole(v: View, name: str) -> None:
     """Raise AlignmentError unless all elements start at multiples of their width."""
     size = v.form.itemsize
-    if v.address % size or _stride_unit(v.form) % size:
+    if v.address % size or v.form.unit % size:
         raise AlignmentError(
             f"{name} starts at {v.address:#x} with strides {v.form.strides} in bytes: its elements must "
             f"start at multiples of {size}",
             offset=v.address,
             required_bytes=size,
         )
-
-
-@functools.lru_cache(KEPT_FORMS)
-def _stride_unit(form: Form) -> int:
-    """What divides all strides, in bytes, of modes that have more than one element."""
-    return gcd(*(d for n, d in zip(form.shape, form.strides, strict=True) if n > 1))
 
 
 def _in_elems(form: Form) -> Shape:

@@ -59,7 +59,8 @@ def test_equal_forms_are_one_object() -> None:
 
 def test_a_form_reaches_from_its_lowest_byte_past_its_highest() -> None:
     f = view(np.zeros((6, 8), "f4")[::-2, 1:7:3]).form
-    assert (f.elems, f.low, f.end) == (6, -2 * 64, 12 + 4)
+    assert (f.elems, f.low, f.end, f.unit) == (6, -2 * 64, 12 + 4, 4)
+    assert view(np.zeros((6, 8), "f4")[:, :1]).form.unit == 32
 
 
 def test_a_masked_array_is_refused() -> None:

@@ -144,6 +144,8 @@ def test_nothing_is_reduced_to_what_it_is() -> None:
     with pytest.raises(ShapeError, match="maximum over"):
         reduce(empty, "max", 1)
     assert softmax(empty).shape == layer_norm(empty, 2).shape == (3, 0, 2)
+    nowhere = np.zeros((2, 0), "f4").T
+    assert layer_norm(empty, (1, 2), nowhere, nowhere).shape == (3, 0, 2)
 
 
 def test_bfloat16_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
