@@ -16,7 +16,6 @@ Three things are served otherwise, and counters show it:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -44,7 +43,7 @@ def served(
 ) -> Prediction:
     """A family's prediction with the costs that counters show; `merged` where the compiler made vectors.
 
-    Raises what the family's prediction and `copied_wavefronts` raise.
+    Of `copied_words` it has the most.  Raises what the family's prediction raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> from layoutalg.kernels.gemm_sm80_predict import predict
@@ -55,27 +54,31 @@ def served(
     totals: Mapping[str, int]
     if isinstance(c, SimtConfig):
         accesses = merged_accesses(p, c, arch) if merged else accesses
-        totals = copied_words(p, c)
+        totals = {op: most for op, (_, most) in copied_words(p, c).items()}
     else:
         totals = {"cp.async.16": copied_lines(p, c, arch)} if "cp.async.16" in accesses else {}
     changed = {op: replace(accesses[op], total=total) for op, total in totals.items()}
     return MappingProxyType({**accesses, **changed})
 
 
-def copied_words(p: GemmProblem, c: SimtConfig) -> Mapping[str, int]:
-    """Wavefronts that copies of 4 and 8 bytes take of shared memory, by instruction.
+def copied_words(p: GemmProblem, c: SimtConfig) -> Mapping[str, tuple[int, int]]:
+    """The least and the most wavefronts that copies of 4 and 8 bytes take of shared memory, by instruction.
 
     Eight k of four rows are copied at once; rows lie lines apart, so that their words share banks four ways.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> copied_words(gemm_problem(128, 256, 64, "f32", b_major="mn"), SimtConfig(128, 256, 8, 16, 8, 4))
-    {'cp.async.4': 1024}
+    {'cp.async.4': (1024, 1024)}
     """
-    found: Counter[str] = Counter()
+    found: dict[str, tuple[int, int]] = {}
     for nbytes, source, target, times in word_copies(p, c):
-        count = copied_wavefronts(source, target, target >= 0, nbytes)
-        found[f"cp.async.{nbytes}"] += int(count.sum()) * times
-    return dict(found)
+        least, most = copied_wavefronts(source, target, target >= 0, nbytes)
+        before = found.get(f"cp.async.{nbytes}", (0, 0))
+        found[f"cp.async.{nbytes}"] = (
+            before[0] + int(least.sum()) * times,
+            before[1] + int(most.sum()) * times,
+        )
+    return found
 
 
 def copied_lines(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> int:

@@ -42,6 +42,7 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     alone = predictions(p, c)[0]
     found = served(p, c, alone)
     copies = found["cp.async.8"]
+    assert copied_words(p, c) == {"cp.async.8": (8 * copies.instructions, 10 * copies.instructions)}
     assert copies.total / copies.instructions == 10 > alone["cp.async.8"].total / copies.instructions
     total = sum(cost.total for op, cost in found.items() if "global" not in op)
     past_the_end = 2 * (p.m // c.tile_m) * (p.n // c.tile_n) * c.splits * 6 * c.threads // 32
@@ -53,7 +54,8 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
 
 def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
     p, c = parts("f32", 2048, 4)
-    assert copied_words(p, c) == {"cp.async.4": 4 * predictions(p, c)[0]["cp.async.4"].instructions}
+    expected = 4 * predictions(p, c)[0]["cp.async.4"].instructions
+    assert copied_words(p, c) == {"cp.async.4": (expected, expected)}
 
 
 def test_what_the_compiler_merges_is_served_as_vectors() -> None:

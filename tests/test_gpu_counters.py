@@ -92,6 +92,9 @@ def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:
         found = {**sectors, BY_INSTRUCTION: 2362368.0 + more, COPIES: 65536.0 + 6144}
         loads, stores, shared = compared("f64", one, found)
         assert not loads.refuted and not stores.refuted and shared.refuted == refuted
+    less = {**sectors, BY_INSTRUCTION: 2362368.0 - 131072, COPIES: 71680.0}
+    assert [r.refuted for r in compared("f64", one, less, fewer=131072)] == [False, False, False]
+    assert [r.refuted for r in compared("f64", one, less, fewer=131071)] == [False, False, True]
     assert "(+1.39%, 6144 copies no lane makes)" in str(
         next(
             r

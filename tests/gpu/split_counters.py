@@ -12,7 +12,8 @@ from layoutalg.codegen.runtime import require_gpu
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm_bench import choice_name
 from layoutalg.kernels.gemm_launches import Config, predictions
-from layoutalg.kernels.gemm_served import served
+from layoutalg.kernels.gemm_served import copied_words, served
+from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.predict import Prediction
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
@@ -22,7 +23,6 @@ CASES = (
     ("gemm_sm80", "f16", 256, 256, 2048, 4), ("gemm_sm80", "s8", 256, 256, 2048, 3),
     ("gemm_simt", "f32", 256, 256, 2048, 4), ("gemm_simt", "f64", 256, 256, 1024, 2),
 )  # fmt: skip
-KERNELS = ("parts", "sums")
 
 
 def way(name: str, dtype: str, m: int, n: int, k: int, splits: int) -> tuple[GemmProblem, Config]:
@@ -44,14 +44,18 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     arguments = (name, dtype, *map(str, rest))
     seen = count_launches("^gemm_", metrics, "tests.gpu.split_counters", *arguments)
     first, second = predictions(p, c)
-    for kernel, one, found in zip(KERNELS, (served(p, c, first), second), seen, strict=True):
-        yield from compared(f"{p}, {choice_name(c)}, {kernel}", one, found)
+    bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
+    fewer = sum(most - least for least, most in bounds)
+    label = f"{p}, {choice_name(c)}"
+    yield from compared(f"{label}, parts", served(p, c, first), seen[0], fewer)
+    yield from compared(f"{label}, sums", second, seen[1])
 
 
-def compared(label: str, one: Prediction, found: Mapping[str, float]) -> Iterator[Row]:
+def compared(label: str, one: Prediction, found: Mapping[str, float], fewer: int = 0) -> Iterator[Row]:
     """What a kernel asks of the L1 and of shared memory beside its counters.
 
-    Copies that no lane makes are counted as up to eight wavefronts each, those of copies past the end.
+    Copies past the end, that no lane makes, are counted as up to eight wavefronts each; where both sides of
+    copies conflict, they may take so many `fewer` wavefronts.
     """
     totals = {"ld.global": 0, "st.global": 0, "shared, by instruction": 0}
     for op, cost in one.items():
@@ -60,8 +64,12 @@ def compared(label: str, one: Prediction, found: Mapping[str, float]) -> Iterato
     for access, predicted in totals.items():
         metric, unit = METRICS.get(access, (BY_INSTRUCTION, "wavefronts"))
         measured, off = round(found[metric]), round(found[COPIES]) - copies_of(one)
-        idle = unit == "wavefronts" and 0 < measured - predicted <= 8 * off
-        yield Row(label, access, unit, predicted, measured, f"{off} copies no lane makes" if idle else "")
+        reason = ""
+        if unit == "wavefronts" and 0 < measured - predicted <= 8 * off:
+            reason = f"{off} copies no lane makes"
+        elif unit == "wavefronts" and 0 < predicted - measured <= fewer:
+            reason = "conflicts on both sides"
+        yield Row(label, access, unit, predicted, measured, reason)
 
 
 def copies_of(one: Prediction) -> int:
