@@ -2,7 +2,8 @@
 
 CP_ASYNC[n] starts a copy of n bytes a lane; CP_COMMIT closes the group of copies started since the last
 one; CP_WAIT(n) waits until at most the n newest groups of this thread are unfinished.  Other threads'
-copies are visible only after a barrier that follows their wait.
+copies are visible only after a barrier that follows their wait.  CP_ASYNC_LINE[n] is CP_ASYNC[n] with the
+hint that the L2 fetch the whole line of 128 bytes: for lines of which the rest is read soon.
 
 Source: PTX ISA 9.0, 9.7.9.25.3 (cp.async, cp.async.commit_group, cp.async.wait_group).
 """
@@ -16,9 +17,9 @@ from typing import Any
 from layoutalg.codegen.instr import Instr, Requires, guard, imm, read, write
 
 
-def _cp_async(nbytes: int) -> Instr:
-    name, cache = f"cp_async_{nbytes}", "cg" if nbytes == 16 else "ca"
-    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {nbytes};"
+def _cp_async(nbytes: int, suffix: str = "", hint: str = "") -> Instr:
+    name, cache = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes};"
     text = (
         f"void {name}(void* s, const void* p) {{\n"
         "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
@@ -53,6 +54,11 @@ CP_ASYNC_ZFILL: Mapping[int, Instr] = MappingProxyType({n: _cp_async_guarded(n) 
 
 CP_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _cp_async(n) for n in (4, 8, 16)})
 
+CP_ASYNC_LINE: Mapping[int, Instr] = MappingProxyType(
+    {n: _cp_async(n, "_line", ".L2::128B") for n in (4, 8, 16)}
+)
+"""The same, and the L2 fetches the whole line."""
+
 
 def _commit(machine: Any, group: Any) -> None:
     machine.commit_copies(group)
@@ -79,6 +85,11 @@ CP_WAIT = Instr(
 )
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT)}
-)
+    {
+        i.name: i
+        for i in (
+            *CP_ASYNC.values(), *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT,
+        )
+    }
+)  # fmt: skip
 """Every instruction of this module by name."""

@@ -21,7 +21,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
 from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, MOVE, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.permute_index import (
     Store,
@@ -122,7 +122,7 @@ def _load(
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
     nbytes = stage.chunk_bytes
     if stage.config.via == "cp.async":
-        k.do(CP_ASYNC[nbytes], place, source)
+        k.do((CP_ASYNC_LINE if stage.config.lines else CP_ASYNC)[nbytes], place, source)
     else:
         k.do(LDG[nbytes], held, source)
         k.do(STS[nbytes], place, held)

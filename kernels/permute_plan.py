@@ -21,14 +21,14 @@ from dataclasses import replace
 from itertools import product
 from math import lcm, prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, WORD_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.swizzle import Swizzle
 
 VECTOR_BYTES = 16
@@ -46,6 +46,9 @@ ROW_BYTES = 64
 TILE_BYTES = (8 << 10, 52 << 10)
 """The least and the most shared memory of a tile: latency is hidden, four blocks fit an SM."""
 
+ODD_TILE_BYTES = 72 << 10
+"""The most of a tile of short odd runs: three blocks fit an SM."""
+
 SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
@@ -56,17 +59,33 @@ whole address anew where rows start anywhere."""
 FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
 
-ODD_ROWS = 4
-"""Runs of the destination that a tile takes together where they are short and start anywhere."""
+SHORT_ELEMS = 128
+"""Runs of the destination that are shorter are taken several at a time, where they start anywhere."""
+
+ODD_RUNS = MappingProxyType({1: (4, 64), 2: (4, 64), 4: (2, 128)})
+"""By element width: how many such runs, and the bytes of the source's rows that a tile then reads."""
+
+ODD_RUN_ELEMS = 512
+"""Elements of a destination's run that starts anywhere, where longer runs lengthen the source's too."""
+
+MANY_LOADS = 1920
+"""Chunks of a tile, aligned on both sides, that keep 1024 threads busy twice."""
+
+SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
+"""Threads of an SM; what its blocks' tiles have to hold together, for memory to be busy."""
 
 INSTRUCTIONS = MappingProxyType(
-    {"vector": 20, "cut": 4, "digit": 0.4, "swizzle": 1.2, "swizzle anywhere": 2.4, "wavefront": 0.8}
-)
+    {
+        "vector": 20, "cut": 4, "digit": 0.4, "swizzle": 0.4, "swizzle anywhere": 2.4, "wavefront": 0.8,
+        "wavefront of bytes": 1.6,
+    }
+)  # fmt: skip
 """What storing a vector takes beyond its elements, in instructions: to address it, to store a piece of one
-that is cut, for each element to carry digits and to swizzle; and what a wavefront is worth.
+that is cut, for each element to carry digits and to swizzle; and what a wavefront is worth,
+which single bytes feel more.
 
-Fitted to 21 tiles timed on an H200: the choice of a width that follows loses 0.5 % on average, and 7 % at
-most, of what the better one reaches."""
+Fitted to 41 tiles timed on an H200, with two or three widths each: the choice of a width that follows loses
+3 % on average of what the best one reaches."""
 
 DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
@@ -158,10 +177,11 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     stage = Stage(x, plain)
     chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
     asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
-    c = replace(plain, chunk=chunk, via="cp.async" if asynchronous else "registers")
+    via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
+    c = replace(plain, chunk=chunk, via=via, lines=asynchronous and _is_dense(x))
     options: list[tuple[float, PermuteConfig]] = []
     wide = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
-    for vec in (wide, FEW_ELEMS) if wide > FEW_ELEMS else (wide,):
+    for vec in (wide, *(n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < wide)):
         option = replace(c, vec=vec)
         option = replace(option, turned=_turns(Stage(x, option)))
         if Stage(x, option).tile_bytes > TILE_BYTES[1]:
@@ -172,27 +192,34 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     return min(options, key=lambda option: option[0])[1] if options else None
 
 
-def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteConfig | None:
-    """What is better for narrow elements whose runs are short, whole and start anywhere: ODD_ROWS of them at
-    a time, of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
+def _is_dense(x: Moves) -> bool:
+    """True when what is read is most of what the source's lines hold."""
+    return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
 
-    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.66 of the copy in u8 instead of 0.50,
-    0.68 in f16 instead of 0.65.
+
+def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteConfig | None:
+    """What is better for elements whose runs are short, whole and start anywhere: several of them at a time,
+    of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
+
+    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.76 of the copy in f32 instead of 0.70,
+    0.73 in f16 instead of 0.60, 0.65 in u8 instead of 0.50.  Blocks walk through the tile's modes first:
+    sectors that they share are still in the L2.
     """
-    if c is None or x.element_bytes >= WORD_BYTES or x.rank < 2:
+    if c is None or x.element_bytes not in ODD_RUNS or x.rank < 2:
         return None
     stage, (first, second, *_) = Stage(x, c), x.modes
-    short = first.extent * x.element_bytes < RUN_BYTES and c.tile[0] == first.extent
-    follows = second.dst == first.extent and second.extent >= ODD_ROWS and c.tile[1] == 1
+    runs, row_bytes = ODD_RUNS[x.element_bytes]
+    short = first.extent < SHORT_ELEMS and c.tile[0] == first.extent
+    follows = second.dst == first.extent and second.extent >= runs and c.tile[1] == 1
     if not (short and follows and stage.lead and stage.src_run and stage.src_run[0] > 1):
         return None
     tile = [*c.tile]
-    tile[1] = ODD_ROWS
-    tile[stage.src_run[0]] = min(tile[stage.src_run[0]], ENOUGH_BYTES // x.element_bytes)
+    tile[1] = runs
+    tile[stage.src_run[0]] = min(tile[stage.src_run[0]], row_bytes // x.element_bytes)
     few = replace(
-        c, tile=tuple(tile), vec=FEW_ELEMS, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="source"
+        c, tile=tuple(tile), vec=FEW_ELEMS, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="tile"
     )
-    return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= TILE_BYTES[1] else None
+    return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= ODD_TILE_BYTES else None
 
 
 def _widest(length: int, size: int, most: int) -> int:
@@ -204,16 +231,25 @@ def _widest(length: int, size: int, most: int) -> int:
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
     """The configuration with threads and swizzle, and what a block of it costs."""
     stage = Stage(x, c)
-    work = max(stage.stores, stage.loads)
-    threads = 32
-    while threads < 512 and work >= 4 * threads:
-        threads *= 2
-    threads = max(64, threads)
-    if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
-        threads = min(threads, 256)  # more rounds for what is computed once
+    threads = _threads(stage)
     c = replace(c, threads=threads, loading=_loading(stage, threads), storing=_storing(stage, threads))
     wavefronts, c = _swizzled(x, c, arch)
     return _cost(Stage(x, c), wavefronts), c
+
+
+def _threads(stage: Stage) -> int:
+    """Threads of a block: each has several chunks and vectors, and enough blocks fit an SM."""
+    work = max(stage.stores, stage.loads)
+    threads = 64
+    while threads < 512 and work >= 4 * threads:
+        threads *= 2
+    if threads == 512 and stage.src_aligned and stage.dst_aligned and stage.loads >= MANY_LOADS:
+        threads = 1024
+    while threads > 64 and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
+        threads //= 2
+    if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
+        threads = min(threads, 256)  # more rounds for what is computed once
+    return threads
 
 
 def _cost(stage: Stage, wavefronts: float) -> float:
@@ -225,7 +261,8 @@ def _cost(stage: Stage, wavefronts: float) -> float:
     ends = _cut(stage) * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in pieces(stage))
     carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
     vector = (INSTRUCTIONS["vector"] + ends) * stage.group + vec * each + carried
-    return stage.stores / 32 * vector + INSTRUCTIONS["wavefront"] * wavefronts
+    worth = INSTRUCTIONS["wavefront of bytes" if size == 1 else "wavefront"]
+    return stage.stores / 32 * vector + worth * wavefronts
 
 
 def _cut(stage: Stage) -> float:
@@ -248,7 +285,8 @@ def _storing(stage: Stage, threads: int) -> int:
     What a round shares with the one before is computed once.
     """
     inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
-    return _whole_periods(vectors if 2 * vectors <= threads else lcm(inner, vec) // vec, stage.stores, threads)
+    period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
+    return _whole_periods(period, stage.stores, threads)
 
 
 def _loading(stage: Stage, threads: int) -> int:
@@ -304,11 +342,36 @@ def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
             if tile[k] < extent:
                 most = max(tile[k], need)
                 lead = step - 1 if k == 0 and extent % step else 0
-                tile[k] = extent if extent * 5 <= most * 8 else _even(extent, most, step, lead)
+                tile[k] = extent if extent <= 2 * most else _even(extent, most, step, lead)
             length *= tile[k]
     _grow(x.modes, tile, size, by_source, sms)
     _shrink(x.modes, tile, size, step, sms)
-    return tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True))
+    return _lengthened(x, tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True)), sms)
+
+
+def _lengthened(x: Moves, tile: tuple[int, ...], sms: int) -> tuple[int, ...]:
+    """Longer runs where a tile can afford them: of a destination that starts anywhere, along a mode that
+    lengthens the source's rows too; of the source, along the mode that follows short whole rows.
+
+    Timed on an H200, shares of the copy: f32 (2,3,5,110718,2,11) 0.87 with runs of 240 and 0.88 with 480
+    elements, 0.84 with 120; (96,96,96,96) reversed with rows of 384 bytes 0.87 instead of 0.84 in f16, 0.87
+    instead of 0.80 in u8.
+    """
+    size, longer = x.element_bytes, [*tile]
+    step = max(1, VECTOR_BYTES // size)
+    stage = Stage(x, PermuteConfig("staged", tile, 32, vec=step))
+    if stage.dst_run and stage.lead and stage.last in stage.src_run:
+        k, most = stage.last, _up(ODD_RUN_ELEMS, stage.dst_inner)
+    else:
+        row_bytes, after = stage.src_length * size, len(stage.src_run)
+        if not (ENOUGH_BYTES <= row_bytes < RUN_BYTES) or after == len(stage.by_source):
+            return tile
+        k, most, step = stage.by_source[after], _up(RUN_BYTES, row_bytes), 1
+        if x.modes[k].src != stage.src_length:
+            return tile
+    longer[k] = max(tile[k], min(x.modes[k].extent, _even(x.modes[k].extent, most, step)))
+    fits = _bytes(x.modes, longer, size) <= TILE_BYTES[1] * 7 // 8 and _blocks(x.modes, longer) >= 4 * sms
+    return tuple(longer) if fits else tile
 
 
 def _bytes(modes: tuple[Mode, ...], tile: list[int], size: int) -> int:
@@ -320,14 +383,17 @@ def _blocks(modes: tuple[Mode, ...], tile: list[int]) -> int:
 
 
 def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[int], sms: int) -> None:
-    """Double modes in turn until the tile is worth a block, while all SMs still get several."""
+    """Double modes in turn until the tile is worth a block, while all SMs still get several.
+
+    A mode is taken whole where less than half a tile would be left of it.
+    """
     candidates = [*by_source, *range(len(modes))]
     while _bytes(modes, tile, size) < TILE_BYTES[0]:
         k = next((k for k in candidates if tile[k] < modes[k].extent), None)
         if k is None:
             return
         before = tile[k]
-        tile[k] = min(modes[k].extent, 2 * tile[k])
+        tile[k] = modes[k].extent if modes[k].extent <= 3 * before else 2 * before
         if _blocks(modes, tile) < 4 * sms or prod(tile) > 1 << 16:
             tile[k] = before
             return
@@ -350,10 +416,11 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
     """The lanes, padding and swizzle that cost the fewest wavefronts, what comes first among equals; and
     these, for a block."""
     found: list[tuple[float, PermuteConfig]] = []
+    least = Stage(x, c).tile_bytes
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
-        if stage.tile_bytes > TILE_BYTES[1] or not _is_whole(stage, lanes):
+        if stage.tile_bytes > max(TILE_BYTES[1], least) or not _is_whole(stage, lanes):
             continue
         accesses = _accesses(stage)
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST

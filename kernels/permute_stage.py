@@ -48,10 +48,11 @@ class PermuteConfig:
     `way` "direct" moves single elements from memory to memory; "staged" through shared memory, whose rows
     are `pad_bytes` further apart than they must and whose byte offsets go through `swizzle`.  `turned`:
     32-bit words of several rows are transposed in registers, where single elements would be gathered
-    otherwise.  `via`: chunks are copied asynchronously, or loaded and stored.  `lanes` consecutive lanes
-    store one run of the destination (0: all that there are), the next lanes another.  Of `threads` the first
-    `loading` load and the first `storing` store (0: all).  Consecutive blocks walk along the fastest modes of
-    the `walk` side first; "tile": along the modes that tiles cut first, then along the destination's.
+    otherwise.  `via`: chunks are copied asynchronously, or loaded and stored; with `lines` the L2 fetches
+    whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
+    are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
+    all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
+    that tiles cut first, then along the destination's.
     """
 
     way: Literal["direct", "staged"]
@@ -63,6 +64,7 @@ class PermuteConfig:
     pad_bytes: int = 0
     swizzle: Swizzle = PLAIN
     via: Literal["cp.async", "registers"] = "cp.async"
+    lines: bool = False
     lanes: int = 0
     loading: int = 0
     storing: int = 0

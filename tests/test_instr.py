@@ -31,7 +31,7 @@ from layoutalg.codegen.instr_norm import (
 )
 from layoutalg.codegen.instr_reduce import butterfly, fill, fold, window, within
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_ZFILL
+from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
 
 MODULES = (instr_sm75, instr_sm80, instr_mma)
@@ -129,7 +129,8 @@ def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
     needs |= {"fold_max": 80, "butterfly_max": 80}
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
     assert instr.requires.sm == (max(wanted) if wanted else 70)
-    assert (instr.engine is not None) == (instr in (*CP_ASYNC.values(), *CP_ASYNC_ZFILL.values()))
+    copies = (*CP_ASYNC.values(), *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values())
+    assert (instr.engine is not None) == (instr in copies)
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.check import check
+from layoutalg.kernels.permute_bench import random_cases
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
@@ -95,10 +96,29 @@ def test_the_width_of_stores_is_nearly_the_fastest(
 
 
 def test_a_lead_takes_no_block_more() -> None:
-    """127 columns and 3 in front of them are two tiles of 68, not two of 64 and one of 2."""
-    x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f32"))
+    """191 columns and 3 in front of them are three tiles of 68, not three of 64 and one of 2."""
+    x = normalise(permute_problem((31, 63, 191, 255), (3, 1, 0, 2), "f32"))
     stage = Stage(x, configs(x)[0])
-    assert stage.halo and stage.tile[0] == 68 and stage.counts[0] == 2
+    assert stage.halo and stage.tile[0] == 68 and stage.counts[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes", "tile"),
+    [
+        ("f32", (524288, 120), (1, 0), (64, 120)),
+        ("f16", (1, 232, 24, 1368, 7), (4, 0, 2, 1, 3), (1368, 1, 1, 7)),
+    ],
+)
+def test_modes_are_taken_whole_where_little_would_be_left(
+    dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], tile: tuple[int, ...]
+) -> None:
+    assert configs(normalise(permute_problem(shape, axes, dtype)))[0].tile == tile
+
+
+def test_rounds_of_a_load_repeat_a_chunks_place_in_its_row() -> None:
+    x = normalise(permute_problem((96, 96, 96, 96), (3, 2, 1, 0), "f32"))
+    c = configs(x)[0]
+    assert Stage(x, c).chunks == 24 and c.loading % 24 == 0 < c.loading < c.threads
 
 
 @pytest.mark.parametrize(
@@ -107,5 +127,33 @@ def test_a_lead_takes_no_block_more() -> None:
 def test_short_odd_rows_are_taken_several_at_a_time(dtype: str, tile: tuple[int, ...], nbytes: int) -> None:
     x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), dtype))
     c = configs(x)[0]
-    assert (c.tile, c.vec * x.element_bytes, c.walk) == (tile, nbytes, "source")
+    assert (c.tile, c.vec * x.element_bytes, c.walk) == (tile, nbytes, "tile")
     assert configs(normalise(permute_problem((32, 64, 128, 256), (3, 1, 0, 2), dtype)))[0].tile[1] == 1
+
+
+@pytest.mark.parametrize(("stride", "lines"), [(120, True), (1000, False)])
+def test_lines_are_fetched_where_most_of_them_is_read(stride: int, lines: bool) -> None:
+    x = normalise(permute_problem((4096, 120), (1, 0), "f16", src=(stride, 1)))
+    assert configs(x)[0].lines == lines
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes", "tile"),
+    [
+        ("f32", (2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1), (3, 168, 1, 22, 1)),
+        ("f16", (96, 96, 96, 96), (3, 2, 1, 0), (96, 1, 2, 96)),
+        ("u8", (96, 96, 96, 96), (3, 2, 1, 0), (96, 1, 3, 96)),
+    ],
+)
+def test_runs_are_longer_where_a_tile_can_afford_them(
+    dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], tile: tuple[int, ...]
+) -> None:
+    assert configs(normalise(permute_problem(shape, axes, dtype)))[0].tile == tile
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
+def test_blocks_on_an_sm_hold_enough_to_keep_memory_busy(dtype: str) -> None:
+    for case in random_cases():
+        c = configs(x := normalise(permute_problem(*case, dtype)))[0]
+        if c.way == "staged":
+            assert 2048 // c.threads * Stage(x, c).tile_bytes >= 40 << 10, case

@@ -69,6 +69,10 @@ inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
 inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
 
+inline void cp_async_4_line(void* s, const void* p) { shim::start_copy<4>(s, p); }
+inline void cp_async_8_line(void* s, const void* p) { shim::start_copy<8>(s, p); }
+inline void cp_async_16_line(void* s, const void* p) { shim::start_copy<16>(s, p); }
+
 inline void cp_async_4_zfill(void* s, const void* p, bool inside) { shim::start_copy<4>(s, p, inside); }
 inline void cp_async_8_zfill(void* s, const void* p, bool inside) { shim::start_copy<8>(s, p, inside); }
 inline void cp_async_16_zfill(void* s, const void* p, bool inside) { shim::start_copy<16>(s, p, inside); }
