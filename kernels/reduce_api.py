@@ -196,8 +196,9 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
 @functools.lru_cache(KEPT_FORMS)
 def _is_dense(form: Form) -> bool:
     """Whether elements follow each other in row-major order."""
-    step = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
-    return all(n <= 1 or d == s for n, d, s in zip(form.shape, form.strides, step, strict=True))
+    steps = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
+    modes = zip(form.shape, form.strides, steps, strict=True)
+    return not form.elems or all(n == 1 or d == s for n, d, s in modes)
 
 
 # --- computing -----------------------------------------------------------------------------------------
