@@ -6,10 +6,11 @@ phase, destination phase), the classes are counted by convolving the phases of t
 and one block of each class is counted lane by lane on the plan's own addresses.  The time this takes
 depends on the number of classes, not on the size of the tensor.
 
-Notes.  Sectors that asynchronous copies read are counted by the rule of loads.  Counted on an H200 they are
-more, by up to 19 %, where rows start inside sectors; by which rule is not known.  For rows of whole sectors
-both agree.  The bound is a comparison of rates, not a simulation: bytes over the memory's bandwidth, requests
-and wavefronts over what the load-store units take.
+Notes.  `predict` counts the sectors of asynchronous copies by the rule of loads, as the simulator's trace
+does; `arriving_sectors` says what they bring from the L2, which is more where rows start inside sectors and
+shared memory holds them from whole blocks on.  What the tags of the L1 count of such rows is neither; by
+which rule is not known.  The bound is a comparison of rates, not a simulation: bytes over the memory's
+bandwidth, requests and wavefronts over what the load-store units take.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
+from layoutalg.analysis.async_copies import copied_sectors
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
@@ -27,7 +29,7 @@ from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.swizzle import Swizzle
 
-SECTOR_BYTES = 32
+SECTOR_BYTES, COPY_BYTES = 32, 16
 
 FLOPS_PER_CYCLE = 256
 """Of an SM with 128 FMA lanes, as boards' rates count them."""
@@ -156,6 +158,27 @@ def predict(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> Predictio
     return total.prediction()
 
 
+def arriving_sectors(x: Moves, c: PermuteConfig) -> int | None:
+    """Sectors that a launch's copies of 16 bytes bring from the L2; None where it has none of that width.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.permute_plan import configs
+    >>> moves = [normalise(permute_problem((64, n), (1, 0), "f32")) for n in (64, 68)]
+    >>> config = PermuteConfig("staged", (64, 64), 256, 4, 4)
+    >>> [arriving_sectors(x, config) for x in moves]
+    [512, 832]
+    """
+    stage = Stage(x, c)
+    if c.way != "staged" or c.via != "cp.async" or stage.chunk_bytes != COPY_BYTES:
+        return None
+    total = 0
+    for kind in block_classes(stage):
+        source, place, active, _ = _chunks(stage, kind.origins)
+        asked = copied_sectors(source * stage.size, stage.layout(place * active), active)
+        total += kind.count * int(asked.sum())
+    return total
+
+
 def _steps(work: int, threads: int, active: int = 0) -> tuple[Index, Any]:
     """What each thread works on in every round, one row a warp instruction, and whether it does.
 
@@ -197,19 +220,29 @@ def _staged(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
 
 
 def _predict_loads(stage: Stage, origins: tuple[int, ...], costs: Costs) -> None:
-    size, chunk = stage.size, stage.config.chunk
+    size = stage.size
+    source, place, inside, cut = _chunks(stage, origins)
+    _copies(stage, source, place, inside, costs)
+    if cut is None:
+        return
+    for e in range(stage.config.chunk):
+        rest = cut & (source + e < stage.moves.src_elems)
+        costs.lanes(f"ld.global.b{8 * size}", "global", (source + e) * size, rest)
+        costs.lanes(f"st.shared.b{8 * size}", "shared", stage.layout((place + e * size) * rest), rest)
+
+
+def _chunks(stage: Stage, origins: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+    """Source elements and places of a block's chunks, those that are whole and those that the end cuts.
+
+    None instead of the last where no chunk can be cut.
+    """
     x, active = _steps(stage.loads, stage.config.threads, stage.config.loading)
     at = load_chunk(stage, x, origins, block_base(stage, origins))
     active = _holds(active, at.exists)
-    inside = active if at.inside is None else active & at.inside
     source, place = _spread(at.source, x), _spread(at.place, x)
-    _copies(stage, source, place, inside, costs)
     if at.inside is None:
-        return
-    for e in range(chunk):
-        rest = active & ~inside & (source + e < stage.moves.src_elems)
-        costs.lanes(f"ld.global.b{8 * size}", "global", (source + e) * size, rest)
-        costs.lanes(f"st.shared.b{8 * size}", "shared", stage.layout((place + e * size) * rest), rest)
+        return source, place, active, None
+    return source, place, active & at.inside, active & ~at.inside
 
 
 def _copies(stage: Stage, source: Any, place: Any, active: Any, costs: Costs) -> None:

@@ -12,8 +12,8 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_index import block_origins
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import block_classes, bounds, predict
-from layoutalg.kernels.permute_stage import Stage
+from layoutalg.kernels.permute_predict import arriving_sectors, block_classes, bounds, predict
+from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from tests.permutations import random_problem
 
 
@@ -47,3 +47,20 @@ def test_the_bound_is_memory_for_a_plain_transpose() -> None:
     assert first.unit == "bytes of memory" and first.least_us >= second.least_us
     with pytest.raises(UnsupportedError, match="no board"):
         bounds(x, {}, replace(find_arch("sm_90"), board=None))
+
+
+def test_copies_bring_whole_sectors_once_and_halves_twice() -> None:
+    """Rows of whole sectors cost what loads cost; rows from halves on cost a sector a lane."""
+    for columns, apart in ((64, 1), (68, 1.5)):
+        x = normalise(permute_problem((64, columns), (1, 0), "f32"))
+        config = PermuteConfig("staged", (64, 64), 256, 4, 4)
+        loads = predict(x, config)["cp.async.16:global"].total
+        arriving = arriving_sectors(x, config)
+        assert arriving is not None and loads <= arriving <= apart * loads
+        assert (arriving == loads) == (columns == 64)
+
+
+def test_only_copies_of_16_bytes_are_told_to_arrive() -> None:
+    x = normalise(permute_problem((64, 64), (1, 0), "f32"))
+    assert arriving_sectors(x, PermuteConfig("staged", (64, 64), 256, 4, 4, via="registers")) is None
+    assert arriving_sectors(x, PermuteConfig("staged", (64, 64), 256, 1, 4)) is None

@@ -18,9 +18,10 @@ from layoutalg.kernels.permute_bench import CASES as BENCH_CASES
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import predict
+from layoutalg.kernels.permute_predict import arriving_sectors, predict
 from layoutalg.kernels.permute_stage import Stage
 from tests.gpu.counters import COPIED, LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
+from tests.gpu.gemm_ladder import ARRIVED
 
 SMALL = (
     ((5, 60, 60, 3), (0, 3, 1, 2)), ((5, 3, 60, 60), (0, 2, 3, 1)), ((20, 18, 16, 14), (3, 2, 1, 0)),
@@ -45,6 +46,7 @@ class Plan:
     target_bytes: int
     blocks: int
     costs: dict[str, int]
+    arriving: int | None
 
     def total(self, access: str) -> int:
         """What the instructions cost whose names have `access` in them."""
@@ -59,7 +61,7 @@ def planned(what: tuple[str, Case]) -> Plan:
     return Plan(
         f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(build(x, config), arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
-        {op: cost.total for op, cost in predict(x, config, arch).items()},
+        {op: cost.total for op, cost in predict(x, config, arch).items()}, arriving_sectors(x, config),
     )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def launch(cases: Sequence[Case]) -> None:
 
 def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
-    metrics = [metric for metric, _ in METRICS.values()]
+    metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
     made, board = plans(cases), find_arch(require_gpu().arch).board
     arguments = (word for case in cases for word in case)
     seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *arguments)
@@ -94,6 +96,10 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
             metric, unit = METRICS[access]
             predicted = p.total(access) + (copied if access == "ld.global" else 0)
             yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
+        if p.arriving is not None:
+            loaded = p.total("ld.global")
+            reason = f"{loaded} by loads, of which the L1 serves some" if loaded else ""
+            yield Row(p.label, "from the L2", "sectors", p.arriving + loaded, int(found[ARRIVED]), reason)
 
 
 def main(args: list[str]) -> int:
