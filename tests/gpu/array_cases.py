@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import layoutalg
@@ -134,6 +135,25 @@ def wrong_streams() -> Iterator[str]:
         yield "a call recorded in a CUDA graph"
 
 
+def wrong_threads() -> Iterator[str]:
+    """Threads that share a kernel, none of which has called the driver before."""
+    with ThreadPoolExecutor(4) as pool:
+        yield from filter(None, pool.map(_on_a_thread, range(4)))
+
+
+def _on_a_thread(number: int) -> str:
+    import torch
+
+    x = torch.arange(64 * 80, device="cuda").reshape(64, 80) * (number + 1)
+    wanted, sums = x.t().contiguous(), x.float().sum(1)
+    for repeat in range(200):
+        if not torch.equal(layoutalg.transpose(x), wanted):
+            return f"a transpose on thread {number}, repeat {repeat}"
+        if not torch.equal(layoutalg.reduce(x.float(), "sum", 1), sums):
+            return f"a sum on thread {number}, repeat {repeat}"
+    return ""
+
+
 def wrong_refusals() -> Iterator[str]:
     """What has to be refused by name."""
     import cupy
@@ -230,7 +250,8 @@ def main(args: list[str]) -> int:
     if args in (["latency"], ["first"]):
         (latencies if args == ["latency"] else first_calls)()
         return 0
-    wrong = [w for find in (wrong_permutes, wrong_reductions, wrong_streams, wrong_refusals) for w in find()]
+    checks = (wrong_permutes, wrong_reductions, wrong_streams, wrong_threads, wrong_refusals)
+    wrong = [w for find in checks for w in find()]
     print(*wrong, f"{len(wrong)} faults", sep="\n")
     return 1 if wrong else 0
 
