@@ -27,24 +27,16 @@ from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
-from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.kernels.permute_stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.permute_modes import Moves
+from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from layoutalg.swizzle import Swizzle
-
-VECTOR_BYTES = 16
-"""The widest access of a lane."""
 
 SECTOR_BYTES = 32
 """What memory is read and written by."""
 
-RUN_BYTES = 256
-"""How long a block's runs should be on either side: two lines."""
-
 ROW_BYTES = 64
 """Rows at least as long move directly."""
-
-TILE_BYTES = (8 << 10, 52 << 10)
-"""The least and the most shared memory of a tile: latency is hidden, four blocks fit an SM."""
 
 ODD_TILE_BYTES = 72 << 10
 """The most of a tile of short odd runs: three blocks fit an SM."""
@@ -64,9 +56,6 @@ SHORT_ELEMS = 128
 
 ODD_RUNS = MappingProxyType({1: (4, 64), 2: (4, 64), 4: (2, 128)})
 """By element width: how many such runs, and the bytes of the source's rows that a tile then reads."""
-
-ODD_RUN_ELEMS = 512
-"""Elements of a destination's run that starts anywhere, where longer runs lengthen the source's too."""
 
 MANY_LOADS = 1920
 """Chunks of a tile, aligned on both sides, that keep 1024 threads busy twice."""
@@ -147,31 +136,15 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
         left //= 2
     threads = max(32, left // DIRECT_PASSES)
     for k, m in enumerate(x.modes):
-        tile[k] = _even(m.extent, left, 1)
+        tile[k] = even_part(m.extent, left, 1)
         left //= tile[k]
         if tile[k] < m.extent or left < 2:
             break
     return PermuteConfig("direct", tuple(tile), threads, via="registers")
 
 
-def _even(extent: int, most: int, step: int, lead: int = 0) -> int:
-    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts; larger
-    where a lead in front of the first would take one part more."""
-    if extent <= most:
-        return extent
-    part = step * _up(_up(extent, _up(extent, most)), step)
-    part = min(part, max(most // step * step, step))
-    parts = _up(extent, part)
-    return part if _up(extent + lead, part) == parts else step * _up(_up(extent + lead, parts), step)
-
-
-def _up(x: int, y: int) -> int:
-    """x / y, rounded up."""
-    return -(-x // y)
-
-
 def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConfig | None:
-    tile = _tile(x, run_bytes, sms)
+    tile = choose_tile(x, run_bytes, sms)
     size = x.element_bytes
     plain = PermuteConfig("staged", tile, 32)
     stage = Stage(x, plain)
@@ -324,92 +297,6 @@ def _turns(stage: Stage) -> bool:
         and stage.tile[first] % group == 0
         and Stage(stage.moves, words).src_aligned
     )
-
-
-def _tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
-    """Coordinates of each mode: runs of `run_bytes` on both sides, fewer where the GPU would not be full."""
-    size, rank = x.element_bytes, x.rank
-    step = max(1, VECTOR_BYTES // size)
-    by_source = sorted((k for k in range(rank) if x.modes[k].src), key=lambda k: abs(x.modes[k].src))
-    tile = [1] * rank
-    for order in (by_source, range(rank)):
-        length = 1
-        for k in order:
-            if length * size >= ENOUGH_BYTES:
-                break
-            need = -(-run_bytes // (length * size))
-            extent = x.modes[k].extent
-            if tile[k] < extent:
-                most = max(tile[k], need)
-                lead = step - 1 if k == 0 and extent % step else 0
-                tile[k] = extent if extent <= 2 * most else _even(extent, most, step, lead)
-            length *= tile[k]
-    _grow(x.modes, tile, size, by_source, sms)
-    _shrink(x.modes, tile, size, step, sms)
-    return _lengthened(x, tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True)), sms)
-
-
-def _lengthened(x: Moves, tile: tuple[int, ...], sms: int) -> tuple[int, ...]:
-    """Longer runs where a tile can afford them: of a destination that starts anywhere, along a mode that
-    lengthens the source's rows too; of the source, along the mode that follows short whole rows.
-
-    Timed on an H200, shares of the copy: f32 (2,3,5,110718,2,11) 0.87 with runs of 240 and 0.88 with 480
-    elements, 0.84 with 120; (96,96,96,96) reversed with rows of 384 bytes 0.87 instead of 0.84 in f16, 0.87
-    instead of 0.80 in u8.
-    """
-    size, longer = x.element_bytes, [*tile]
-    step = max(1, VECTOR_BYTES // size)
-    stage = Stage(x, PermuteConfig("staged", tile, 32, vec=step))
-    if stage.dst_run and stage.lead and stage.last in stage.src_run:
-        k, most = stage.last, _up(ODD_RUN_ELEMS, stage.dst_inner)
-    else:
-        row_bytes, after = stage.src_length * size, len(stage.src_run)
-        if not (ENOUGH_BYTES <= row_bytes < RUN_BYTES) or after == len(stage.by_source):
-            return tile
-        k, most, step = stage.by_source[after], _up(RUN_BYTES, row_bytes), 1
-        if x.modes[k].src != stage.src_length:
-            return tile
-    longer[k] = max(tile[k], min(x.modes[k].extent, _even(x.modes[k].extent, most, step)))
-    fits = _bytes(x.modes, longer, size) <= TILE_BYTES[1] * 7 // 8 and _blocks(x.modes, longer) >= 4 * sms
-    return tuple(longer) if fits else tile
-
-
-def _bytes(modes: tuple[Mode, ...], tile: list[int], size: int) -> int:
-    return size * prod(t for m, t in zip(modes, tile, strict=True) if m.src)
-
-
-def _blocks(modes: tuple[Mode, ...], tile: list[int]) -> int:
-    return prod(-(-m.extent // t) for m, t in zip(modes, tile, strict=True))
-
-
-def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[int], sms: int) -> None:
-    """Double modes in turn until the tile is worth a block, while all SMs still get several.
-
-    A mode is taken whole where less than half a tile would be left of it.
-    """
-    candidates = [*by_source, *range(len(modes))]
-    while _bytes(modes, tile, size) < TILE_BYTES[0]:
-        k = next((k for k in candidates if tile[k] < modes[k].extent), None)
-        if k is None:
-            return
-        before = tile[k]
-        tile[k] = modes[k].extent if modes[k].extent <= 3 * before else 2 * before
-        if _blocks(modes, tile) < 4 * sms or prod(tile) > 1 << 16:
-            tile[k] = before
-            return
-
-
-def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms: int) -> None:
-    """Halve modes, cut ones before whole ones, while the tile is too large or blocks are too few."""
-    while True:
-        total = _bytes(modes, tile, size)
-        too_large = total > TILE_BYTES[1] * 7 // 8 or prod(tile) > 1 << 17
-        too_few = _blocks(modes, tile) < sms and total > 4096
-        k = max(range(len(tile)), key=lambda k: (1 < tile[k] < modes[k].extent, tile[k]))
-        if not (too_large or too_few) or tile[k] <= 1:
-            return
-        half = -(-tile[k] // 2)
-        tile[k] = -(-half // step) * step if half > step else half
 
 
 def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:

@@ -102,19 +102,6 @@ def test_a_lead_takes_no_block_more() -> None:
     assert stage.halo and stage.tile[0] == 68 and stage.counts[0] == 3
 
 
-@pytest.mark.parametrize(
-    ("dtype", "shape", "axes", "tile"),
-    [
-        ("f32", (524288, 120), (1, 0), (64, 120)),
-        ("f16", (1, 232, 24, 1368, 7), (4, 0, 2, 1, 3), (1368, 1, 1, 7)),
-    ],
-)
-def test_modes_are_taken_whole_where_little_would_be_left(
-    dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], tile: tuple[int, ...]
-) -> None:
-    assert configs(normalise(permute_problem(shape, axes, dtype)))[0].tile == tile
-
-
 def test_rounds_of_a_load_repeat_a_chunks_place_in_its_row() -> None:
     x = normalise(permute_problem((96, 96, 96, 96), (3, 2, 1, 0), "f32"))
     c = configs(x)[0]
@@ -135,20 +122,6 @@ def test_short_odd_rows_are_taken_several_at_a_time(dtype: str, tile: tuple[int,
 def test_lines_are_fetched_where_most_of_them_is_read(stride: int, lines: bool) -> None:
     x = normalise(permute_problem((4096, 120), (1, 0), "f16", src=(stride, 1)))
     assert configs(x)[0].lines == lines
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape", "axes", "tile"),
-    [
-        ("f32", (2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1), (3, 168, 1, 22, 1)),
-        ("f16", (96, 96, 96, 96), (3, 2, 1, 0), (96, 1, 2, 96)),
-        ("u8", (96, 96, 96, 96), (3, 2, 1, 0), (96, 1, 3, 96)),
-    ],
-)
-def test_runs_are_longer_where_a_tile_can_afford_them(
-    dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], tile: tuple[int, ...]
-) -> None:
-    assert configs(normalise(permute_problem(shape, axes, dtype)))[0].tile == tile
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
