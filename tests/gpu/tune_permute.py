@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from layoutalg.codegen.runtime import device_copy, load, median_times_ms, random_bytes, require_gpu
 from layoutalg.errors import LayoutAlgError
@@ -29,7 +29,10 @@ TUNED = (
     ("f32", (33554432, 2), (1, 0)), ("f32", (10001, 10003), (1, 0)), ("f16", (10001, 10003), (1, 0)),
     ("u8", (10001, 10003), (1, 0)),
     ("f16", *random_cases()[12]), ("u8", *random_cases()[12]), ("f16", *random_cases()[2]),
+    ("f32", *random_cases()[11]), ("f16", *random_cases()[11]), ("u8", *random_cases()[19]),
 )  # fmt: skip
+
+_WALKS: tuple[Literal["target", "source", "tile"], ...] = ("target", "source", "tile")
 
 
 def variants(x: Moves, arch: str) -> Iterator[tuple[str, PermuteConfig]]:
@@ -40,8 +43,11 @@ def variants(x: Moves, arch: str) -> Iterator[tuple[str, PermuteConfig]]:
         yield f"{other.way} {other.tile}", other
     if best.way == "direct":
         return
-    yield "walk source", replace(best, walk="source")
-    yield "registers", replace(best, via="registers")
+    for walk in _WALKS:
+        if walk != best.walk:
+            yield f"walk {walk}", replace(best, walk=walk)
+    yield "sectors" if best.lines else "lines", replace(best, lines=not best.lines)
+    yield "registers", replace(best, via="registers", lines=False)
     for lanes in (0, 4, 8):
         if lanes != best.lanes:
             yield f"lanes {lanes}", replace(best, lanes=lanes)
@@ -50,8 +56,8 @@ def variants(x: Moves, arch: str) -> Iterator[tuple[str, PermuteConfig]]:
     yield "Sw<3,4,5>", replace(best, swizzle=Swizzle(3, 4, 5), pad_bytes=0)
     for threads in (128, 256, 512, 1024):
         if threads != best.threads:
-            yield f"{threads} threads", replace(best, threads=threads, storing=0)
-    yield "all store", replace(best, storing=0)
+            yield f"{threads} threads", replace(best, threads=threads, loading=0, storing=0)
+    yield "all load and store", replace(best, loading=0, storing=0)
     yield "narrow", replace(best, vec=max(1, 4 // x.element_bytes), turned=False, storing=0)
     for factor in (2, 4):
         k = max(range(x.rank), key=lambda k: best.tile[k])
