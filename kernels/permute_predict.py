@@ -179,6 +179,25 @@ def arriving_sectors(x: Moves, c: PermuteConfig) -> int | None:
     return total
 
 
+def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> int:
+    """Wavefronts of the loads from shared memory of elements that are stored, and of no others.
+
+    A program loads whole vectors and stores what exists of them; a compiler may load what it stores.
+
+    >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
+    >>> x = normalise(permute_problem((5, 60, 60, 3), (0, 3, 1, 2), "f32"))
+    >>> c = PermuteConfig("staged", (64, 3, 1), 64, 4, 4)
+    >>> predict(x, c)["ld.shared.b32"].total, needed_wavefronts(x, c)
+    (4560, 4520)
+    """
+    stage, total = Stage(x, c), 0
+    for kind in block_classes(stage) if c.way == "staged" else ():
+        costs = Costs(arch)
+        _predict_reads(stage, *_vectors(stage, kind.origins, 0), costs, stored=True)
+        total += kind.count * sum(cost.total for cost in costs.found.values())
+    return total
+
+
 def _steps(work: int, threads: int, active: int = 0) -> tuple[Index, Any]:
     """What each thread works on in every round, one row a warp instruction, and whether it does.
 
@@ -258,14 +277,11 @@ def _copies(stage: Stage, source: Any, place: Any, active: Any, costs: Costs) ->
 
 def _predict_stores(stage: Stage, origins: tuple[int, ...], member: int, costs: Costs) -> None:
     size, vec = stage.size, stage.config.vec
-    x, below = _steps(stage.stores, stage.config.threads, stage.config.storing)
-    base = block_base(stage, origins)
-    vector = Store(stage, x, origins, base, member)
-    row = _holds(below, vector.row)
-    whole = _holds(row, vector.whole)
+    vector, row = _vectors(stage, origins, member)
+    x, whole = row, _holds(row, vector.whole)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", _spread(vector.target * size, x), whole)
     if member == 0:
-        _predict_reads(stage, vector, row, 8 * size if stage.group == 1 else 32, costs)
+        _predict_reads(stage, vector, row, costs)
     if not vector.whole:
         return
     cut = row & ~whole
@@ -278,8 +294,17 @@ def _predict_stores(stage: Stage, origins: tuple[int, ...], member: int, costs: 
             costs.lanes(f"st.global.b{8 * size}", "global", _spread((vector.target + e) * size, x), alone)
 
 
-def _predict_reads(stage: Stage, vector: Store, active: Any, bits: int, costs: Costs) -> None:
+def _vectors(stage: Stage, origins: tuple[int, ...], member: int) -> tuple[Store, Any]:
+    """The vectors of a block's runs, and the lanes whose runs exist."""
+    x, below = _steps(stage.stores, stage.config.threads, stage.config.storing)
+    vector = Store(stage, x, origins, block_base(stage, origins), member)
+    return vector, _holds(below, vector.row)
+
+
+def _predict_reads(stage: Stage, vector: Store, row: Any, costs: Costs, *, stored: bool = False) -> None:
+    bits = 8 * stage.size if stage.group == 1 else 32
     for e in range(stage.config.vec):
+        active = _holds(row, vector.exists(e)) if stored else row
         place = stage.layout(_spread(vector.place(e), active) * active)
         costs.lanes(f"ld.shared.b{bits}", "shared", place, active)
 

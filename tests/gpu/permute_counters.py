@@ -18,7 +18,7 @@ from layoutalg.kernels.permute_bench import CASES as BENCH_CASES
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import arriving_sectors, predict
+from layoutalg.kernels.permute_predict import arriving_sectors, needed_wavefronts, predict
 from layoutalg.kernels.permute_stage import Stage
 from tests.gpu.counters import COPIED, LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
 from tests.gpu.gemm_ladder import ARRIVED
@@ -32,6 +32,9 @@ CASES: tuple[Case, ...] = tuple(
     for dtype in ("f32", "f16", "u8")
     for shape, axes in (*SMALL, *BENCH_CASES)
 )
+SUNK = "elements that are not stored are not loaded"
+"""The compiler moves a load to where its element is stored, behind the test of whole vectors."""
+
 UNIT_BYTES = 16
 
 
@@ -47,6 +50,7 @@ class Plan:
     blocks: int
     costs: dict[str, int]
     arriving: int | None
+    needed: int
 
     def total(self, access: str) -> int:
         """What the instructions cost whose names have `access` in them."""
@@ -62,6 +66,7 @@ def planned(what: tuple[str, Case]) -> Plan:
         f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(build(x, config), arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
         {op: cost.total for op, cost in predict(x, config, arch).items()}, arriving_sectors(x, config),
+        needed_wavefronts(x, config, arch),
     )  # fmt: skip
 
 
@@ -91,7 +96,12 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     for p, found in zip(made, seen, strict=True):
         quiet = board is not None and p.blocks <= board.sms
         copied = p.total(":global")
-        reasons = {"ld.global": COPIED if copied else "", "st.global": "", "ld.shared": "" if quiet else LOST}
+        loads = int(found[METRICS["ld.shared"][0]])
+        sunk = quiet and p.needed <= loads < p.total("ld.shared")
+        reasons = {
+            "ld.global": COPIED if copied else "", "st.global": "",
+            "ld.shared": SUNK if sunk else "" if quiet else LOST,
+        }  # fmt: skip
         for access, reason in reasons.items():
             metric, unit = METRICS[access]
             predicted = p.total(access) + (copied if access == "ld.global" else 0)
