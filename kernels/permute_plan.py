@@ -174,8 +174,8 @@ def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteCon
     """What is better for elements whose runs are short, whole and start anywhere: several of them at a time,
     of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
 
-    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.76 of the copy in f32 instead of 0.70,
-    0.73 in f16 instead of 0.60, 0.65 in u8 instead of 0.50.  Blocks walk through the tile's modes first:
+    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.79 of the copy in f32 instead of 0.70,
+    0.73 in f16 instead of 0.60, 0.63 in u8 instead of 0.50.  Blocks walk through the tile's modes first:
     sectors that they share are still in the L2.
     """
     if c is None or x.element_bytes not in ODD_RUNS or x.rank < 2:
