@@ -76,8 +76,9 @@ class Step:
 
     `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
     so do `fragment_loads`, where `written_loads` are the program's, and `idle_loads`, those of shared memory
-    under @!PT that stand before asynchronous copies: no lane makes them.  `accesses` has the instructions,
-    wavefronts and sectors, `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
+    under @!PT that stand before asynchronous copies: no lane makes them; `idle_once` of them stand outside
+    the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
+    `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
     `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
     instructions for its address, as the program writes it and lowered, by the model of codegen.cost.
     """
@@ -93,6 +94,7 @@ class Step:
     written_loads: int
     fragment_loads: int
     idle_loads: int
+    idle_once: int
     barriers: int
     accesses: Prediction
     occupancy: Occupancy
@@ -235,13 +237,15 @@ def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> 
     code = _Code.read(cubin, count / warps)
     loads = round(warps * code.executed(lambda i: i.kind == _LOADS[family.name]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
+    idle, once = code.idle_loads
     held = occupancy_of(
         ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
     )
     return Step(
         family.name, name, p, config, cubin,
         MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
-        round(warps * code.executed(lambda _: True)), count, written, loads, round(warps * code.idle_loads),
+        round(warps * code.executed(lambda _: True)), count, written, loads,
+        round(warps * idle), round(warps * once),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
         served(p, config, accesses, ARCH, merged=loads < written), held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
@@ -270,11 +274,12 @@ class _Code:
         return every + inner * (self.turns - 1)
 
     @property
-    def idle_loads(self) -> float:
-        """Loads of shared memory that a warp goes through though no lane executes them."""
+    def idle_loads(self) -> tuple[float, float]:
+        """Loads of shared memory that a warp goes through and no lane executes: all, outside the loop."""
         idle = [i for i in self.function.padding if i.kind == "lds"]
         inner = [i for i in idle if self.loop[0].address <= i.address <= self.loop[-1].address]
-        return len(idle) + len(inner) * (self.turns - 1)
+        once = len(idle) - len(inner)
+        return once + len(inner) * self.turns, once
 
 
 def index_operations(kernel: Kernel, family: str) -> float:

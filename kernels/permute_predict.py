@@ -7,10 +7,10 @@ and one block of each class is counted lane by lane on the plan's own addresses.
 depends on the number of classes, not on the size of the tensor.
 
 Notes.  `predict` counts the sectors of asynchronous copies by the rule of loads, as the simulator's trace
-does; `arriving_sectors` says what they bring from the L2, which is more where rows start inside sectors and
-shared memory holds them from whole blocks on.  What the tags of the L1 count of such rows is neither; by
-which rule is not known.  The bound is a comparison of rates, not a simulation: bytes over the memory's
-bandwidth, requests and wavefronts over what the load-store units take.
+does; `copy_sectors` says what the tags of the L1 count and what comes from the L2, which is more where rows
+start inside sectors and shared memory holds them from whole blocks on.  The bound is a comparison of rates,
+not a simulation: bytes over the memory's bandwidth, requests and wavefronts over what the load-store units
+take.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
-from layoutalg.analysis.async_copies import copied_sectors
+from layoutalg.analysis.async_copies import copied_sectors, tag_sectors
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
@@ -29,7 +29,7 @@ from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.swizzle import Swizzle
 
-SECTOR_BYTES, COPY_BYTES = 32, 16
+SECTOR_BYTES, LINE_BYTES, COPY_BYTES = 32, 128, 16
 
 FLOPS_PER_CYCLE = 256
 """Of an SM with 128 FMA lanes, as boards' rates count them."""
@@ -43,15 +43,18 @@ class BlockClass:
     origins: tuple[int, ...]
 
 
-def block_classes(stage: Stage) -> tuple[BlockClass, ...]:
-    """The classes of a launch's blocks; their counts sum to `stage.blocks`.
+def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
+    """The classes of a launch's blocks by phases modulo `unit_bytes`; their counts sum to `stage.blocks`.
 
     >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> block_classes(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)))
     (BlockClass(count=4096, origins=(0, 0)),)
     """
-    units = period(stage.size, stage.moves.src_swizzle), period(stage.size, stage.moves.dst_swizzle)
+    units = (
+        period(stage.size, stage.moves.src_swizzle, unit_bytes),
+        period(stage.size, stage.moves.dst_swizzle),
+    )
     near = () if stage.moves.src_elems % stage.config.chunk else None
     found: dict[_Key, tuple[int, tuple[int, ...]]] = {_Key((), 0, 0, 0, near): (1, ())}
     for k in range(stage.moves.rank):
@@ -69,14 +72,14 @@ def block_classes(stage: Stage) -> tuple[BlockClass, ...]:
     return tuple(BlockClass(count, origins) for count, origins in found.values())
 
 
-def period(element_bytes: int, swizzles: tuple[Swizzle, ...]) -> int:
-    """Elements after which sectors and swizzles repeat.
+def period(element_bytes: int, swizzles: tuple[Swizzle, ...], unit_bytes: int = SECTOR_BYTES) -> int:
+    """Elements after which sectors, or other units of memory, and swizzles repeat.
 
     >>> period(2, ()), period(2, (Swizzle(3, 3, 3),))
     (16, 512)
     """
     reach = [s.base + abs(s.shift) + s.bits for s in swizzles if s.bits]
-    return max(SECTOR_BYTES // element_bytes, 1 << max(reach, default=0))
+    return max(unit_bytes // element_bytes, 1 << max(reach, default=0))
 
 
 NEAR_ELEMS = 64
@@ -158,25 +161,26 @@ def predict(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> Predictio
     return total.prediction()
 
 
-def arriving_sectors(x: Moves, c: PermuteConfig) -> int | None:
-    """Sectors that a launch's copies of 16 bytes bring from the L2; None where it has none of that width.
+def copy_sectors(x: Moves, c: PermuteConfig) -> tuple[int, int] | None:
+    """Sectors of a launch's copies of 16 bytes: (at the tags of the L1, from the L2).
+
+    None where it has no copies of that width.
 
     >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.permute_plan import configs
     >>> moves = [normalise(permute_problem((64, n), (1, 0), "f32")) for n in (64, 68)]
     >>> config = PermuteConfig("staged", (64, 64), 256, 4, 4)
-    >>> [arriving_sectors(x, config) for x in moves]
-    [512, 832]
+    >>> [copy_sectors(x, config) for x in moves]
+    [(512, 512), (640, 832)]
     """
-    stage = Stage(x, c)
+    stage, tags, arriving = Stage(x, c), 0, 0
     if c.way != "staged" or c.via != "cp.async" or stage.chunk_bytes != COPY_BYTES:
         return None
-    total = 0
-    for kind in block_classes(stage):
+    for kind in block_classes(stage, LINE_BYTES):
         source, place, active, _ = _chunks(stage, kind.origins)
-        asked = copied_sectors(source * stage.size, stage.layout(place * active), active)
-        total += kind.count * int(asked.sum())
-    return total
+        sides = source * stage.size, stage.layout(place * active), active
+        tags += kind.count * int(tag_sectors(*sides).sum())
+        arriving += kind.count * int(copied_sectors(*sides).sum())
+    return tags, arriving
 
 
 def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> int:

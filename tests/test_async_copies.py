@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from layoutalg.analysis.async_copies import copied_sectors, copied_wavefronts
+from layoutalg.analysis.async_copies import copied_sectors, copied_wavefronts, tag_sectors
 from layoutalg.analysis.coalescing import sectors
 from layoutalg.errors import ShapeError
 
@@ -27,16 +28,23 @@ WORDS: list[dict[str, Any]] = [
 """Copies of 4 and 8 bytes, lines and pieces of lines to rows, pitches and random places, in wavefronts."""
 
 
-def _counted(row: dict[str, Any]) -> int:
+def _counted(row: dict[str, Any], rule: Callable[..., Any] = copied_sectors) -> int:
     source, target = ([0 if a is None else a for a in row[side]] for side in ("source", "target"))
     active = [a is not None for a in row["source"]]
-    return int(copied_sectors([source], [target], [active])[0])
+    return int(rule([source], [target], [active])[0])
 
 
 @pytest.mark.parametrize("pattern", sorted({row["pattern"] for row in ROWS}))
 def test_copies_of_16_bytes_are_merged_by_sector_and_block(pattern: str) -> None:
     rows = [row for row in ROWS if row["op"] == "cp.async.16" and row["pattern"] == pattern]
     assert [_counted(row) for row in rows] == [row["sectors"] for row in rows]
+
+
+def test_tags_count_blocks_of_shared_memory_by_line() -> None:
+    tagged = [row for row in ROWS if "tags" in row]
+    assert len(tagged) == 92
+    assert [_counted(row, tag_sectors) for row in tagged] == [row["tags"] for row in tagged]
+    assert len({(row["tags"] > row["sectors"], row["tags"] < row["sectors"]) for row in tagged}) >= 2
 
 
 def test_narrower_copies_are_merged_like_loads() -> None:

@@ -13,9 +13,9 @@ from layoutalg.kernels.permute_index import block_origins
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import (
-    arriving_sectors,
     block_classes,
     bounds,
+    copy_sectors,
     needed_wavefronts,
     predict,
 )
@@ -61,15 +61,15 @@ def test_copies_bring_whole_sectors_once_and_halves_twice() -> None:
         x = normalise(permute_problem((64, columns), (1, 0), "f32"))
         config = PermuteConfig("staged", (64, 64), 256, 4, 4)
         loads = predict(x, config)["cp.async.16:global"].total
-        arriving = arriving_sectors(x, config)
-        assert arriving is not None and loads <= arriving <= apart * loads
-        assert (arriving == loads) == (columns == 64)
+        tags, arriving = copy_sectors(x, config) or (0, 0)
+        assert loads <= tags <= arriving <= apart * loads
+        assert (tags == loads) == (arriving == loads) == (columns == 64)
 
 
-def test_only_copies_of_16_bytes_are_told_to_arrive() -> None:
+def test_only_copies_of_16_bytes_are_counted_apart() -> None:
     x = normalise(permute_problem((64, 64), (1, 0), "f32"))
-    assert arriving_sectors(x, PermuteConfig("staged", (64, 64), 256, 4, 4, via="registers")) is None
-    assert arriving_sectors(x, PermuteConfig("staged", (64, 64), 256, 1, 4)) is None
+    assert copy_sectors(x, PermuteConfig("staged", (64, 64), 256, 4, 4, via="registers")) is None
+    assert copy_sectors(x, PermuteConfig("staged", (64, 64), 256, 1, 4)) is None
 
 
 def test_whole_vectors_are_needed_whole() -> None:
@@ -80,3 +80,18 @@ def test_whole_vectors_are_needed_whole() -> None:
         assert predict(x, config)["ld.shared.b32"].total - needed_wavefronts(x, config) == fewer
     direct = normalise(permute_problem((4, 64, 16, 32), (0, 2, 1, 3), "f32"))
     assert needed_wavefronts(direct, configs(direct)[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "config", "tags"),
+    [
+        ((5, 60, 60, 3), (0, 3, 1, 2), "u8", PermuteConfig("staged", (240, 3, 1), 64, 16, 16), 1929),
+        ((5, 3, 60, 60), (0, 2, 3, 1), "u8", PermuteConfig("staged", (3, 240, 1), 64, 16, 16), 1995),
+    ],
+)
+def test_tags_of_rows_that_start_inside_sectors_are_those_counted(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, config: PermuteConfig, tags: int
+) -> None:
+    """By an H200; the rule of loads gives 1762 and 1837."""
+    found = copy_sectors(normalise(permute_problem(shape, axes, dtype)), config)
+    assert found is not None and found[0] == tags

@@ -12,6 +12,9 @@ the same distance modulo 32; every other lane asks for its own sector, whatever 
 So rows that start in the middle of a sector cost up to twice what they should, unless shared memory holds
 them from the middle of a block too.
 
+The tags of the L1 are asked all the same, and count blocks of shared memory, one for every line that lanes
+copy to it: `tag_sectors`.
+
 Copies of 4 and 8 bytes go through the L1: they are read from the banks of its lines, and written to banks.
 If at most A lanes read from a bank and at most B write to one, an instruction takes at least max(A, B)
 wavefronts and at most A + B - 1, one of each side in step behind the other:
@@ -22,9 +25,10 @@ wavefronts and at most A + B - 1, one of each side in step behind the other:
     8 words of 4 rows by turns, 16 bytes apart       A = 4, B = 4      4 to 7; counted: 7
 
 Notes.  Counted on an H200, one warp and one instruction a launch: sectors in tests/data/h200_copies.jsonl
-(l1tex__m_xbar2l1tex_read_sectors.sum).  Sectors of copies of 4 and 8 bytes are merged like those of loads;
-their wavefronts (memory_l1_wavefronts_shared) are in tests/data/h200_word_copies.jsonl.  Where both sides
-conflict, which number it is depends on which lanes meet; the rule is not known, but none is outside.
+(l1tex__m_xbar2l1tex_read_sectors.sum), some with `tags` (l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum).
+Sectors of copies of 4 and 8 bytes are merged like those of loads; their wavefronts
+(memory_l1_wavefronts_shared) are in tests/data/h200_word_copies.jsonl.  Where both sides conflict, which
+number it is depends on which lanes meet; the rule is not known, but none is outside.
 """
 
 from __future__ import annotations
@@ -51,6 +55,26 @@ def copied_sectors(source: Any, target: Any, active: Any) -> NDArray[Any]:
     >>> [int(copied_sectors(lanes + first, lanes, lanes >= 0)[0]) for first in (0, 16, 32)]
     [16, 32, 16]
     """
+    at, to, on = _checked(source, target, active)
+    return _different(on, at // SECTOR_BYTES, to // SECTOR_BYTES, (at - to) % SECTOR_BYTES)
+
+
+def tag_sectors(source: Any, target: Any, active: Any) -> NDArray[Any]:
+    """Sectors that the tags of the L1 count for instructions `cp.async.16`, one row of lanes each.
+
+    They are blocks of 32 bytes of shared memory, each as often as lines of global memory go to it.  Arguments
+    and errors as of `copied_sectors`.
+
+    >>> import numpy as np
+    >>> lanes = 16 * np.arange(32)[None]
+    >>> [int(tag_sectors(lanes + first, lanes, lanes >= 0)[0]) for first in (0, 16, 32)]
+    [16, 20, 16]
+    """
+    at, to, on = _checked(source, target, active)
+    return _different(on, at // LINE_BYTES, to // SECTOR_BYTES)
+
+
+def _checked(source: Any, target: Any, active: Any) -> tuple[Any, Any, Any]:
     import numpy as np
 
     at, to, on = np.asarray(source), np.asarray(target), np.asarray(active).astype(bool)
@@ -59,11 +83,18 @@ def copied_sectors(source: Any, target: Any, active: Any) -> NDArray[Any]:
             f"arrays of shapes {at.shape}, {to.shape} and {on.shape}: one shape (instructions, lanes) is "
             f"needed"
         )
-    together = np.tri(at.shape[1], k=-1, dtype=bool) & on[:, :, None] & on[:, None, :]
-    for part in (at // SECTOR_BYTES, to // SECTOR_BYTES, (at - to) % SECTOR_BYTES):
-        together &= _equal(part)
-    asked: NDArray[Any] = (on & ~together.any(axis=2)).sum(axis=1)
-    return asked
+    return at, to, on
+
+
+def _different(on: Any, *parts: Any) -> NDArray[Any]:
+    """How many different combinations of `parts` the active lanes of each instruction have."""
+    import numpy as np
+
+    earlier = np.tri(on.shape[1], k=-1, dtype=bool) & on[:, :, None] & on[:, None, :]
+    for part in parts:
+        earlier &= _equal(part)
+    counts: NDArray[Any] = (on & ~earlier.any(axis=2)).sum(axis=1)
+    return counts
 
 
 def copied_wavefronts(

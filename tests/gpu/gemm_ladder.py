@@ -162,6 +162,8 @@ def judge(step: Step, what: str, predicted: float, found: Found) -> str:
             return f"{apart:+.2%}: some loads merged, some not"
         if 0 < measured - predicted <= 8 * off:
             return f"{apart:+.2%}: counted for {off:.0f} copies past the end that no lane makes"
+    if what == "lds" and 0 < predicted - measured <= step.idle_once:
+        return f"{apart:+.2%}: {predicted - measured:.0f} idle loads stand where branches pass them by"
     if what == "global loads" and predicted < measured <= found[LOADS] + found[COPIES]:
         idle = found[LOADS] + found[COPIES] - predicted
         return f"{apart:+.2%}: {measured - predicted:.0f} of {idle:.0f} that no lane makes are counted"

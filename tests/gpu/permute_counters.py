@@ -18,9 +18,9 @@ from layoutalg.kernels.permute_bench import CASES as BENCH_CASES
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import arriving_sectors, needed_wavefronts, predict
+from layoutalg.kernels.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.permute_stage import Stage
-from tests.gpu.counters import COPIED, LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
+from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
 from tests.gpu.gemm_ladder import ARRIVED
 
 SMALL = (
@@ -49,7 +49,7 @@ class Plan:
     target_bytes: int
     blocks: int
     costs: dict[str, int]
-    arriving: int | None
+    copies: tuple[int, int] | None
     needed: int
 
     def total(self, access: str) -> int:
@@ -65,7 +65,7 @@ def planned(what: tuple[str, Case]) -> Plan:
     return Plan(
         f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(build(x, config), arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
-        {op: cost.total for op, cost in predict(x, config, arch).items()}, arriving_sectors(x, config),
+        {op: cost.total for op, cost in predict(x, config, arch).items()}, copy_sectors(x, config),
         needed_wavefronts(x, config, arch),
     )  # fmt: skip
 
@@ -95,21 +95,22 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *arguments)
     for p, found in zip(made, seen, strict=True):
         quiet = board is not None and p.blocks <= board.sms
-        copied = p.total(":global")
         loads = int(found[METRICS["ld.shared"][0]])
-        sunk = quiet and p.needed <= loads < p.total("ld.shared")
-        reasons = {
-            "ld.global": COPIED if copied else "", "st.global": "",
-            "ld.shared": SUNK if sunk else "" if quiet else LOST,
-        }  # fmt: skip
-        for access, reason in reasons.items():
+        sunk = p.needed <= loads < p.total("ld.shared")
+        tags, arriving = p.copies or (p.total(":global"), 0)
+        rows = (
+            ("ld.global", p.total("ld.global") + tags, ""),
+            ("st.global", p.total("st.global"), ""),
+            ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
+        )
+        for access, predicted, reason in rows:
             metric, unit = METRICS[access]
-            predicted = p.total(access) + (copied if access == "ld.global" else 0)
             yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
-        if p.arriving is not None:
-            loaded = p.total("ld.global")
-            reason = f"{loaded} by loads, of which the L1 serves some" if loaded else ""
-            yield Row(p.label, "from the L2", "sectors", p.arriving + loaded, int(found[ARRIVED]), reason)
+        if p.copies is not None:
+            loaded, measured = p.total("ld.global"), int(found[ARRIVED])
+            served = 0 < arriving + loaded - measured <= loaded
+            reason = f"{loaded} by loads, of which the L1 serves some" if served else ""
+            yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
 
 
 def main(args: list[str]) -> int:
