@@ -10,8 +10,8 @@ Modes are taken into the tile from the fastest on until the run is long enough, 
 heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
 (rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
 vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (permute_certificate); then
-vectors of four elements are taken where they cost less.  The swizzle of the tile is the cheapest of a
-few, counted on the plan's own addresses.
+vectors of eight or four elements are taken where they cost less.  The swizzle of the tile is the cheapest of
+a few, counted on the plan's own addresses.
 """
 
 from __future__ import annotations
