@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fold
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG_WHOLE, STS
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.norm_program import Body
 from layoutalg.kernels.norm_walk import WARP, Index, powers
@@ -121,10 +121,10 @@ def save(b: Body, *planes: Reg) -> None:
     with b.present(), b.k.If(b.y.eq(0)):
         for n, d in enumerate(planes):
             if not b.walk.skewed:
-                put(b, STG, partial, _plane(b, n, b.split) + b.column * b.walk.statistics, d)
+                put(b, STG_WHOLE, partial, _plane(b, n, b.split) + b.column * b.walk.statistics, d)
                 continue
             for place, one in _skewed_places(b, partial, n, b.split, d):
-                b.k.do(STG[4], place, one)
+                b.k.do(STG_WHOLE[4], place, one)
 
 
 def parts(b: Body, *planes: Reg) -> Iterator[None]:
@@ -184,7 +184,7 @@ def put(b: Body, table: Mapping[int, Instr], buffer: Global | Shared, index: Ind
     >>> from layoutalg.kernels.norm_walk import NormConfig
     >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
     >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
-    >>> put(b, STG, b.dst, 0, b.reg("m", 4))
+    >>> put(b, STG_WHOLE, b.dst, 0, b.reg("m", 4))
     """
     for first, count, place in _pieces(b, buffer, index, d):
         b.k.do(table[4 * count], place, d.slice(first, count=count))

@@ -301,7 +301,7 @@ class Body:
     def _store(self, f: RegRef, packed: RegRef | Reg, v: Vector) -> None:
         k, vec, chunk = self.k, self.config.vec, v.chunk
         to = k.at(self.dst, chunk.target)
-        whole = STG_WHOLE.get(self.nbytes, STG[self.nbytes])
+        whole = STG_WHOLE[self.nbytes]
         if not v.cut:
             k.do(whole, to, packed)
             return
