@@ -15,9 +15,8 @@ an offset in its problem.  "partial" is scratch memory, floats of 32 bits, writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
@@ -141,14 +140,14 @@ class LoadedChain:
     """A chain on the GPU: call it with the address of every buffer by name, and a stream (a cudaStream_t),
     CuPy's current one where none is given."""
 
-    steps: tuple[tuple[Launch, Callable[[Mapping[str, int]], tuple[int, ...]]], ...]
-    """The launches in order, each with what picks its addresses."""
+    steps: tuple[tuple[Launch, tuple[str, ...]], ...]
+    """The launches in order, each with the names of its buffers."""
     partial_bytes: int
 
     def __call__(self, addresses: Mapping[str, int], stream: int | None = None) -> None:
         """Launch all kernels on the stream.  Raises AlignmentError."""
-        for launch, picked in self.steps:
-            launch(picked(addresses), stream)
+        for launch, names in self.steps:
+            launch([addresses[name] for name in names], stream)
 
 
 def load_chain(chain: ReadyChain) -> LoadedChain:
@@ -159,7 +158,7 @@ def load_chain(chain: ReadyChain) -> LoadedChain:
     ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
     ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))
     """
-    steps = zip(map(load_launch, chain.kernels), (itemgetter(*names) for names in chain.buffers), strict=True)
+    steps = zip(map(load_launch, chain.kernels), chain.buffers, strict=True)
     return LoadedChain(tuple(steps), chain.partial_bytes)
 
 

@@ -127,6 +127,13 @@ def test_a_split_softmax_has_scratch_memory_of_its_own(driver: Driver, planned: 
     assert len(planned) == 1
 
 
+def test_a_norm_in_place_takes_one_buffer(driver: Driver, planned: list[str]) -> None:
+    driver.arguments = repeat(1)
+    x = Array(0x10000, (64, 96))
+    assert reduce_api.softmax(x, 1, out=x) is x
+    assert addresses(driver) == [[0x10000]] and len(planned) == 1
+
+
 @pytest.mark.parametrize("eps", [1e-5, 1, 1.0])
 def test_another_eps_is_another_kernel(driver: Driver, planned: list[str], eps: float) -> None:
     driver.arguments = repeat(3)

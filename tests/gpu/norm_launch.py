@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from layoutalg.codegen.prepare import in_processes
 from layoutalg.codegen.runtime import load, random_normal, require_gpu
 from layoutalg.kernels.norm_family import arguments, plan
 from layoutalg.kernels.norm_modes import norm_problem
@@ -25,8 +26,9 @@ def main(args: list[str]) -> None:
     cupy.cuda.set_allocator(None)  # one allocation an array, so that a sanitizer sees its ends
     arch = require_gpu().arch
     if args == ["all"]:
-        for seed in range(0, 120, 2):
-            run(seed, arch, compiled((seed, arch)))
+        seeds = range(0, 120, 2)
+        for seed, kernels in zip(seeds, in_processes(compiled, [(s, arch) for s in seeds]), strict=True):
+            run(seed, arch, kernels)
         print("60 launches correct")
         return
     for op, dtype, shape, axes in cases_of(args, 4):
