@@ -15,7 +15,7 @@ from tests.gpu.split_counters import compared
 
 SMALL: dict[ModuleType, list[tuple[str, ...]]] = {
     permute_counters: [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")],
-    reduce_counters: [("f32", "300,520", "0"), ("f16", "67108864", "0")],
+    reduce_counters: [("max", "f32", "300,520", "0"), ("sum", "f16", "67108864", "0")],
     norm_counters: [("softmax", "f16", "300,520", "0"), ("layer_norm", "bf16", "6,40,28,28", "0,2,3")],
 }
 

@@ -10,14 +10,14 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.runtime import launch_grid, require_gpu
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES
+from layoutalg.kernels import FAMILIES, reduce_bench
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -59,6 +59,15 @@ Case: TypeAlias = tuple[str, ...]
 def cases_of(args: Sequence[str], words: int) -> list[Case]:
     """Arguments as cases of so many words each."""
     return [tuple(args[at : at + words]) for at in range(0, len(args), words)]
+
+
+def bench_cases(ops: Collection[str]) -> tuple[Case, ...]:
+    """The cases of `layoutalg bench reduce` that are of some operations: (op, type, shape, axes)."""
+    return tuple(
+        (c.op, c.dtype, ",".join(map(str, c.shape)), ",".join(map(str, c.axes)))
+        for c in (*reduce_bench.CASES, *reduce_bench.random_cases())
+        if c.op in ops
+    )
 
 
 def ints(text: str) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """All that only a GPU can show, in one run: the tables of the README, and every check.
 
-python -m tests.gpu.everything build/gpu                       all of it, about ten minutes
+python -m tests.gpu.everything build/gpu                       all of it, about fifteen minutes
 python -m tests.gpu.everything build/gpu bench-reduce tests    these steps
 
 What is timed or counted has a GPU to itself, one step after another; the other checks run together after it,
@@ -51,9 +51,9 @@ STEPS = (
     Step("edges", "tests.gpu.edges", [], 60),
     Step("counters-parts", "tests.gpu.split_counters", [], 90),
     Step("counters-gemm", "tests.gpu.gemm_counters", [], 120),
-    Step("counters-permute", "tests.gpu.permute_counters", [], 120),
-    Step("counters-reduce", "tests.gpu.reduce_counters", [], 120),
-    Step("counters-norm", "tests.gpu.norm_counters", [], 120),
+    Step("counters-permute", "tests.gpu.permute_counters", [], 240),
+    Step("counters-reduce", "tests.gpu.reduce_counters", [], 240),
+    Step("counters-norm", "tests.gpu.norm_counters", [], 240),
     Step("counters-transpose", "tests.gpu.counters", [], 120),
     Step("probe", "tests.gpu.probe", [], 180),
     Step("latency", "tests.gpu.array_cases", ["latency"], 60),

@@ -1,6 +1,6 @@
 """Predicted and measured accesses of norms, side by side, from one `ncu` run of all.
 
-python -m tests.gpu.norm_counters                               the table of the cases below
+python -m tests.gpu.norm_counters                               small ones, and all of the bench
 python -m tests.gpu.norm_counters softmax f16 8191,8193 1       one norm
 """
 
@@ -13,7 +13,7 @@ from itertools import islice
 from layoutalg.arch import find_arch
 from layoutalg.codegen.runtime import require_gpu
 from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import norm_problem
+from layoutalg.kernels.norm_modes import OPS, norm_problem
 from layoutalg.kernels.norm_predict import predict, traffic
 from tests.gpu.counters import (
     BY_INSTRUCTION,
@@ -24,20 +24,20 @@ from tests.gpu.counters import (
     MOVED,
     Case,
     Row,
+    bench_cases,
     cases_of,
     count_launches,
     ints,
     table,
 )
 
-CASES: tuple[Case, ...] = (
+SMALL: tuple[Case, ...] = (
     ("softmax", "f32", "300,520", "1"), ("softmax", "f16", "300,520", "0"),
     ("softmax", "f16", "301,521", "1"), ("softmax", "f32", "301,521", "0"),
     ("layer_norm", "bf16", "6,40,28,28", "0,2,3"),
-    ("softmax", "f32", "8192,8192", "1"), ("softmax", "f32", "8192,8192", "0"),
-    ("softmax", "f32", "65536,1024", "0"), ("softmax", "f32", "32,1024,1024", "1"),
-    ("softmax", "f16", "4096,50257", "1"),
 )  # fmt: skip
+CASES = (*SMALL, *bench_cases(OPS))
+"""A few small ones, and with them every norm of `layoutalg bench reduce`."""
 
 
 def measure(cases: Sequence[Case]) -> Iterator[Row]:

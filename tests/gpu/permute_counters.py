@@ -1,6 +1,6 @@
 """Predicted and measured accesses of permutes, side by side, from one `ncu` run of all.
 
-python -m tests.gpu.permute_counters                                   the table of the README
+python -m tests.gpu.permute_counters                                   small ones, and all of the bench
 python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kernel
 """
 
@@ -14,7 +14,8 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen.prepare import Prepared, in_processes, prepare
 from layoutalg.codegen.runtime import load_prepared, random_bytes, require_gpu
-from layoutalg.kernels.permute_bench import CASES as BENCH_CASES
+from layoutalg.kernels.permute_bench import CASES as QUOTED
+from layoutalg.kernels.permute_bench import random_cases
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
@@ -23,15 +24,25 @@ from layoutalg.kernels.permute_stage import Stage
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
 from tests.gpu.gemm_ladder import ARRIVED
 
-SMALL = (
+SHAPES = (
     ((5, 60, 60, 3), (0, 3, 1, 2)), ((5, 3, 60, 60), (0, 2, 3, 1)), ((20, 18, 16, 14), (3, 2, 1, 0)),
     ((3, 7, 101, 55), (3, 1, 0, 2)), ((4, 64, 16, 32), (0, 2, 1, 3)), ((333, 199), (1, 0)),
 )  # fmt: skip
-CASES: tuple[Case, ...] = tuple(
-    (dtype, ",".join(map(str, shape)), ",".join(map(str, axes)))
-    for dtype in ("f32", "f16", "u8")
-    for shape, axes in (*SMALL, *BENCH_CASES)
-)
+
+
+def of_all_types(shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> tuple[Case, ...]:
+    """Shapes and axes as cases, of every type."""
+    return tuple(
+        (dtype, ",".join(map(str, shape)), ",".join(map(str, axes)))
+        for dtype in ("f32", "f16", "u8")
+        for shape, axes in shapes
+    )
+
+
+SMALL = of_all_types(SHAPES)
+CASES = (*SMALL, *of_all_types((*QUOTED, *random_cases())))
+"""A few small ones, and with them every case of `layoutalg bench permute`."""
+
 SUNK = "elements that are not stored are not loaded"
 """The compiler moves a load to where its element is stored, behind the test of whole vectors."""
 

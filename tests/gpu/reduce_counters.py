@@ -1,7 +1,7 @@
 """Predicted and measured accesses of reductions, side by side, from one `ncu` run of all.
 
-python -m tests.gpu.reduce_counters                       the table of the cases below
-python -m tests.gpu.reduce_counters f16 8191,8193 1       one sum
+python -m tests.gpu.reduce_counters                           small ones, and all of the bench
+python -m tests.gpu.reduce_counters sum f16 8191,8193 1       one sum
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.runtime import require_gpu
-from layoutalg.kernels.reduce_family import plans, reduce_problem
+from layoutalg.kernels.reduce_plan import FOLD, plans, reduce_problem
 from layoutalg.kernels.reduce_predict import memory_bytes, predict
 from tests.gpu.counters import (
     BY_INSTRUCTION,
@@ -22,21 +22,23 @@ from tests.gpu.counters import (
     MOVED,
     Case,
     Row,
+    bench_cases,
     cases_of,
     count_launches,
     ints,
     table,
 )
 
-CASES: tuple[Case, ...] = tuple(
-    (dtype, *case)
+SMALL: tuple[Case, ...] = tuple(
+    ("sum", dtype, *case)
     for dtype in ("f32", "f16")
     for case in (
         ("300,520", "1"), ("300,520", "0"), ("301,521", "1"), ("301,521", "0"), ("6,40,28,28", "0,2,3"),
-        ("40000", "0"), ("8192,8192", "1"), ("8192,8192", "0"), ("65536,1024", "0"), ("8191,8193", "1"),
-        ("67108864", "0"),
+        ("40000", "0"),
     )
 )  # fmt: skip
+CASES = (*SMALL, *bench_cases(FOLD))
+"""A few small ones, and with them every reduction of `layoutalg bench reduce`."""
 
 
 def measure(cases: Sequence[Case]) -> Iterator[Row]:
@@ -49,9 +51,9 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     metrics = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
     arguments = (word for case in cases for word in case)
     seen = iter(count_launches("^reduce_", metrics, "tests.gpu.reduce_launch", *arguments))
-    for dtype, shape, axes in cases:
-        plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
-        predictions, whole = predict(plan, arch), f"{shape} over {axes} {dtype}"
+    for op, dtype, shape, axes in cases:
+        plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
+        predictions, whole = predict(plan, arch), f"{op} of {shape} over {axes} {dtype}"
         found = list(islice(seen, len(predictions)))
         for n, (prediction, counters) in enumerate(zip(predictions, found, strict=True)):
             label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
@@ -71,7 +73,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
 
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
-    return 1 if table("reduction", measure(cases_of(args, 3) or CASES)) else 0
+    return 1 if table("reduction", measure(cases_of(args, 4) or CASES)) else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Launch generated reductions on plain allocations: the process that a profiler or a sanitizer watches.
 
-python -m tests.gpu.reduce_launch f16 8191,8193 1       the sum over axis 1, the best plan, of random bits;
-                                                        more such words are further sums
-python -m tests.gpu.reduce_launch all                   sixty small random ones
+python -m tests.gpu.reduce_launch sum f16 8191,8193 1     over axis 1, the best plan, of random bits;
+                                                          more such words are further reductions
+python -m tests.gpu.reduce_launch all                     sixty small random ones
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def main(args: list[str]) -> None:
                 raise SystemExit(f"wrong result: seed {seed}")
         print("60 launches correct")
         return
-    for dtype, shape, axes in cases_of(args, 3):
-        plan = plans(reduce_problem(ints(shape), ints(axes), "sum", dtype), arch)[0]
+    for op, dtype, shape, axes in cases_of(args, 4):
+        plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
         src = random_bytes(plan.problem.read_bytes, 0).view(f"u{plan.problem.axes.dtype.nbytes}")
         work = cupy.zeros(max(1, plan.workspace_elems), "u4")
         dst = cupy.zeros(plan.problem.axes.outputs, "u4")
