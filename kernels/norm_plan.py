@@ -47,10 +47,13 @@ SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
 
 LEAST_STEPS, LONE_STEPS = 1900, 900
-"""Rows of columns that a part of a split has, at least: of vectors, and of single elements."""
+"""Rows of columns that a part of a split has, rather: of vectors, and of single elements."""
 
 MOST_SIDE = 64
 """Threads side by side."""
+
+LEAST_ROWS = 128
+"""Rows from which on skewed columns pay: what their threads exchange is as much for few rows as for many."""
 
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
@@ -80,7 +83,7 @@ def _vectors(x: NormModes) -> Iterator[int]:
     widest = vec = VECTOR_BYTES // x.element_bytes
     while not can_vector(x, vec):
         vec //= 2
-    if vec * x.element_bytes <= WORD_BYTES and can_skew(x, widest):
+    if vec * x.element_bytes <= WORD_BYTES and x.count >= LEAST_ROWS and can_skew(x, widest):
         yield widest
     yield vec
 
@@ -110,7 +113,9 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     splits = min(ceil(2 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
     twice = NormConfig(vec, 1, 512, "global", 8)
     if rows < sms // 2 and splits > 1:
-        yield replace(twice, splits=splits, depth=4, staged=8) if room else replace(twice, splits=splits)
+        if room and steps >= 8 * twice.sharing * splits:
+            yield replace(twice, splits=splits, depth=4, staged=8)
+        yield replace(twice, splits=splits)
     for held in (FEW_WORDS, HELD_WORDS):
         sharing = _power(steps * width / (held + width))
         while sharing < min(256, steps) and rows * sharing < sms * FILLING_THREADS:
@@ -131,9 +136,11 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
     pitch = min(SECTOR_BYTES, vector * max(1, x.modes[0].src))
     apart = any(v * x.element_bytes % SECTOR_BYTES for v in places_of_rows(x))
 
+    across = _power(ceil((x.modes[0].extent + vec - 1) / vec) + 2 if skewed else x.outputs / vec)
+
     def lanes(nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
-        found = min(MOST_SIDE, 1 << (nbytes // pitch).bit_length() - 1, _power(x.outputs / vec))
+        found = min(MOST_SIDE, 1 << (nbytes // pitch).bit_length() - 1, across)
         return max(LEAST_SKEWED if skewed else 1, found)
 
     def walk(kept: int) -> Walk:
@@ -171,7 +178,7 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
         return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
 
     if skewed:
-        kept = max(LEAST_SKEWED, SKEWED_COLUMNS // vec)
+        kept = max(LEAST_SKEWED, min(SKEWED_COLUMNS // vec, across))
         sharing = 256 // kept
         splits = min(16 // vec * sms // walk(kept).tiles, steps // (16 * sharing))
         yield NormConfig(vec, kept, sharing, "global", vec, max(1, splits))
@@ -180,7 +187,8 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
     yield from (twice(kept, threads, 16) for kept in (wide, line) if enough(kept))
     least, most = (LONE_STEPS, 8) if vec == 1 else (LEAST_STEPS, 4)
     parts = (blocks * sms // walk(wide).tiles for blocks in (most, most // 2, most // 4))
-    splits = next((n for n in parts if n and steps // n >= least), 1)
+    short = min(2 * sms // walk(wide).tiles, steps * wide * pitch // SPLIT_BYTES)
+    splits = next((n for n in parts if n and steps // n >= least), max(1, short))
     yield twice(wide, 512 if vec == 1 else 256, 12, splits)
 
 

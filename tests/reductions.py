@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from layoutalg.codegen.packing import decode, encode
-from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, reduce_problem, reference
+from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, reduce_problem
 from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem
 from layoutalg.kernels.reduce_plan import plan_with
 from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
@@ -101,21 +101,3 @@ def outputs(p: ReduceProblem, buffer: Any) -> Any:
     x = p.axes
     kept = [k for k in range(len(x.shape)) if k not in x.axes]
     return strided_view(buffer, x.kept_shape, tuple(x.dst[k] for k in kept), x.dst_offset)
-
-
-ROUNDING = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
-SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
-
-
-def error_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
-    """How far each output may be from the true one: depth u of the magnitudes, and one final rounding."""
-    import numpy
-
-    u = ROUNDING["f32"]
-    lost = additions * u / (1 - additions * u)
-    exact = reference(p, values)
-    if p.op == "max":
-        return numpy.zeros(exact.shape)
-    sizes = numpy.abs(reference(p, numpy.abs(values)))
-    final = ROUNDING[p.result.name] if p.result.name != "f32" else 0.0
-    return lost * sizes * (1 + final) + final * numpy.abs(exact) + SMALLEST[p.result.name]

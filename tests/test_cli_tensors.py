@@ -1,4 +1,4 @@
-"""`layoutalg generate` of permutes, reductions and norms."""
+"""`layoutalg generate` and `verify` of permutes, reductions and norms."""
 
 from __future__ import annotations
 
@@ -83,3 +83,40 @@ def test_ints_are_read_with_and_without_parentheses() -> None:
     for text in ("4,,8", "4 8", "0x4", "4.0", "--4", "², 1", "four", "9" * 5000):
         with pytest.raises(ParseError, match="expected an int at position"):
             read_ints("shape", text)
+
+
+@pytest.mark.parametrize("family", OPERATIONS)
+def test_verify_compares_tensors_with_their_definition(family: str) -> None:
+    axes = "1,0" if family == "permute" else "0"
+    words = ("verify", family, "--shape", "21,35", "--axes", axes, "--dtype", "f16", "--target", "simulator")
+    payload = answer(*words)
+    assert payload["passed"] and payload["dtype"] == "f16" and len(payload["reports"]) == 1
+    checks = {c["name"]: c for c in payload["reports"][0]["checks"]}
+    assert {"result, one block at a time", "result, one warp at a time", "no other accesses"} <= set(checks)
+    assert payload["reports"][0]["problem"].startswith(family)
+
+
+def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
+    said = run("verify", "permute", "--target", "simulator").stdout
+    assert said.endswith("Passed.\n") and said.count("permute (") >= 2
+
+
+def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    from layoutalg.kernels import norm_modes
+
+    monkeypatch.setattr(norm_modes, "reference", lambda p, x: x)
+    done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
+    assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("softmax", "--m", "8"), "its tensor has a --shape"),
+        (("transpose", "--shape", "8,8"), "its matrices have --m and --n"),
+        (("permute", "--shape", "8,8"), "permute needs --axes"),
+        (("sum", "--axes", "0"), "sum needs --shape"),
+    ],
+)
+def test_verify_says_what_a_family_takes(words: tuple[str, ...], message: str) -> None:
+    assert message in refusal("verify", *words)[1]

@@ -48,10 +48,31 @@ def test_what_fits_stays(shape: tuple[int, ...], axis: int, dtype: str, hold: st
     assert configs(shortest(norm_problem("softmax", shape, axis, dtype)))[0].hold == hold
 
 
-def test_few_long_rows_are_split() -> None:
-    x = shortest(norm_problem("softmax", (1, 1 << 24), 1, "f32"))
+@pytest.mark.parametrize(("rows", "length"), [(1, 1 << 24), (1, 1 << 20), (2, 300_001), (7, 1 << 17)])
+def test_few_long_rows_are_split(rows: int, length: int) -> None:
+    """Whatever their length, among blocks that have no less than 16 kB each."""
+    x = shortest(norm_problem("softmax", (rows, length), 1, "f32"))
     w = Walk(x, configs(x)[0])
-    assert w.config.splits > 132 and w.rounds * w.config.threads * w.config.vec < x.count // 132
+    splits = min(264 // rows, length * 4 >> 14)
+    assert abs(w.config.splits - splits) <= 1 and w.blocks == rows * w.config.splits
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "dtype"),
+    [
+        (1 << 20, 2, "f16"),
+        (1 << 16, 16, "f32"),
+        (100_000, 7, "f16"),
+        (100_000, 7, "f32"),
+        (1 << 20, 33, "bf16"),
+    ],
+)
+def test_few_columns_are_split(rows: int, width: int, dtype: str) -> None:
+    """A tensor of a megabyte or more keeps half of the multiprocessors busy, or has parts of 16 kB."""
+    x = shortest(norm_problem("softmax", (rows, width), 0, dtype))
+    w = Walk(x, configs(x)[0])
+    assert w.blocks >= min(66, rows * width * x.element_bytes >> 14)
+    assert w.config.threads >= 128
 
 
 def test_turing_copies_nothing_asynchronously() -> None:

@@ -19,9 +19,10 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, build, reduce_problem, reference
 from layoutalg.kernels.reduce_plan import plan_with
 from layoutalg.kernels.reduce_walk import ReduceConfig
+from layoutalg.kernels.rounding import reduction_bound
 from tests import mutate
 from tests.hostshim import run_cuda_text
-from tests.reductions import decoded, error_bound, outputs, random_numbers, random_plan, random_reduction
+from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
 
 RANDOM, A_BATCH = 160, 20
 
@@ -49,7 +50,7 @@ def agree(p: ReduceProblem, plan: ReducePlan, seed: int, group: Literal["block",
     run(plan, bits, old, group, seed)
     got = decoded(old, p.result.name)
     error = np.abs(outputs(p, got) - reference(p, values))
-    bound = error_bound(p, plan.additions, values)
+    bound = reduction_bound(p, plan.additions, values)
     assert bool((error <= bound).all()), (str(p), plan.passes, float((error - bound).max()))
     outputs(p, old)[...] = 0x5A5A
     assert old.tobytes() == untouched.tobytes(), str(p)
@@ -167,7 +168,7 @@ def test_a_missing_butterfly_is_found() -> None:
     old = np.zeros(4, "u4")
     simulate(mutate.without(build(plan)[0], "butterfly_sum_1"), {"src": bits, "dst": old})
     error = np.abs(decoded(old, "f32") - reference(p, values))
-    assert (error > error_bound(p, plan.additions, values)).all()
+    assert (error > reduction_bound(p, plan.additions, values)).all()
 
 
 def test_the_workspace_is_written_whole() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from layoutalg.cli.kernel_words import cubin_fields, cubin_sentence, kernel_sentence
-from layoutalg.cli.options import JsonOption, LddOption, LdsOption, OutputOption
+from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, header, say, say_json, write_whole
 from layoutalg.cli.products import find_kernel, is_product
 from layoutalg.cli.tensors import find_part, is_tensor
@@ -39,12 +39,8 @@ def generate_command(
     ] = None,
     lds: LdsOption = None,
     ldd: LddOption = None,
-    shape: Annotated[
-        str | None, typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the following.")
-    ] = None,
-    axes: Annotated[
-        str | None, typer.Option(help="Order of a permute's axes; axes to reduce. Default: the last.")
-    ] = None,
+    shape: ShapeOption = None,
+    axes: AxesOption = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     arch: Annotated[str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a.")] = "sm_90",
     compile_for: Annotated[

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
-from layoutalg.cli.options import JsonOption, LddOption, LdsOption
+from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, ShapeOption
 from layoutalg.cli.output import header, progress, say, say_json
 from layoutalg.cli.products import is_product
+from layoutalg.cli.tensors import find_tensor, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -24,10 +25,20 @@ VERIFIED = ((200, 136), (67, 259), (256, 256))
 VERIFIED_PRODUCTS = ((128, 128, 64), (67, 131, 45))
 """The same of products: m, n and k."""
 
+VERIFIED_TENSORS = (((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)))
+"""The same of reductions and norms: shape and axes."""
+
+VERIFIED_PERMUTES = (((13, 22, 35), (2, 0, 1)), ((16, 64, 48), (0, 2, 1)))
+"""The same of permutes."""
+
 
 def verify_command(
     family: Annotated[
-        str, typer.Argument(help="tiled_copy, transpose, gemm-simt or gemm-sm80.", show_default=False)
+        str,
+        typer.Argument(
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm.",
+            show_default=False,
+        ),
     ],
     dtype: Annotated[
         str | None,
@@ -44,6 +55,8 @@ def verify_command(
     k: Annotated[int | None, typer.Option(help="k of a product.", show_default=False)] = None,
     lds: LdsOption = None,
     ldd: LddOption = None,
+    shape: ShapeOption = None,
+    axes: AxesOption = None,
     target: Annotated[
         str, typer.Option(help="auto (the GPU too where there is one), simulator, gpu.")
     ] = "auto",
@@ -55,6 +68,8 @@ def verify_command(
     layoutalg verify transpose --dtype f32
 
     layoutalg verify gemm-sm80 --m 200 --n 136 --k 72
+
+    layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
     """
     from layoutalg.codegen.runtime import gpu_status
 
@@ -66,7 +81,13 @@ def verify_command(
         targets.append("simulator")
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
-    if is_product(family):
+    if is_tensor(family):
+        if any(x is not None for x in (m, n, k, lds, ldd)):
+            raise UnsupportedError(f"{family} has no m, n, k, lds and ldd: its tensor has a --shape")
+        problems, check = _tensors(family, shape, axes, dtype)
+    elif shape is not None or axes is not None:
+        raise UnsupportedError(f"{family} has no shape and axes: its matrices have --m and --n")
+    elif is_product(family):
         if lds is not None or ldd is not None:
             raise UnsupportedError(f"{family} has no lds and ldd: its matrices are dense here")
         problems, check = _products(family, dtype, (m, n, k))
@@ -81,7 +102,7 @@ def verify_command(
                 reports.append(check(problem, where, seed))
                 step()
     passed = all(report.passed for report in reports)
-    element = problems[0].operand if is_product(family) else problems[0].dtype
+    element = _element(problems[0])
     if as_json:
         say_json(
             header("verify")
@@ -99,6 +120,26 @@ def verify_command(
 
 Verifier: TypeAlias = "Callable[[Any, Target, int], VerifyReport]"
 """Checks a problem on a target, with a seed."""
+
+
+def _element(problem: Any) -> str:
+    """The type of a problem's elements."""
+    where = getattr(problem, "axes", problem)
+    return str(getattr(where, "operand", None) or where.dtype)
+
+
+def _tensors(
+    family: str, shape: str | None, axes: str | None, dtype: str | None
+) -> tuple[list[Any], Verifier]:
+    from layoutalg.kernels.chain_verify import verify_chain
+    from layoutalg.kernels.chains import find_problem
+
+    sizes = VERIFIED_PERMUTES if family == "permute" else VERIFIED_TENSORS
+    if shape is None and axes is None:
+        problems = [find_problem(family, extents, over, dtype or "f32") for extents, over in sizes]
+    else:
+        problems = [find_tensor(family, shape, axes, dtype)]
+    return list(problems), lambda p, target, seed: verify_chain(p, target=target, seed=seed)
 
 
 def _moves(

@@ -28,3 +28,9 @@ LdsOption: TypeAlias = Annotated[
 LddOption: TypeAlias = Annotated[
     int | None, typer.Option(help="Leading dimension of the destination. Default: its row length.")
 ]
+ShapeOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the following.")
+]
+AxesOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Order of a permute's axes; axes to reduce. Default: the last.")
+]

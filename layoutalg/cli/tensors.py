@@ -8,6 +8,7 @@ from layoutalg.errors import ParseError, ResourceError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.tile import Kernel
+    from layoutalg.kernels.chains import Problem
 
 
 MOST_DIGITS = 18
@@ -39,24 +40,37 @@ def find_part(
 ) -> Part:  # fmt: skip
     """One kernel of the best plan for dense tensors.
 
-    Raises ParseError for texts that are no ints, UnsupportedError without a shape or, for a permute, without
-    axes, ResourceError for a part that there is not, and what the problem raises.
+    Raises ResourceError for a part that there is not, and as `find_tensor` does.
 
     >>> find_part("softmax", "64,1000", "1", "f16", 1, "sm_90").kernel.name
     'softmax_f16'
     """
-    from layoutalg.kernels.chains import chain_of, find_problem
+    from layoutalg.kernels.chains import chain_of
+
+    problem = find_tensor(family, shape, axes, dtype)
+    kernels = chain_of(problem, arch).kernels
+    if not 1 <= part <= len(kernels):
+        raise ResourceError(f"part of {problem}", part, len(kernels))
+    return Part(str(problem), kernels[part - 1], part, len(kernels))
+
+
+def find_tensor(family: str, shape: str | None, axes: str | None, dtype: str | None) -> Problem:
+    """The problem of a dense tensor whose shape and axes are texts; the last axis where none is named.
+
+    Raises ParseError for texts that are no ints, UnsupportedError without a shape or, for a permute, without
+    axes, and what the problem raises.
+
+    >>> print(find_tensor("softmax", "64,1000", None, "f16"))
+    softmax (64,1000) over (1) f16, src (1000,1) -> dst (1000,1)
+    """
+    from layoutalg.kernels.chains import find_problem
 
     if shape is None or (axes is None and family == "permute"):
         wanted = "--shape" if shape is None else "--axes"
         raise UnsupportedError(f"{family} needs {wanted}, such as {wanted} 64,128")
     extents = read_ints("shape", shape)
     over = (len(extents) - 1,) if axes is None else read_ints("axes", axes)
-    problem = find_problem(family, extents, over, dtype or "f32")
-    kernels = chain_of(problem, arch).kernels
-    if not 1 <= part <= len(kernels):
-        raise ResourceError(f"part of {problem}", part, len(kernels))
-    return Part(str(problem), kernels[part - 1], part, len(kernels))
+    return find_problem(family, extents, over, dtype or "f32")
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:

@@ -13,9 +13,9 @@ from typing import Any
 from layoutalg.codegen.prepare import Prepared, in_processes, prepare
 from layoutalg.codegen.runtime import load_prepared, require_gpu, to_device, to_host
 from layoutalg.kernels.reduce_family import ReducePlan, build, plans, reference
+from layoutalg.kernels.rounding import reduction_bound
 from tests.reductions import (
     decoded,
-    error_bound,
     outputs,
     random_numbers,
     random_plan,
@@ -59,7 +59,7 @@ def right(plan: ReducePlan, kernels: Sequence[Prepared], seed: int) -> bool:
         load_prepared(kernel)(src=chain[n], dst=chain[n + 1])
     got = to_host(chain[-1])[: len(old)].copy()
     error = numpy.abs(outputs(p, decoded(got, p.result.name)) - reference(p, values))
-    near = bool((error <= error_bound(p, plan.additions, values)).all())
+    near = bool((error <= reduction_bound(p, plan.additions, values)).all())
     outputs(p, got)[...] = UNTOUCHED
     return near and bool((got == UNTOUCHED).all())
 
