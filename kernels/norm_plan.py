@@ -20,7 +20,8 @@ of all resident blocks would fit L2, are slower than reading wider ones from mem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 from layoutalg.arch import Arch, find_arch
@@ -131,65 +132,111 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
 
 def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of columns, best first."""
-    vector, width = vec * x.element_bytes, words(vec, x.element_bytes)
-    skewed, steps = not can_vector(x, vec), x.count
-    pitch = min(SECTOR_BYTES, vector * max(1, x.modes[0].src))
-    apart = any(v * x.element_bytes % SECTOR_BYTES for v in places_of_rows(x))
+    slabs = _Slabs(x, vec, sms, room)
+    yield from _held_columns(slabs)
+    yield from _skewed_twice(slabs) if slabs.skewed else _columns_twice(slabs)
 
-    across = _power(ceil((x.modes[0].extent + vec - 1) / vec) + 2 if skewed else x.outputs / vec)
 
-    def lanes(nbytes: int) -> int:
+@dataclass(frozen=True)
+class _Slabs:
+    """Columns side by side in vectors of `vec`, and the room that a block has in shared memory."""
+
+    x: NormModes
+    vec: int
+    sms: int
+    room: int
+
+    @cached_property
+    def skewed(self) -> bool:
+        """True when vectors do not lie alike in all rows."""
+        return not can_vector(self.x, self.vec)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector."""
+        return self.vec * self.x.element_bytes
+
+    @property
+    def pitch_bytes(self) -> int:
+        """Bytes of a row from a vector to the next, as far as sectors care."""
+        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.x.modes[0].src))
+
+    @cached_property
+    def across(self) -> int:
+        """Threads side by side that have columns at all."""
+        if self.skewed:
+            return _power(ceil((self.x.modes[0].extent + self.vec - 1) / self.vec) + 2)
+        return _power(self.x.outputs / self.vec)
+
+    def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
-        found = min(MOST_SIDE, 1 << (nbytes // pitch).bit_length() - 1, across)
-        return max(LEAST_SKEWED if skewed else 1, found)
+        found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
+        return max(LEAST_SKEWED if self.skewed else 1, found)
 
-    def walk(kept: int) -> Walk:
-        return Walk(x, NormConfig(vec, kept, 1, "global"))
+    def walk(self, kept: int) -> Walk:
+        """The walk of tiles with so many threads side by side."""
+        return Walk(self.x, NormConfig(self.vec, kept, 1, "global"))
 
-    def enough(kept: int) -> bool:
-        return walk(kept).tiles >= 0.9 * sms
+    def enough(self, kept: int) -> bool:
+        """True when there are tiles for nearly all multiprocessors."""
+        return self.walk(kept).tiles >= 0.9 * self.sms
 
-    def small(kept: int) -> NormConfig:
-        sharing = _power(steps * width / HELD_WORDS)
-        if sharing > 2:
-            sharing = max(_power(steps * width / FEW_WORDS), -(-WARP // kept))
-        if skewed:
-            sharing = max(sharing, _alike(kept, walk(kept).period))
-        return NormConfig(vec, max(kept, _power(128 / sharing)), sharing, "registers")
 
-    sizes = (2 * LINE_BYTES, LINE_BYTES) if skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
-    wider, narrow = [lanes(n) for n in sizes], lanes(2 * SECTOR_BYTES if skewed else SECTOR_BYTES)
-    yield from (c for kept in wider if enough(kept) and (c := small(kept)).threads <= 512)
-    ways = [(kept, blocks) for kept in wider for blocks in (3, 2)]  # blocks of a multiprocessor
+def _held_columns(s: _Slabs) -> Iterator[NormConfig]:
+    """Slabs that are read once: in registers, and wide ones in shared memory."""
+    apart = any(v * s.x.element_bytes % SECTOR_BYTES for v in places_of_rows(s.x))
+    sizes = (2 * LINE_BYTES, LINE_BYTES) if s.skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
+    wider, narrow = [s.lanes(n) for n in sizes], s.lanes(2 * SECTOR_BYTES if s.skewed else SECTOR_BYTES)
+    wide_enough = [kept for kept in wider if s.enough(kept)]
+    yield from (c for kept in wide_enough if (c := _in_registers(s, kept)).threads <= 512)
+    ways = [(kept, blocks) for kept in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
     for kept, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
-        if steps * kept * vector <= room // blocks and enough(kept):
-            yield NormConfig(vec, kept, 256 // kept, "shared")
-    if (c := small(narrow)).threads <= MOST_THREADS:
+        if s.x.count * kept * s.vector_bytes <= s.room // blocks:
+            yield NormConfig(s.vec, kept, 256 // kept, "shared")
+    if (c := _in_registers(s, narrow)).threads <= MOST_THREADS:
         yield c
-    if enough(wider[-1]):
-        yield NormConfig(vec, wider[-1], 512 // wider[-1], "shared", 8)
-    wide, line = lanes(2 * LINE_BYTES), lanes(LINE_BYTES)
-    depth = 16 if vec == 1 else 8 if vector <= WORD_BYTES else 4
+    if s.enough(wider[-1]):
+        yield NormConfig(s.vec, wider[-1], 512 // wider[-1], "shared", 8)
+
+
+def _in_registers(s: _Slabs, kept: int) -> NormConfig:
+    """As few threads a column as have room for it: up to two, which exchange little, hold more."""
+    held = s.x.count * words(s.vec, s.x.element_bytes)
+    sharing = _power(held / HELD_WORDS)
+    if sharing > 2:
+        sharing = max(_power(held / FEW_WORDS), -(-WARP // kept))
+    if s.skewed:
+        sharing = max(sharing, _alike(kept, s.walk(kept).period))
+    return NormConfig(s.vec, max(kept, _power(128 / sharing)), sharing, "registers")
+
+
+def _skewed_twice(s: _Slabs) -> Iterator[NormConfig]:
+    """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
+    kept = max(LEAST_SKEWED, min(SKEWED_COLUMNS // s.vec, s.across))
+    sharing = 256 // kept
+    splits = min(16 // s.vec * s.sms // s.walk(kept).tiles, s.x.count // (16 * sharing))
+    yield NormConfig(s.vec, kept, sharing, "global", s.vec, max(1, splits))
+
+
+def _columns_twice(s: _Slabs) -> Iterator[NormConfig]:
+    """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
+    steps, wide, line = s.x.count, s.lanes(2 * LINE_BYTES), s.lanes(LINE_BYTES)
+    depth = 16 if s.vec == 1 else 8 if s.vector_bytes <= WORD_BYTES else 4
 
     def twice(kept: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
         sharing = max(min(WARP, threads // kept), 256 // kept)
         rounds = ceil(steps / (sharing * splits))
-        staged = min(staged, rounds // depth * depth) if room and depth == 4 else 0
-        return NormConfig(vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
+        staged = min(staged, rounds // depth * depth) if s.room and depth == 4 else 0
+        return NormConfig(s.vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
 
-    if skewed:
-        kept = max(LEAST_SKEWED, min(SKEWED_COLUMNS // vec, across))
-        sharing = 256 // kept
-        splits = min(16 // vec * sms // walk(kept).tiles, steps // (16 * sharing))
-        yield NormConfig(vec, kept, sharing, "global", vec, max(1, splits))
-        return
-    threads = MOST_THREADS if vector < WORD_BYTES else 512
-    yield from (twice(kept, threads, 16) for kept in (wide, line) if enough(kept))
-    least, most = (LONE_STEPS, 8) if vec == 1 else (LEAST_STEPS, 4)
-    parts = (blocks * sms // walk(wide).tiles for blocks in (most, most // 2, most // 4))
-    short = min(2 * sms // walk(wide).tiles, steps * wide * pitch // SPLIT_BYTES)
+    threads = MOST_THREADS if s.vector_bytes < WORD_BYTES else 512
+    yield from (twice(kept, threads, 16) for kept in (wide, line) if s.enough(kept))
+    least, most = (LONE_STEPS, 8) if s.vec == 1 else (LEAST_STEPS, 4)
+    tiles = s.walk(wide).tiles
+    parts = (blocks * s.sms // tiles for blocks in (most, most // 2, most // 4))
+    short = min(2 * s.sms // tiles, steps * wide * s.pitch_bytes // SPLIT_BYTES)
     splits = next((n for n in parts if n and steps // n >= least), max(1, short))
-    yield twice(wide, 512 if vec == 1 else 256, 12, splits)
+    yield twice(wide, 512 if s.vec == 1 else 256, 12, splits)
 
 
 def _alike(kept: int, period: int) -> int:
