@@ -9,14 +9,21 @@ import pytest
 from layoutalg.kernels.gemm_bench import find_gemm_family
 from layoutalg.kernels.gemm_ladder import Step, predict_steps
 from tests.gpu.gemm_ladder import (
+    ARRIVED,
+    ARRIVED_COPIED,
+    COPIED,
     COPIES,
     COPIES_ON,
     LDS,
+    LOADED,
     LOADS,
     LOADS_ON,
+    MOST_WARPS,
+    WARPS,
     count_of,
     counters_table,
     effects_table,
+    held_table,
     judge,
 )
 
@@ -64,3 +71,14 @@ def test_what_was_not_seen_at_all_refutes_an_effect(capsys: pytest.CaptureFixtur
     assert counters_table([v4, v8], [none, none | {LOADS_ON: loads, LOADS: loads}]) == 1
     assert effects_table([v4, v8], [none, none | {LOADS_ON: loads}]) == 1
     assert "| global loads | x 0.062 | x inf | refuted |" in capsys.readouterr().out
+
+
+def test_warps_are_those_that_the_driver_allows(capsys: pytest.CaptureFixture[str]) -> None:
+    step = wide()
+    warps, sectors = step.occupancy.warps_per_sm, step.counts["sectors loaded"]
+    found = {MOST_WARPS: float(warps), WARPS: warps - 0.5, LOADED: 0.0, COPIED: 0.0}
+    found |= {ARRIVED: float(sectors), ARRIVED_COPIED: 0.0}
+    assert held_table([step], [found]) == 0
+    assert capsys.readouterr().out.endswith(f"| {step.intensity:.1f} | {step.intensity:.1f} |\n")
+    assert held_table([step], [{**found, MOST_WARPS: warps + 1.0}]) == 1
+    assert held_table([step], [{}]) == 1

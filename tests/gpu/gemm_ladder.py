@@ -72,10 +72,15 @@ STALLS = (
 )  # fmt: skip
 """What a warp can be doing, as Nsight Compute calls it."""
 
+MOST_WARPS, WARPS = "sm__maximum_warps_avg_per_active_cycle", "sm__warps_active.avg.per_cycle_active"
+"""Warps that a multiprocessor can hold of the kernel, by the driver, and those it held."""
+
 CYCLES, TIME_NS = "sm__cycles_elapsed.max", "gpu__time_duration.sum"
 """Cycles and nanoseconds of the launch."""
 
 BOARD = find_arch(TARGET).board
+
+SECTOR_BYTES = 32
 
 
 def stall_metric(name: str) -> str:
@@ -106,7 +111,7 @@ def compile_step(what: tuple[str, int, str]) -> str:
 def measure(module: str, *args: str) -> list[dict[str, float]]:
     """The metrics of every product that `python -m module args` launches, in order."""
     metrics = [name for names, _ in COUNTERS.values() for name in names]
-    metrics += [COPIES, LOADS, *map(stall_metric, STALLS), CYCLES, TIME_NS]
+    metrics += [COPIES, LOADS, MOST_WARPS, WARPS, *map(stall_metric, STALLS), CYCLES, TIME_NS]
     return count_launches("^gemm_", metrics, module, *args)
 
 
@@ -120,7 +125,7 @@ def main(args: Sequence[str]) -> int:
     in_processes(compile_step, [(family, n, name) for name in chosen.steps])
     steps = list(predict_steps(chosen, n))
     seen = measure("tests.gpu.gemm_ladder", family, str(n), "launch")
-    wrong = counters_table(steps, seen) + effects_table(steps, seen)
+    wrong = counters_table(steps, seen) + effects_table(steps, seen) + held_table(steps, seen)
     time_table(steps, seen)
     return 1 if wrong else 0
 
@@ -185,6 +190,26 @@ def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
             name, then = steps[at - 1].name, steps[at].name
             print(f"| {name} | {then} | {what} | x {factor:.3f} | x {measured:.3f} | "
                   f"{'confirmed' if held else 'refuted'} |", flush=True)  # fmt: skip
+    return wrong
+
+
+def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
+    """Warps that a multiprocessor holds, and operations for each byte; returns how many warps are refuted.
+
+    Operations are for each byte that the L1 is asked for.  What several lanes or blocks ask the same sector
+    for, and bytes of a sector that nobody needs, make them fewer than tiles alone would allow.
+    """
+    wrong = 0
+    print(
+        "\n| step | warps, predicted | at most, by the driver | held | flops a byte of the tile | measured |"
+    )
+    print("|---|---:|---:|---:|---:|---:|")
+    for step, found in zip(steps, seen, strict=True):
+        sectors = count_of(step, "sectors loaded", found) or math.nan
+        most, held = (found.get(metric, math.nan) for metric in (MOST_WARPS, WARPS))
+        rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
+        wrong += most != warps
+        print(f"| {step.name} | {warps} | {most:.0f} | {held:.2f} | {step.intensity:.1f} | {rate:.1f} |")
     return wrong
 
 
