@@ -1,7 +1,8 @@
 """Launch matrix products on plain allocations: the process that a profiler or a sanitizer watches.
 
 python -m tests.gpu.gemm_launch gemm_sm80 f16 1024 1024 512      the best configuration
-python -m tests.gpu.gemm_launch gemm_simt f32 131 67 1029 3      the best one with k in 3 parts
+python -m tests.gpu.gemm_launch gemm_simt f32 131 67 1029 3      the best one with k in 3 parts; more products
+                                                                 follow behind a /
 python -m tests.gpu.gemm_launch all                              every type, storage, tile, step, and parts
 """
 
@@ -63,6 +64,14 @@ def steps() -> Iterator[Way]:
     yield from ((gemm_problem(512, 256, 256), config) for config in LADDER.values())
 
 
+def named_way(words: Sequence[str], arch: str) -> Way:
+    """The best way of a product by words, with so many parts if a last one says so."""
+    name, dtype, *sizes = words
+    m, n, k, *splits = map(int, sizes)
+    p = gemm_problem(m, n, k, dtype)
+    return p, next(c for c in CONFIGS[name](p, arch) if not splits or c.splits == splits[0])
+
+
 def result(p: GemmProblem, config: Config, args: dict[str, Any], loaded: Sequence[Loaded]) -> Any:
     """D after one launch."""
     mine = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
@@ -89,11 +98,7 @@ def main(args: list[str]) -> None:
         launch_all(ways)
         print(f"{len(ways)} ways correct, {sum(c.splits > 1 for _, c in ways)} of them with parts")
         return
-    name, dtype, *sizes = args
-    m, n, k, *splits = map(int, sizes)
-    p = gemm_problem(m, n, k, dtype)
-    found = CONFIGS[name](p, arch)
-    launch_all([(p, next(c for c in found if not splits or c.splits == splits[0]))])
+    launch_all([named_way(words.split(), arch) for words in " ".join(args).split("/")])
 
 
 if __name__ == "__main__":
