@@ -21,8 +21,9 @@ from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fold
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG_WHOLE, STS
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.norm_pieces import Index
 from layoutalg.kernels.norm_program import Body
-from layoutalg.kernels.norm_walk import WARP, Index, powers
+from layoutalg.kernels.norm_walk import WARP, powers
 from layoutalg.layout import Layout
 
 

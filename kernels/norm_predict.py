@@ -1,16 +1,15 @@
-"""What a softmax or layer norm costs before anything runs: sectors, wavefronts, bytes of memory, the limit.
+"""What the accesses of a softmax or layer norm cost before anything runs: sectors and wavefronts.
 
 The idea.  Blocks differ in where their columns start relative to a 32-byte sector, in columns and steps that
 do not exist, and in nothing else.  So blocks are sorted into classes by these, and one block of each class is
 counted lane by lane on the walk that the kernel prints:
 
     what is held    read once; through shared memory it is written there, and read back three times
-    read twice      every load or copy counts twice; memory is asked once if all resident slabs fit L2
+    read twice      every load or copy counts twice
     split           the first kernel reads and writes statistics, the second reads both and writes the result
 
-Notes.  Bytes of memory are a model, stated to be compared with `dram__bytes_read.sum` and `..._write.sum`:
-each element once, or twice where what lies between two readings of it is more than `KEPT_BYTES` of L2.  What
-a second reading, which goes backwards, finds there of its first part is not taken off.
+Notes.  `predict` counts copies by the rule of loads, `copied_tags` those of 16 bytes as an H200 does.  Bytes
+of memory and limits are in norm_traffic.
 """
 
 from __future__ import annotations
@@ -20,35 +19,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import UnsupportedError
+from layoutalg.analysis.async_copies import tag_sectors
+from layoutalg.arch import Arch
 from layoutalg.kernels.norm_family import NormLaunches, Part
 from layoutalg.kernels.norm_modes import shortest
-from layoutalg.kernels.norm_walk import Bases, Chunk, Index, Walk
+from layoutalg.kernels.norm_pieces import Bases, Chunk, Index
+from layoutalg.kernels.norm_walk import Walk
 from layoutalg.kernels.predict import Costs, Prediction
 
-SECTOR_BYTES, WARP = 32, 32
+SECTOR_BYTES, LINE_BYTES, WARP = 32, 128, 32
 
-KEPT_BYTES = 24 << 20
-"""What is found in L2 again."""
-
-RESIDENT_THREADS = 1024
-"""Threads of a multiprocessor, with 64 registers each."""
-
-FLOPS_PER_CYCLE = 256
-"""Of an SM with 128 FMA lanes, as boards' rates count them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What one unit is asked for, and the least time it needs, in microseconds."""
-
-    unit: str
-    asked: int
-    least_us: float
-
-    def __str__(self) -> str:
-        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
+COPY_BYTES = 16
+"""The width of the copies that go past the L1."""
 
 
 def predict(launches: NormLaunches, arch: str | Arch = "sm_90") -> Prediction:
@@ -61,8 +43,7 @@ def predict(launches: NormLaunches, arch: str | Arch = "sm_90") -> Prediction:
     """
     total = Costs(arch)
     w = Walk(shortest(launches.problem), launches.config)
-    parts: tuple[Part, ...] = ("whole",) if len(launches.kernels) == 1 else ("statistics", "result")
-    for part in parts:
+    for part in _parts(launches):
         for kind in block_classes(w):
             one = Costs(arch)
             _block(w, part, kind, one)
@@ -83,8 +64,8 @@ class BlockClass:
     split: int
 
 
-def block_classes(w: Walk) -> tuple[BlockClass, ...]:
-    """The classes of a launch's blocks; their counts sum to `w.blocks`.
+def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
+    """The classes of a launch's blocks, alike in where they lie in units of memory; counts sum to `w.blocks`.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem
     >>> from layoutalg.kernels.norm_walk import NormConfig
@@ -94,7 +75,7 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     """
     import numpy as np
 
-    unit, kept = SECTOR_BYTES // w.modes.element_bytes, w.config.kept
+    unit, kept = unit_bytes // w.modes.element_bytes, w.config.kept
     column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
     keys: list[Any] = [exists]
@@ -105,11 +86,11 @@ def block_classes(w: Walk) -> tuple[BlockClass, ...]:
     if w.skewed:
         keys += [_edge(w, at[:, :1]), at[:, :1] % unit]
     if w.config.splits > 1:
-        keys.append(column[:, :1] * w.statistics % (SECTOR_BYTES // 4))
+        keys.append(column[:, :1] * w.statistics % (unit_bytes // 4))
     _, at, counts = np.unique(np.hstack(keys), axis=0, return_index=True, return_counts=True)
     return tuple(
         BlockClass(int(n) * times, int(i) * kept, split)
-        for split, times in _split_classes(w)
+        for split, times in _split_classes(w, unit_bytes)
         for i, n in zip(at, counts, strict=True)
     )
 
@@ -120,7 +101,7 @@ def _edge(w: Walk, at: Any) -> Any:
     return (at + 1) * ~inside
 
 
-def _split_classes(w: Walk) -> Iterator[tuple[int, int]]:
+def _split_classes(w: Walk, unit_bytes: int) -> Iterator[tuple[int, int]]:
     """Splits that cost the same: one of them, and how many."""
     each, size = w.rounds * w.config.sharing, w.modes.element_bytes
     lone = [m for m in w.modes.modes if m.reduced]
@@ -129,8 +110,8 @@ def _split_classes(w: Walk) -> Iterator[tuple[int, int]]:
         (m,) = lone
         moves = [each * (w.config.vec if w.rows else m.src) * size]
         moves += [] if w.rows else [each * m.dst * size]
-    alike = len(lone) <= 1 and not w.ragged and not w.skewed and not any(v % SECTOR_BYTES for v in moves)
-    whole = w.steps // each if alike and w.places * 4 % SECTOR_BYTES == 0 else 0
+    alike = len(lone) <= 1 and not w.ragged and not w.skewed and not any(v % unit_bytes for v in moves)
+    whole = w.steps // each if alike and w.places * 4 % unit_bytes == 0 else 0
     if whole:
         yield 0, whole
     yield from ((s, 1) for s in range(whole, w.config.splits))
@@ -158,7 +139,7 @@ class _Lanes:
         return (np.broadcast_to(index, active.shape) * active).reshape(-1, WARP)
 
 
-def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
+def _lanes(w: Walk, kind: BlockClass) -> _Lanes:
     import numpy as np
 
     c = w.config
@@ -167,8 +148,7 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     exists = column < prod(w.columns)
     rounds = np.arange(w.rounds)[:, None]
     step = w.step(kind.split, rounds, y)
-    bases = w.bases(column * exists)
-    chunk = w.chunk(bases, step)
+    chunk = w.chunk(w.bases(column * exists), step)
     taken = np.broadcast_to(exists, step.shape)
     for p in w.exists(step, chunk):
         taken = taken & p
@@ -178,11 +158,21 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     owned = active
     for p in w.owned(side):
         owned = owned & p
-    vectors = _Lanes(w, chunk, taken, active, owned, (rounds * c.threads + np.arange(c.threads)) * _nbytes(w))
+    return _Lanes(w, chunk, taken, active, owned, (rounds * c.threads + np.arange(c.threads)) * _nbytes(w))
+
+
+def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
+    import numpy as np
+
+    vectors = _lanes(w, kind)
     _reads(w, part, vectors, costs)
     if part != "statistics":
         _weights(w, vectors, costs)
         _writes(w, vectors, costs)
+    side, y = w.thread(np.arange(w.config.threads, dtype=np.int64))
+    column = kind.first + side
+    exists = column < prod(w.columns)
+    bases = w.bases(column * exists)
     for n in _exchanged(w, part):
         _exchange(w, n, side, _places(w, bases, side, y, n), costs)
     if part != "whole":
@@ -199,14 +189,22 @@ def _nbytes(w: Walk) -> int:
     return w.config.vec * w.modes.element_bytes
 
 
+def _passes(w: Walk, part: Part, v: _Lanes) -> list[Any]:
+    """Which lanes read their vectors, pass by pass."""
+    first = v.owned if part == "result" else v.active
+    return [first, v.owned] if part == "whole" and w.config.hold == "global" else [first]
+
+
+def _staged(w: Walk, v: _Lanes) -> int:
+    """Warp instructions of a pass whose vectors go through shared memory: the first ones."""
+    if w.config.hold == "global" and w.staged:
+        return int(v.active.size) // WARP
+    return w.staged * w.config.threads // WARP
+
+
 def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
-    nbytes, hold = _nbytes(w), w.config.hold
-    passes = [v.owned if part == "result" else v.active]
-    if part == "whole" and hold == "global":
-        passes.append(v.owned)
-    rows = v.active.size // WARP
-    staged = rows if hold == "global" and w.staged else w.staged * w.config.threads // WARP
-    for read in passes:
+    nbytes, hold, staged = _nbytes(w), w.config.hold, _staged(w, v)
+    for read in _passes(w, part, v):
         source = v.spread(v.chunk.source, read) * w.modes.element_bytes
         active, place = read.reshape(-1, WARP), v.spread(v.place, read)
         if staged:
@@ -214,8 +212,38 @@ def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
             costs.lanes(f"cp.async.{nbytes}", "shared", place[:staged], active[:staged])
             for _ in range(1 if hold == "global" else 3):
                 costs.lanes(f"ld.shared.b{8 * nbytes}", "shared", place[:staged], active[:staged])
-        if staged < rows:
+        if staged < len(active):
             costs.lanes(f"ld.global.b{8 * nbytes}", "global", source[staged:], active[staged:])
+
+
+def copied_tags(launches: NormLaunches) -> int | None:
+    """Sectors that the tags of the L1 count for the copies of 16 bytes of all launches (`tag_sectors`).
+
+    None where there are none of that width.
+
+    >>> from layoutalg.kernels.norm_family import plan
+    >>> from layoutalg.kernels.norm_modes import norm_problem
+    >>> [copied_tags(plan(norm_problem("softmax", (32, n, 1024), 1, "f32"))) for n in (1024, 64)]
+    [4194304, None]
+    """
+    w = Walk(shortest(launches.problem), launches.config)
+    if _nbytes(w) != COPY_BYTES or not w.staged:
+        return None
+    total = 0
+    for kind in block_classes(w, LINE_BYTES):
+        v = _lanes(w, kind)
+        staged = _staged(w, v)
+        place = v.place.reshape(-1, WARP)[:staged]
+        for part in _parts(launches):
+            for read in _passes(w, part, v):
+                source = v.spread(v.chunk.source, read)[:staged] * w.modes.element_bytes
+                sectors = tag_sectors(source, place, read.reshape(-1, WARP)[:staged])
+                total += kind.count * int(sectors.sum())
+    return total
+
+
+def _parts(launches: NormLaunches) -> tuple[Part, ...]:
+    return ("whole",) if len(launches.kernels) == 1 else ("statistics", "result")
 
 
 def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:
@@ -311,69 +339,3 @@ def _partial(
             for word in words:
                 there, lanes = (word * 4 * active).reshape(-1, WARP), active.reshape(-1, WARP)
                 costs.lanes(f"{kind}.global.b{32 * each}", "global", there, lanes)
-
-
-# --- bytes and limits ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes that memory is asked to read and to write."""
-
-    read: int
-    written: int
-
-
-def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
-    """Bytes of memory read and written by all launches; see the module's notes.
-
-    Raises UnsupportedError for an architecture without a board.
-
-    >>> from layoutalg.kernels.norm_family import plan
-    >>> from layoutalg.kernels.norm_modes import norm_problem
-    >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
-    Traffic(read=134217728, written=134217728)
-    """
-    p, c = launches.problem, launches.config
-    w, size = Walk(shortest(p), c), p.dtype.nbytes
-    elements = p.axes.read_elems * size
-    between = 0
-    if c.splits > 1:
-        between = elements
-    elif c.hold == "global":
-        resident = min(w.blocks, _board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
-        between = resident * (elements // w.blocks)
-    read = elements * (2 if between > KEPT_BYTES else 1)
-    read += (p.weight + p.bias) * w.modes.count * size
-    scratch = launches.workspace_elems * 4
-    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
-
-
-def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
-    """What limits the launches, the tightest first: bytes of memory, or cycles of all load-store units.
-
-    The load-store unit takes one wavefront of shared memory a cycle, or one request to global memory; cycles
-    are those of the peak clock.  Raises UnsupportedError for an architecture without a board.
-
-    >>> from layoutalg.kernels.norm_family import plan
-    >>> from layoutalg.kernels.norm_modes import norm_problem
-    >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
-    bytes of memory: 536870912, 111.8 us
-    """
-    board, moved = _board(arch), traffic(launches, arch)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
-    prediction = predict(launches, arch)
-    cycles = sum(c.instructions if "global" in op else c.total for op, c in prediction.items())
-    asked = moved.read + moved.written
-    found = (
-        Bound("bytes of memory", asked, asked / board.dram_bytes_per_s * 1e6),
-        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
-    )
-    return tuple(sorted(found, key=lambda b: -b.least_us))
-
-
-def _board(arch: str | Arch) -> Any:
-    board = find_arch(arch).board
-    if board is None:
-        raise UnsupportedError(f"{find_arch(arch).name} has no board whose rates could bound a launch")
-    return board

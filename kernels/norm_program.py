@@ -30,16 +30,9 @@ from layoutalg.codegen.instr_sm75 import LDG, LDS, MOVE, STG, STG_WHOLE
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, MemRef, Reg, RegRef
 from layoutalg.kernels.norm_modes import NormModes
+from layoutalg.kernels.norm_pieces import Bases, Chunk, Hold, Index, Ring
 from layoutalg.kernels.norm_vectors import words
-from layoutalg.kernels.norm_walk import (
-    Bases,
-    Chunk,
-    Hold,
-    Index,
-    NormConfig,
-    Ring,
-    Walk,
-)
+from layoutalg.kernels.norm_walk import NormConfig, Walk
 from layoutalg.kernels.permute_index import minus
 from layoutalg.layout import Layout
 

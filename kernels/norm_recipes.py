@@ -42,9 +42,9 @@ from layoutalg.codegen.instr_reduce import NEUTRAL, fold, window, within
 from layoutalg.codegen.instr_sm75 import LDG, MOVE
 from layoutalg.codegen.tile import Global, Reg, RegRef
 from layoutalg.kernels.norm_exchange import combine
+from layoutalg.kernels.norm_pieces import Index
 from layoutalg.kernels.norm_program import Body, Group, Vector
 from layoutalg.kernels.norm_vectors import words
-from layoutalg.kernels.norm_walk import Index
 from layoutalg.kernels.permute_index import minus
 
 

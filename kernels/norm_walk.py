@@ -35,19 +35,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
-from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.kernels.norm_modes import NormMode, NormModes
+from layoutalg.kernels.norm_pieces import Bases, Chunk, Hold, Index, Ring, Segment
 from layoutalg.kernels.norm_vectors import places_of_rows
 from layoutalg.kernels.permute_index import digits, minus
 
-Index: TypeAlias = Any
-"""An int, an integer array or an index expression."""
-
 WARP = 32
-
-Hold: TypeAlias = Literal["registers", "shared", "global"]
-"""Where a block's elements stay between the statistics and the result; global: they are read twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,62 +65,6 @@ class NormConfig:
     def threads(self) -> int:
         """Threads of a block."""
         return self.kept * self.sharing
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Rounds `first` to first + count - 1; `plain` ones exist in every thread and lie inside of rows.
-
-    `hold` says where their vectors are.
-    """
-
-    first: int
-    count: int
-    plain: bool
-    hold: Hold
-
-
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """Places in shared memory for groups of `depth` rounds: `slots` of them, used again `turns` times.
-
-    `plain`: all rounds are, and fill them.
-    """
-
-    slots: int
-    turns: int
-    plain: bool
-
-
-class Bases(NamedTuple):
-    """Where a thread's elements begin: a row's or a column's first element in source and destination.
-
-    Of skewed columns it is the first one of the row, and `at` the thread's place on from a vector before it.
-    """
-
-    source: Index
-    target: Index
-    at: Index
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A vector: its first element in source and destination, and which of its elements are the row's.
-
-    Element e is the row's where low <= at + e < high.  `weight` is where the weights of the row, or of the
-    step of a column, begin.
-    """
-
-    source: Index
-    target: Index
-    weight: Index
-    at: Index = 0
-    low: Index = 0
-    high: Index = 0
-
-    def has(self, e: Index) -> Index:
-        """The predicate that element e is the row's."""
-        return (self.at + e >= self.low) & (self.at + e < self.high)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from layoutalg.kernels.chains import (
 )
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import OPS, NormProblem
-from layoutalg.kernels.norm_predict import traffic
+from layoutalg.kernels.norm_traffic import traffic
 from layoutalg.kernels.permute_modes import PermuteProblem
 from layoutalg.kernels.reduce_plan import FOLD, plans
 from layoutalg.kernels.reduce_predict import memory_bytes

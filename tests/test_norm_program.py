@@ -8,8 +8,9 @@ import pytest
 from layoutalg.codegen.packing import encode
 from layoutalg.codegen.simulate import simulate
 from layoutalg.kernels.norm_modes import norm_problem, shortest
+from layoutalg.kernels.norm_pieces import Hold
 from layoutalg.kernels.norm_program import Body
-from layoutalg.kernels.norm_walk import Hold, NormConfig, Walk
+from layoutalg.kernels.norm_walk import NormConfig, Walk
 
 SHAPES = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 8), ((60, 49), 0, 4, 8, 16)]
 """(shape, axis, vec, kept, sharing): whole rows, ragged ones, columns, skewed ones."""

@@ -14,7 +14,8 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.runtime import require_gpu
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import OPS, norm_problem
-from layoutalg.kernels.norm_predict import predict, traffic
+from layoutalg.kernels.norm_predict import copied_tags, predict
+from layoutalg.kernels.norm_traffic import traffic
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     COPIED,
@@ -59,11 +60,13 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
             return sum(int(counters[metric]) for counters in found)
 
         copied = sum(cost.total for name, cost in prediction.items() if ":global" in name)
+        tags = copied_tags(launches)
         for access, (metric, unit) in METRICS.items():
             predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
-            predicted += copied if access == "ld.global" else 0
+            if access == "ld.global":
+                predicted += copied if tags is None else tags
             if predicted or counted(metric):
-                moved = COPIED if copied and access == "ld.global" else ""
+                moved = COPIED if copied and tags is None and access == "ld.global" else ""
                 yield Row(
                     label, access, unit, predicted, counted(metric), moved if unit == "sectors" else LOST
                 )
