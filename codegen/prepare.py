@@ -21,10 +21,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.errors import ArgumentTypeError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -84,3 +86,30 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
         return [function(item) for item in work]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         return list(pool.map(function, work))
+
+
+def launchable(ready: Prepared) -> Launchable:
+    """What a launch needs of a kernel that takes pointers alone.
+
+    Raises ArgumentTypeError for a kernel that takes more, ResourceError for a grid past CUDA's limits.
+
+    >>> from layoutalg.codegen.builder import KernelBuilder
+    >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
+    (1, 1, 1)
+    """
+    kernel = ready.kernel
+    pointers = tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global))
+    if len(pointers) < len(kernel.params):
+        raise ArgumentTypeError(f"{kernel.name} takes more than pointers: launch it by names")
+    grid, shared_bytes = launch_grid(kernel, {}), dynamic_bytes(kernel)
+    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, ready.cubin.image)
+
+
+def dynamic_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a launch has to ask for.
+
+    >>> from layoutalg.codegen.builder import KernelBuilder
+    >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
+    0
+    """
+    return kernel.shared_bytes if is_dynamic(kernel) else 0

@@ -22,16 +22,20 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.cuda import is_dynamic
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.arguments import (
+    Packed,
+    check_aligned,
+    check_argument,
+    launch_grid,
+    pointer_address,
+)
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.prepare import Launchable, Prepared, prepare
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.prepare import Launchable, Prepared, dynamic_bytes, prepare
+from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import (
-    AlignmentError,
     ArgumentTypeError,
     ResourceError,
-    ShapeError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -106,12 +110,7 @@ def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
 
     Raises UnsupportedError without one.
     """
-    return Loaded(kernel, cubin, source, _function(kernel.name, cubin.image, _dynamic_bytes(kernel)))
-
-
-def _dynamic_bytes(kernel: Kernel) -> int:
-    """Bytes of shared memory that a launch has to ask for."""
-    return kernel.shared_bytes if is_dynamic(kernel) else 0
+    return Loaded(kernel, cubin, source, _function(kernel.name, cubin.image, dynamic_bytes(kernel)))
 
 
 def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
@@ -127,19 +126,6 @@ def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
             function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes
         )
     return function
-
-
-class _Packed:
-    """Memory for the values of a launch, each in 8 bytes of which the driver reads as many as it needs, and
-    the address of the pointers to them."""
-
-    __slots__ = ("_table", "pointers", "values")
-
-    def __init__(self, count: int) -> None:
-        self.values: Any = (ctypes.c_uint64 * count)()
-        first = ctypes.addressof(self.values)
-        self._table = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
-        self.pointers = ctypes.addressof(self._table)
 
 
 _here = threading.local()
@@ -159,31 +145,14 @@ def _driver_launch() -> Callable[..., None]:
 
 def _start(
     function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int
-) -> Callable[[int, _Packed], None]:
+) -> Callable[[int, Packed], None]:
     """The launch of a function on a stream, with packed arguments."""
     x, y, z = grid
 
-    def launch(stream: int, packed: _Packed) -> None:
+    def launch(stream: int, packed: Packed) -> None:
         _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared_bytes, stream, packed.pointers, 0)
 
     return launch
-
-
-def launchable(ready: Prepared) -> Launchable:
-    """What a launch needs of a kernel that takes pointers alone.
-
-    Raises ArgumentTypeError for a kernel that takes more, ResourceError for a grid past CUDA's limits.
-
-    >>> from layoutalg.codegen.builder import KernelBuilder
-    >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
-    (1, 1, 1)
-    """
-    kernel = ready.kernel
-    pointers = tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global))
-    if len(pointers) < len(kernel.params):
-        raise ArgumentTypeError(f"{kernel.name} takes more than pointers: launch it by names")
-    grid, shared_bytes = launch_grid(kernel, {}), _dynamic_bytes(kernel)
-    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, ready.cubin.image)
 
 
 Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
@@ -196,7 +165,7 @@ def load_launch(kernel: Launchable) -> Launch:
     function = _function(kernel.name, kernel.image, kernel.shared_bytes)
     start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes)
     below = max((align for _, align in kernel.pointers), default=1) - 1
-    unused: list[_Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
+    unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
 
     def launch(addresses: Sequence[int], stream: int | None) -> None:
         bits = 0
@@ -204,11 +173,11 @@ def load_launch(kernel: Launchable) -> Launch:
             bits |= address
         if bits & below:
             for (name, align_bytes), address in zip(kernel.pointers, addresses, strict=True):
-                _check_aligned(name, align_bytes, address)
+                check_aligned(name, align_bytes, address)
         try:
             packed = unused.pop()
         except IndexError:
-            packed = _Packed(len(kernel.pointers))
+            packed = Packed(len(kernel.pointers))
         packed.values[:] = addresses
         start(current_stream() if stream is None else stream, packed)
         unused.append(packed)
@@ -243,8 +212,8 @@ class Loaded:
         """
         values = self._values(args)
         grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
-        start = _start(self.function, grid, self.kernel.threads, _dynamic_bytes(self.kernel))
-        packed = _Packed(len(values))
+        start = _start(self.function, grid, self.kernel.threads, dynamic_bytes(self.kernel))
+        packed = Packed(len(values))
         packed.values[:] = values
 
         def launch(kept: object = args) -> None:
@@ -263,63 +232,8 @@ class Loaded:
                 check_argument(p, value)
                 values.append(value)
             else:
-                values.append(_pointer(p, value))
+                values.append(pointer_address(p, value))
         return tuple(values)
-
-
-def check_argument(var: Var, value: object) -> None:
-    """Raise unless an integer argument is in the range, and a multiple, its parameter declares.
-
-    >>> check_argument(Var("m", 10, "param", 1), 9)
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentTypeError(f"{var.name} = {value!r}: an int is needed")
-    f = var.facts
-    if not f.lo <= value <= f.hi or value % var.multiple:
-        raise ShapeError(
-            f"{var.name} = {value}: this kernel was built for {f.lo} <= {var.name} <= {f.hi}"
-            + (f", multiples of {var.multiple}" if var.multiple > 1 else "")
-        )
-
-
-def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
-    """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
-
-    >>> from layoutalg.codegen.builder import KernelBuilder
-    >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
-    (1, 1, 1)
-    """
-    env = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
-    x, y, z = (int(evaluate(extent, env)) for extent in kernel.grid)
-    for axis, n, limit in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535), strict=True):
-        if n > limit:
-            raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
-    return x, y, z
-
-
-def _pointer(p: Global, value: Any) -> int:
-    interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is None:
-        raise ArgumentTypeError(f"{p.name} is a {type(value).__name__}; an array on the GPU is needed")
-    import numpy
-
-    address = int(interface["data"][0])
-    itemsize = numpy.dtype(interface["typestr"]).itemsize
-    if itemsize != p.element_bytes:
-        raise ArgumentTypeError(
-            f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
-        )
-    _check_aligned(p.name, p.align_bytes, address)
-    return address
-
-
-def _check_aligned(name: str, align_bytes: int, address: int) -> None:
-    if address % align_bytes:
-        raise AlignmentError(
-            f"{name} starts at {address:#x}: this kernel was built for {align_bytes}-byte alignment",
-            offset=address,
-            required_bytes=align_bytes,
-        )
 
 
 def to_device(array: Any) -> Any:

@@ -14,12 +14,9 @@ Notes.  In the simulator all accesses of all kernels together are compared with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any, Literal
 
-from layoutalg.codegen.nvrtc import version
-from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.runtime import require_gpu, to_device, to_host
 from layoutalg.codegen.simulate import simulate
 from layoutalg.errors import ShapeError, UnsupportedError
@@ -34,7 +31,14 @@ from layoutalg.kernels.chains import (
     numbers_of,
     prepare_chain,
 )
-from layoutalg.kernels.family import Check, Target, VerifyReport
+from layoutalg.kernels.family import (
+    Check,
+    Target,
+    VerifyReport,
+    access_checks,
+    machine_code_checks,
+    traced_costs,
+)
 from layoutalg.kernels.norm_modes import NormProblem
 from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, reference
 from layoutalg.kernels.permute_plan import best
@@ -69,7 +73,7 @@ def verify_chain(p: Problem, *, target: Target = "simulator", seed: int = 0) -> 
         for group in ("block", "warp"):
             got, traced = _simulated(chain, p, src, group, seed)
             checks.append(_compare(f"result, one {group} at a time", p, src, got[:size]))
-        checks += [*_accesses(predicted(p), traced), *_machine_code(chain)]
+        checks += [*access_checks(predicted(p), traced), *machine_code_checks(chain.kernels)]
     return VerifyReport(_name(p), str(p), target, tuple(checks))
 
 
@@ -85,13 +89,9 @@ def predicted(p: Problem, arch: str = "sm_90") -> Costs:
         return dict(permute_predict.predict(x, best(x, arch), arch))
     if isinstance(p, NormProblem):
         return dict(norm_predict.predict(norm_family.plan(p, arch), arch))
-    return _sum(one.items() for one in reduce_predict.predict(plans(p, arch)[0], arch))
-
-
-def _sum(costs: Iterable[Iterable[tuple[str, Cost]]]) -> Costs:
     total: Costs = {}
-    for one in costs:
-        for op, cost in one:
+    for one in reduce_predict.predict(plans(p, arch)[0], arch):
+        for op, cost in one.items():
             total[op] = total.get(op, Cost(0, 0, 0)) + cost
     return total
 
@@ -148,10 +148,8 @@ def _simulated(
     given, traced = _buffers(p, src, chain.partial_bytes), []
     for kernel, names in zip(chain.kernels, chain.buffers, strict=True):
         pointers = {q.name: given[name].view("u1") for q, name in zip(kernel.params, names, strict=True)}
-        trace = simulate(kernel, pointers, group=group, seed=seed).trace
-        ran = {site.op for site in trace.sites if trace.total(site.op)[0]}
-        traced.append([(op, Cost(*trace.total(op))) for op in ran])
-    return given["dst"], _sum(traced)
+        traced.append(simulate(kernel, pointers, group=group, seed=seed).trace)
+    return given["dst"], traced_costs(traced)
 
 
 def _on_gpu(p: Problem, src: Any) -> Any:
@@ -189,22 +187,3 @@ def _compare(name: str, p: Problem, src: Any, got: Any) -> Check:
         return Check(name, False, f"{len(bad)} elements are wrong: {said}")
     share = float((error / numpy.maximum(allowed, numpy.finfo(float).tiny)).max())
     return Check(name, True, f"{exact.size} elements, errors up to {share:.2f} of the bound")
-
-
-def _accesses(prediction: Mapping[str, Cost], traced: Mapping[str, Cost]) -> Iterator[Check]:
-    for op, cost in prediction.items():
-        ran = traced.get(op, Cost(0, 0, 0))
-        seen = f"predicted {cost.total}, traced {ran.total} ({cost.instructions} instructions)"
-        yield Check(f"accesses, {op}", ran == cost, seen)
-    yield Check("no other accesses", set(traced) <= set(prediction), f"executed: {', '.join(sorted(traced))}")
-
-
-def _machine_code(chain: Chain) -> Iterator[Check]:
-    try:
-        version()
-    except UnsupportedError:
-        return
-    for kernel in chain.kernels:
-        cubin = prepare(kernel, "sm_90a").cubin
-        spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
-        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers a thread, {spills}")

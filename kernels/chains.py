@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.prepare import Launchable, prepare
-from layoutalg.codegen.runtime import Launch, launchable, load_launch
+from layoutalg.codegen.prepare import Launchable, launchable, prepare
+from layoutalg.codegen.runtime import Launch, load_launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnknownNameError

@@ -12,17 +12,19 @@ prediction == simulator trace for the accesses.  `kernels.bench` times it beside
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.memtrace import MemTrace
+from layoutalg.codegen.nvrtc import version
+from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.runtime import load, to_device, to_host
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.errors import MismatchError
+from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.predict import Cost, Prediction
 
@@ -99,11 +101,7 @@ def verify(
             dst = old.copy()
             run = simulate(kernel, arguments(problem, src, dst), group=group, seed=seed)
             checks.append(_compare(f"result, one {group} at a time", expected, dst))
-        for op, cost in family.predict(problem, config).items():
-            traced = Cost(*run.trace.total(op))
-            seen = f"predicted {cost.total}, traced {traced.total} ({cost.instructions} instructions)"
-            checks.append(Check(f"accesses, {op}", traced == cost, seen))
-        checks.append(_all_predicted(family.predict(problem, config), run.trace))
+        checks += access_checks(family.predict(problem, config), traced_costs([run.trace]))
     return VerifyReport(family.name, str(problem), target, tuple(checks))
 
 
@@ -133,9 +131,48 @@ def _compare(name: str, expected: Any, got: Any) -> Check:
     return Check(name, False, f"{len(wrong)} bytes differ, the first in element {wrong[0] // got.itemsize}")
 
 
-def _all_predicted(prediction: Prediction, trace: MemTrace) -> Check:
-    ran = {site.op for site in trace.sites if trace.total(site.op)[0]}
-    return Check("no other accesses", ran <= set(prediction), f"executed: {', '.join(sorted(ran))}")
+def traced_costs(traces: Iterable[MemTrace]) -> dict[str, Cost]:
+    """What all accesses of some launches cost together, by instruction; only what was executed.
+
+    >>> traced_costs([])
+    {}
+    """
+    total: dict[str, Cost] = {}
+    for trace in traces:
+        for op in {site.op for site in trace.sites if trace.total(site.op)[0]}:
+            total[op] = total.get(op, Cost(0, 0, 0)) + Cost(*trace.total(op))
+    return total
+
+
+def access_checks(prediction: Prediction, traced: Mapping[str, Cost]) -> Iterator[Check]:
+    """Each predicted cost beside the traced one, and whether anything else was executed.
+
+    >>> [c.passed for c in access_checks({"ld.global.b32": Cost(1, 4, 4)}, {"ld.global.b32": Cost(1, 5, 4)})]
+    [False, True]
+    """
+    for op, cost in prediction.items():
+        ran = traced.get(op, Cost(0, 0, 0))
+        seen = f"predicted {cost.total}, traced {ran.total} ({cost.instructions} instructions)"
+        yield Check(f"accesses, {op}", ran == cost, seen)
+    yield Check("no other accesses", set(traced) <= set(prediction), f"executed: {', '.join(sorted(traced))}")
+
+
+def machine_code_checks(kernels: Iterable[Kernel]) -> Iterator[Check]:
+    """That kernels compile for the H100 and H200, with registers and spills; none where NVRTC is missing.
+
+    Raises CompileError.
+
+    >>> list(machine_code_checks([]))
+    []
+    """
+    try:
+        version()
+    except UnsupportedError:
+        return
+    for kernel in kernels:
+        cubin = prepare(kernel, "sm_90a").cubin
+        spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
+        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers a thread, {spills}")
 
 
 def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:

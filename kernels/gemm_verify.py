@@ -22,17 +22,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from layoutalg.codegen.nvrtc import version
 from layoutalg.codegen.packing import WORD_ELEMS, decode, encode
-from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.runtime import to_device, to_host
 from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.family import Check, Target, VerifyReport
+from layoutalg.kernels.family import (
+    Check,
+    Target,
+    VerifyReport,
+    access_checks,
+    machine_code_checks,
+    traced_costs,
+)
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm_bench import EPSILON, GemmFamily
 from layoutalg.kernels.gemm_launches import WORD, Config, launcher, launches, predictions
-from layoutalg.kernels.predict import Cost
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten."""
@@ -89,7 +92,7 @@ def verify_product(
             mine = {**given, "d": given["d"].copy()}
             runs = _simulated(p, c, mine, group, seed)
             checks.append(compare(f"result, one {group} at a time", p, mine["d"], exact, allowed))
-        checks += [*_accesses(p, c, runs), *_machine_code(p, c)]
+        checks += [*_accesses(p, c, runs), *machine_code_checks(launches(p, c).kernels)]
     return VerifyReport(family.name, f"{p}, {_way(c)}", target, tuple(checks))
 
 
@@ -175,23 +178,7 @@ def _accesses(p: GemmProblem, c: Config, runs: list[Simulation]) -> Iterator[Che
     if p.m % c.tile_m or p.n % c.tile_n or p.k % c.tile_k:
         return
     for prediction, run in zip(predictions(p, c), runs, strict=True):
-        for op, cost in prediction.items():
-            traced = Cost(*run.trace.total(op))
-            seen = f"predicted {cost.total}, traced {traced.total} ({cost.instructions} instructions)"
-            yield Check(f"accesses, {op}", traced == cost, seen)
-        ran = {site.op for site in run.trace.sites if run.trace.total(site.op)[0]}
-        yield Check("no other accesses", ran <= set(prediction), f"executed: {', '.join(sorted(ran))}")
-
-
-def _machine_code(p: GemmProblem, c: Config) -> Iterator[Check]:
-    try:
-        version()
-    except UnsupportedError:
-        return
-    for kernel in launches(p, c).kernels:
-        cubin = prepare(kernel, "sm_90a").cubin
-        spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
-        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers a thread, {spills}")
+        yield from access_checks(prediction, traced_costs([run.trace]))
 
 
 def _way(c: Config) -> str:

@@ -8,9 +8,8 @@ kernels one after the other and, in the header, all that their launches need.
     {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
      "buffers": [["src", "dst"]], "partial_bytes": 0}
 
-The package's code is known by the paths, sizes and times of change of its files when it was imported: what
-Python itself goes by when it takes bytecode for a module from its cache (PEP 3147).  An edited plan is
-another key.
+The package's code is known by the content of its files when it was imported: an edited plan is another key,
+whatever its size and time of change.  An entry whose fields are not of the kinds above is planned again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,9 @@ def kept_chain(p: Problem, arch: str, folder: Path | None) -> ReadyChain:
         return prepare_chain(chain_of(p, arch), arch)
     key = chain_key(p, arch)
     entry = fetch_entry(folder, key)
-    if entry is not None:
-        return _unpacked(*entry)
+    kept = None if entry is None else _unpacked(*entry)
+    if kept is not None:
+        return kept
     chain = prepare_chain(chain_of(p, arch), arch)
     offer_entry(folder, key, *_packed(chain))
     return chain
@@ -66,22 +66,26 @@ def chain_key(p: Problem, arch: str) -> str:
 
 
 def code_id(root: Path) -> str:
-    """64 hex digits of the paths, sizes and times of change of all Python files in a folder.
+    """64 hex digits of the names and contents of all Python files in a folder, linked ones too.
 
     >>> len(code_id(Path(__file__).parent))
     64
     """
-    return hashlib.sha256(json.dumps(sorted(_files(os.fspath(root)))).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(_files(os.fspath(root))):
+        content = Path(path).read_bytes()
+        digest.update(json.dumps([os.path.relpath(path, root), len(content)]).encode() + content)
+    return digest.hexdigest()
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change of Python files; of linked ones too."""
+def _files(folder: str) -> Iterator[str]:
+    """Paths of Python files; of linked ones too."""
     with os.scandir(folder) as listing:
         for item in listing:
             if item.is_dir():
                 yield from _files(item.path)
             elif item.name.endswith(".py"):
-                yield item.path, item.stat().st_size, item.stat().st_mtime_ns
+                yield item.path
 
 
 _CODE = code_id(Path(__file__).parents[1])
@@ -98,16 +102,46 @@ def _packed(chain: ReadyChain) -> Entry:
     return fields, b"".join(kernel.image for kernel in chain.kernels)
 
 
-def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadyChain:
-    kernels, at = [], 0
-    for named in fields["kernels"]:
-        end = at + named["image_bytes"]
-        pointers = tuple((name, align_bytes) for name, align_bytes in named["pointers"])
-        kernels.append(
-            Launchable(
-                named["name"], pointers, tuple(named["grid"]), named["threads"], named["shared_bytes"],
-                image[at:end],
-            )
-        )  # fmt: skip
-        at = end
-    return ReadyChain(tuple(kernels), tuple(map(tuple, fields["buffers"])), fields["partial_bytes"])
+def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadyChain | None:
+    """The chain that an entry holds, None where its fields are of other kinds."""
+    match fields:
+        case {"kernels": [*kernels], "buffers": [*buffers], "partial_bytes": int(partial_bytes)}:
+            launchables = tuple(_launchables(kernels, image))
+            if len(launchables) == len(kernels) == len(buffers) and all(map(_is_names, buffers)):
+                return ReadyChain(launchables, tuple(map(tuple, buffers)), partial_bytes)
+    return None
+
+
+def _is_names(names: object) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
+
+
+def _is_pointer(pair: object) -> bool:
+    """Whether it is a name with the bytes of which the address is a multiple."""
+    match pair:
+        case [str(), int()]:
+            return True
+    return False
+
+
+def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable]:
+    """Kernels as they were packed, up to the first one whose fields are of other kinds."""
+    at = 0
+    for kernel in kernels:
+        match kernel:
+            case {
+                "name": str(name),
+                "pointers": [*pointers],
+                "grid": [int(x), int(y), int(z)],
+                "threads": int(threads),
+                "shared_bytes": int(shared_bytes),
+                "image_bytes": int(image_bytes),
+            }:
+                pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
+                if len(pairs) < len(pointers) or at + image_bytes > len(image):
+                    return
+                code = image[at : at + image_bytes]
+                yield Launchable(name, tuple(pairs), (x, y, z), threads, shared_bytes, code)
+                at += image_bytes
+            case _:
+                return

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import UnsupportedError
+from layoutalg.arch import Arch
+from layoutalg.kernels.limits import Bound, find_board, limits
 from layoutalg.kernels.norm_family import NormLaunches
 from layoutalg.kernels.norm_modes import shortest
 from layoutalg.kernels.norm_predict import predict
@@ -28,21 +27,6 @@ KEPT_BYTES = 24 << 20
 
 RESIDENT_THREADS = 1024
 """Threads of a multiprocessor, with 64 registers each."""
-
-FLOPS_PER_CYCLE = 256
-"""Of an SM with 128 FMA lanes, as boards' rates count them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What one unit is asked for, and the least time it needs, in microseconds."""
-
-    unit: str
-    asked: int
-    least_us: float
-
-    def __str__(self) -> str:
-        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +40,13 @@ class Traffic:
 def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     """Bytes of memory read and written by all launches; see the module's notes.
 
-    Raises UnsupportedError for an architecture without a board.
+        Raises UnsupportedError for an architecture without a board.
 
-    >>> from layoutalg.kernels.norm_family import plan
-    >>> from layoutalg.kernels.norm_modes import norm_problem
-    >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
-    Traffic(read=134217728, written=134217728)
+        >>> from layoutalg.kernels.limits import Bound, find_board, limits
+    from layoutalg.kernels.norm_family import plan
+        >>> from layoutalg.kernels.norm_modes import norm_problem
+        >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
+        Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
     w, size = Walk(shortest(p), c), p.dtype.nbytes
@@ -70,7 +55,7 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     if c.splits > 1:
         between = elements
     elif c.hold == "global":
-        resident = min(w.blocks, _board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
+        resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
         between = resident * (elements // w.blocks)
     read = elements * (2 if between > KEPT_BYTES else 1)
     read += (p.weight + p.bias) * w.modes.count * size
@@ -79,30 +64,15 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
 
 
 def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
-    """What limits the launches, the tightest first: bytes of memory, or cycles of all load-store units.
+    """What limits all launches, the tightest first: see `limits`.
 
-    The load-store unit takes one wavefront of shared memory a cycle, or one request to global memory; cycles
-    are those of the peak clock.  Raises UnsupportedError for an architecture without a board.
+        Raises UnsupportedError for an architecture without a board.
 
-    >>> from layoutalg.kernels.norm_family import plan
-    >>> from layoutalg.kernels.norm_modes import norm_problem
-    >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
-    bytes of memory: 536870912, 111.8 us
+        >>> from layoutalg.kernels.limits import Bound, find_board, limits
+    from layoutalg.kernels.norm_family import plan
+        >>> from layoutalg.kernels.norm_modes import norm_problem
+        >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
+        bytes of memory: 536870912, 111.8 us
     """
-    board, moved = _board(arch), traffic(launches, arch)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
-    prediction = predict(launches, arch)
-    cycles = sum(c.instructions if "global" in op else c.total for op, c in prediction.items())
-    asked = moved.read + moved.written
-    found = (
-        Bound("bytes of memory", asked, asked / board.dram_bytes_per_s * 1e6),
-        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
-    )
-    return tuple(sorted(found, key=lambda b: -b.least_us))
-
-
-def _board(arch: str | Arch) -> Any:
-    board = find_arch(arch).board
-    if board is None:
-        raise UnsupportedError(f"{find_arch(arch).name} has no board whose rates could bound a launch")
-    return board
+    moved = traffic(launches, arch)
+    return limits(moved.read + moved.written, [predict(launches, arch)], arch)

@@ -26,10 +26,11 @@ from layoutalg.codegen.runtime import (
 )
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.baselines import torch_assign
+from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import Bound, bounds, predict
+from layoutalg.kernels.permute_predict import bounds, predict
 from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Prediction
 

@@ -21,8 +21,8 @@ from math import gcd, prod
 from typing import Any
 
 from layoutalg.analysis.async_copies import copied_sectors, tag_sectors
-from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import UnsupportedError
+from layoutalg.arch import Arch
+from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
@@ -30,9 +30,6 @@ from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.swizzle import Swizzle
 
 SECTOR_BYTES, LINE_BYTES, COPY_BYTES = 32, 128, 16
-
-FLOPS_PER_CYCLE = 256
-"""Of an SM with 128 FMA lanes, as boards' rates count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,24 +310,10 @@ def _predict_reads(stage: Stage, vector: Store, row: Any, costs: Costs, *, store
         costs.lanes(f"ld.shared.b{bits}", "shared", place, active)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What one unit is asked for by a launch, and the least time it needs, in microseconds."""
-
-    unit: str
-    asked: int
-    least_us: float
-
-    def __str__(self) -> str:
-        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
-
-
 def bounds(x: Moves, prediction: Prediction, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
-    """What limits a launch, the tightest first: bytes of memory, or cycles of all load-store units.
+    """What limits a launch, the tightest first: see `limits`.  Memory moves every element once.
 
-    Memory moves every element once.  The load-store unit takes one wavefront of shared memory a cycle, or
-    one request to global memory; cycles are those of the peak clock, by the board's rate of FMAs.  Raises
-    UnsupportedError for an architecture without a board.
+    Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
     >>> from layoutalg.kernels.permute_plan import configs
@@ -338,15 +321,6 @@ def bounds(x: Moves, prediction: Prediction, arch: str | Arch = "sm_90") -> tupl
     >>> [str(b) for b in bounds(x, predict(x, configs(x)[0]))]
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 1310720, 5.0 us']
     """
-    board = find_arch(arch).board
-    if board is None:
-        raise UnsupportedError(f"{find_arch(arch).name} has no board whose rates could bound a launch")
     read = prod(m.extent for m in x.modes if m.src)
     moved = (read + prod(m.extent for m in x.modes)) * x.element_bytes
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
-    cycles = sum(c.instructions if "global" in op else c.total for op, c in prediction.items())
-    found = (
-        Bound("bytes of memory", moved, moved / board.dram_bytes_per_s * 1e6),
-        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
-    )
-    return tuple(sorted(found, key=lambda b: -b.least_us))
+    return limits(moved, [prediction], arch)

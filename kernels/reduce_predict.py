@@ -17,20 +17,17 @@ Notes.  Memory moves what the tensors hold: every element once, and the workspac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import UnsupportedError
+from layoutalg.arch import Arch
+from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.kernels.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.reduce_walk import Walk
 
 SECTOR_BYTES = 32
 
-FLOPS_PER_CYCLE = 256
-"""Of an SM with 128 FMA lanes, as boards' rates count them."""
 
 _CHUNK = 1 << 20
 """Numbers sorted into classes at a time."""
@@ -257,18 +254,6 @@ class _Found:
 # --- limits --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """What one unit is asked for by all passes, and the least time it needs, in microseconds."""
-
-    unit: str
-    asked: int
-    least_us: float
-
-    def __str__(self) -> str:
-        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
-
-
 def memory_bytes(plan: ReducePlan) -> int:
     """Bytes that memory moves: every element that exists and every output once, the workspace twice.
 
@@ -280,26 +265,13 @@ def memory_bytes(plan: ReducePlan) -> int:
     return p.read_bytes + p.written_bytes + 2 * 4 * plan.workspace_elems
 
 
-def limits(plan: ReducePlan, arch: str | Arch = "sm_90") -> tuple[Limit, ...]:
-    """What limits a plan, the tightest first: bytes of memory, or cycles of all load-store units.
+def bounds(plan: ReducePlan, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
+    """What limits all passes of a plan, the tightest first: see `limits`.
 
-    The load-store unit takes one wavefront of shared memory a cycle, or one request to global memory.
     Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.reduce_plan import plans, reduce_problem
-    >>> [str(x) for x in limits(plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0])]
+    >>> [str(x) for x in bounds(plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0])]
     ['bytes of memory: 268468224, 55.9 us', 'load-store cycles: 647168, 2.5 us']
     """
-    board = find_arch(arch).board
-    if board is None:
-        raise UnsupportedError(f"{find_arch(arch).name} has no board whose rates could bound a launch")
-    moved = memory_bytes(plan)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
-    cycles = sum(
-        c.instructions if "global" in op else c.total for one in predict(plan, arch) for op, c in one.items()
-    )
-    found = (
-        Limit("bytes of memory", moved, moved / board.dram_bytes_per_s * 1e6),
-        Limit("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
-    )
-    return tuple(sorted(found, key=lambda b: -b.least_us))
+    return limits(memory_bytes(plan), predict(plan, arch), arch)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cuda import is_dynamic, print_kernel
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.kernels.gemm import GemmProblem

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cuda import is_dynamic, print_kernel, to_cuda
 from layoutalg.codegen.lower import lower
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import SimulationError

@@ -17,8 +17,8 @@ from layoutalg.kernels import family as families
 from layoutalg.kernels.bench import BenchRow
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.family import Check, VerifyReport
+from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.permute_bench import PermuteRow
-from layoutalg.kernels.permute_predict import Bound
 from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from layoutalg.codegen.arguments import check_argument
 from layoutalg.codegen.lower import lower
-from layoutalg.codegen.runtime import check_argument, gpu_status
+from layoutalg.codegen.runtime import gpu_status
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import ResourceError, UnsupportedError

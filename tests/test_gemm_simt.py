@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.instr_sm75 import BAR
 from layoutalg.codegen.instr_sm80 import CP_WAIT
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.tile import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import Major, gemm_problem, scalar_words

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import check_argument
 from layoutalg.codegen.check import check
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const, Expr, Select, Var, children, rebuild, substitute, variables
 from layoutalg.codegen.lower import lower, map_arg
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.runtime import check_argument
 from layoutalg.codegen.tile import Do, For, Kernel, Let, Stmt
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem

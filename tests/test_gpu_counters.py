@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.kernels.predict import Cost
 from tests.gpu import norm_counters, permute_counters, reduce_counters
-from tests.gpu.counters import BY_INSTRUCTION, COPIED, LOST, METRICS, Row, cases_of, ints, table
+from tests.gpu.counters import BY_INSTRUCTION, COPIED, LOST, METRICS, Row, cases_of, ints, table, words_of
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.split_counters import compared
 
@@ -43,6 +43,7 @@ def test_only_a_reason_excuses_a_difference(
 def test_words_are_cases() -> None:
     assert cases_of(["f32", "8,8", "1", "f16", "4", "0"], 3) == [("f32", "8,8", "1"), ("f16", "4", "0")]
     assert ints("3,4") == (3, 4)
+    assert cases_of(words_of(SMALL[norm_counters]), 4) == SMALL[norm_counters]
 
 
 Counts = Callable[..., list[dict[str, float]]]

@@ -62,6 +62,34 @@ def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> N
     assert len(planned) == 2
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
+        {"partial_bytes": "0"}, {"kernels": [1]},
+        {"kernels": [{"name": "k", "pointers": [5], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
+                      "image_bytes": 0}]},
+    ],
+)  # fmt: skip
+def test_an_entry_of_other_fields_is_planned_again(
+    folder: Path, planned: list[str], change: dict[str, Any]
+) -> None:
+    p = find_problem("permute", (6, 40), (1, 0), "f32")
+    first, key = kept_chain(p, "sm_80", folder), chain_key(p, "sm_80")
+    entry = cubin_cache.fetch_entry(folder, key)
+    assert entry is not None
+    cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
+    assert kept_chain(p, "sm_80", folder) == first and len(planned) == 2
+
+
+def test_an_entry_whose_code_is_cut_is_planned_again(folder: Path, planned: list[str]) -> None:
+    first, key = kept_chain(SPLIT, "sm_80", folder), chain_key(SPLIT, "sm_80")
+    entry = cubin_cache.fetch_entry(folder, key)
+    assert entry is not None
+    cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
+    assert kept_chain(SPLIT, "sm_80", folder) == first and len(planned) == 2
+
+
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path, planned: list[str]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in .*file"):
@@ -96,9 +124,11 @@ def test_other_code_is_another_id(tmp_path: Path) -> None:
     ids = [code_id(tmp_path)]
     assert code_id(tmp_path) == ids[0]
     os.utime(part / "plan.py", (1, 1))
-    ids.append(code_id(tmp_path))
-    (part / "plan.py").write_text("WIDTH = 16")
+    assert code_id(tmp_path) == ids[0], "what is the same is the same, whenever it was written"
+    (part / "plan.py").write_text("WIDTH = 8")  # of the same length
     os.utime(part / "plan.py", (1, 1))
+    ids.append(code_id(tmp_path))
+    (part / "plan.py").rename(part / "plans.py")
     ids.append(code_id(tmp_path))
     (tmp_path / "more.py").write_text("")
     ids.append(code_id(tmp_path))

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.sass import disassemble, parse_sass
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Do, Kernel, Stmt

@@ -9,6 +9,7 @@ import pytest
 from layoutalg.codegen.prepare import in_processes
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.permute_bench import (
     CASES,
     ELEMS,
@@ -18,7 +19,6 @@ from layoutalg.kernels.permute_bench import (
     random_cases,
 )
 from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_predict import Bound
 from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 

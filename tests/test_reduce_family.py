@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.check import check as check_program
 from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.packing import encode
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, build, reduce_problem, reference

@@ -13,7 +13,7 @@ from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_plan import plan_with, plans, reduce_problem
-from layoutalg.kernels.reduce_predict import limits, memory_bytes, predict
+from layoutalg.kernels.reduce_predict import bounds, memory_bytes, predict
 from layoutalg.kernels.reduce_walk import ReduceConfig
 from tests.reductions import random_numbers, random_plan, random_reduction
 from tests.test_reduce_family import run
@@ -68,8 +68,8 @@ def test_dense_tensors_are_read_in_whole_sectors() -> None:
 
 def test_memory_limits_large_reductions() -> None:
     plan = plans(reduce_problem((65536, 1024), 0, "sum", "f32"))[0]
-    first, second = limits(plan)
+    first, second = bounds(plan)
     assert first.unit == "bytes of memory" and first.least_us > second.least_us
     assert first.asked == memory_bytes(plan) == 65536 * 1024 * 4 + 1024 * 4 + 8 * plan.workspace_elems
     with pytest.raises(UnsupportedError, match="no board"):
-        limits(plan, replace(find_arch("sm_90"), board=None))
+        bounds(plan, replace(find_arch("sm_90"), board=None))

@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen import runtime
+from layoutalg.codegen.arguments import check_argument, launch_grid
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.prepare import Prepared
+from layoutalg.codegen.prepare import Prepared, launchable
 from layoutalg.codegen.runtime import (
     GpuStatus,
     Launch,
-    check_argument,
     gpu_status,
-    launch_grid,
-    launchable,
     load,
     load_launch,
     load_prepared,

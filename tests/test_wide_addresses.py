@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.ctext import TYPES, ctype, summands, to_c
 from layoutalg.codegen.expr import Expr, Var, evaluate, variables
 from layoutalg.codegen.lower import lower
-from layoutalg.codegen.runtime import launch_grid
 from layoutalg.codegen.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
 from layoutalg.hostcc import compile_shared
 from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.runtime import launch_grid, require_gpu
+from layoutalg.codegen.arguments import launch_grid
+from layoutalg.codegen.runtime import require_gpu
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, reduce_bench
 
@@ -32,6 +33,9 @@ DRAM = {"read": "dram__bytes_read.sum", "written": "dram__bytes_write.sum"}
 
 BY_INSTRUCTION = "memory_l1_wavefronts_shared"
 """Shared wavefronts attributed to instructions, summed: free of what the pipe loses to other traffic."""
+
+TRAFFIC = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
+"""All of these."""
 
 CASES = (
     ("transpose", "f32", 640, 640), ("transpose", "f16", 256, 384), ("transpose", "u8", 512, 704),
@@ -54,6 +58,11 @@ MOVED = "what the L2 keeps between launches"
 
 Case: TypeAlias = tuple[str, ...]
 """What a launch is told, as words of a command line."""
+
+
+def words_of(cases: Sequence[Case]) -> tuple[str, ...]:
+    """Cases as arguments: the inverse of `cases_of`."""
+    return tuple(word for case in cases for word in case)
 
 
 def cases_of(args: Sequence[str], words: int) -> list[Case]:

@@ -23,6 +23,7 @@ from tests.gpu.counters import (
     LOST,
     METRICS,
     MOVED,
+    TRAFFIC,
     Case,
     Row,
     bench_cases,
@@ -30,6 +31,7 @@ from tests.gpu.counters import (
     count_launches,
     ints,
     table,
+    words_of,
 )
 
 SMALL: tuple[Case, ...] = (
@@ -48,9 +50,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """
     arch = require_gpu().arch
     board = find_arch(arch).board
-    metrics = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
-    arguments = (word for case in cases for word in case)
-    seen = iter(count_launches("^(softmax|layer_norm)_", metrics, "tests.gpu.norm_launch", *arguments))
+    seen = iter(count_launches("^(softmax|layer_norm)_", TRAFFIC, "tests.gpu.norm_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         launches = plan(norm_problem(op, ints(shape), ints(axes), dtype), arch)
         prediction, label = predict(launches, arch), f"{op} of {shape} over {axes} {dtype}"

@@ -21,7 +21,7 @@ from layoutalg.kernels.permute_modes import CARRIER, normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.permute_stage import Stage
-from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table
+from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of
 from tests.gpu.gemm_ladder import ARRIVED
 
 SHAPES = (
@@ -102,8 +102,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
     metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
     made, board = plans(cases), find_arch(require_gpu().arch).board
-    arguments = (word for case in cases for word in case)
-    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *arguments)
+    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
     for p, found in zip(made, seen, strict=True):
         quiet = board is not None and p.blocks <= board.sms
         loads = int(found[METRICS["ld.shared"][0]])

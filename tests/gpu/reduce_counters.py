@@ -20,6 +20,7 @@ from tests.gpu.counters import (
     LOST,
     METRICS,
     MOVED,
+    TRAFFIC,
     Case,
     Row,
     bench_cases,
@@ -27,6 +28,7 @@ from tests.gpu.counters import (
     count_launches,
     ints,
     table,
+    words_of,
 )
 
 SMALL: tuple[Case, ...] = tuple(
@@ -48,9 +50,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """
     arch = require_gpu().arch
     board = find_arch(arch).board
-    metrics = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
-    arguments = (word for case in cases for word in case)
-    seen = iter(count_launches("^reduce_", metrics, "tests.gpu.reduce_launch", *arguments))
+    seen = iter(count_launches("^reduce_", TRAFFIC, "tests.gpu.reduce_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
         predictions, whole = predict(plan, arch), f"{op} of {shape} over {axes} {dtype}"
