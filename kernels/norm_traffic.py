@@ -40,13 +40,12 @@ class Traffic:
 def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     """Bytes of memory read and written by all launches; see the module's notes.
 
-        Raises UnsupportedError for an architecture without a board.
+    Raises UnsupportedError for an architecture without a board.
 
-        >>> from layoutalg.kernels.limits import Bound, find_board, limits
-    from layoutalg.kernels.norm_family import plan
-        >>> from layoutalg.kernels.norm_modes import norm_problem
-        >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
-        Traffic(read=134217728, written=134217728)
+    >>> from layoutalg.kernels.norm_family import plan
+    >>> from layoutalg.kernels.norm_modes import norm_problem
+    >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
+    Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
     w, size = Walk(shortest(p), c), p.dtype.nbytes
@@ -66,13 +65,12 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
 def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
     """What limits all launches, the tightest first: see `limits`.
 
-        Raises UnsupportedError for an architecture without a board.
+    Raises UnsupportedError for an architecture without a board.
 
-        >>> from layoutalg.kernels.limits import Bound, find_board, limits
-    from layoutalg.kernels.norm_family import plan
-        >>> from layoutalg.kernels.norm_modes import norm_problem
-        >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
-        bytes of memory: 536870912, 111.8 us
+    >>> from layoutalg.kernels.norm_family import plan
+    >>> from layoutalg.kernels.norm_modes import norm_problem
+    >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
+    bytes of memory: 536870912, 111.8 us
     """
     moved = traffic(launches, arch)
     return limits(moved.read + moved.written, [predict(launches, arch)], arch)
