@@ -74,12 +74,12 @@ def _lengthened(x: Moves, tile: tuple[int, ...], sms: int) -> tuple[int, ...]:
     size, longer = x.element_bytes, [*tile]
     stage = Stage(x, PermuteConfig("staged", tile, 32, vec=max(1, VECTOR_BYTES // size)))
     if stage.dst_run and stage.lead and stage.last in stage.src_run:
-        k, most, step = stage.last, round_up(ODD_RUN_ELEMS, stage.dst_inner), max(1, SECTOR_BYTES // size)
+        k, most, step = stage.last, _ceil_div(ODD_RUN_ELEMS, stage.dst_inner), max(1, SECTOR_BYTES // size)
     else:
         row_bytes, after = stage.src_length * size, len(stage.src_run)
         if not (ENOUGH_BYTES <= row_bytes < RUN_BYTES) or after == len(stage.by_source):
             return tile
-        k, most, step = stage.by_source[after], round_up(RUN_BYTES, row_bytes), 1
+        k, most, step = stage.by_source[after], _ceil_div(RUN_BYTES, row_bytes), 1
         if x.modes[k].src != stage.src_length:
             return tile
     longer[k] = max(tile[k], min(x.modes[k].extent, even_part(x.modes[k].extent, most, step)))
@@ -134,20 +134,15 @@ def even_part(extent: int, most: int, step: int, lead: int = 0) -> int:
     """
     if extent <= most:
         return extent
-    part = step * round_up(round_up(extent, round_up(extent, most)), step)
+    part = step * _ceil_div(_ceil_div(extent, _ceil_div(extent, most)), step)
     part = min(part, max(most // step * step, step))
-    parts = round_up(extent, part)
+    parts = _ceil_div(extent, part)
     return (
         part
-        if round_up(extent + lead, part) == parts
-        else step * round_up(round_up(extent + lead, parts), step)
+        if _ceil_div(extent + lead, part) == parts
+        else step * _ceil_div(_ceil_div(extent + lead, parts), step)
     )
 
 
-def round_up(x: int, y: int) -> int:
-    """x / y, rounded up.
-
-    >>> round_up(7, 2)
-    4
-    """
+def _ceil_div(x: int, y: int) -> int:
     return -(-x // y)

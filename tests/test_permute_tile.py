@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from layoutalg.kernels.permute_modes import Moves, normalise, permute_problem
-from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part, round_up
+from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from tests.permutations import random_problem
 
 SMS = 132
@@ -60,7 +60,7 @@ def held_bytes(x: Moves, tile: tuple[int, ...]) -> int:
 
 def test_small_problems_are_cut_for_all_multiprocessors() -> None:
     tile = chosen("f32", (1024, 512), (1, 0))
-    assert round_up(512, tile[1]) * round_up(1024, tile[0]) >= SMS
+    assert -(-512 // tile[1]) * -(-1024 // tile[0]) >= SMS
 
 
 @pytest.mark.parametrize("lead", [0, 3, 7])
@@ -70,4 +70,4 @@ def test_even_parts_cover_the_mode_and_its_lead_in_no_more_parts(step: int, lead
         part = even_part(extent, 64, step, lead)
         assert part == extent if extent <= 64 else part % step == 0
         if extent > 64:
-            assert round_up(extent + lead, part) == round_up(extent, part) or part > 64 - step
+            assert -(-(extent + lead) // part) == -(-extent // part) or part > 64 - step
