@@ -51,6 +51,7 @@ from layoutalg.kernels.norm_traffic import traffic
 from layoutalg.kernels.permute_modes import PermuteProblem
 from layoutalg.kernels.reduce_plan import FOLD, plans
 from layoutalg.kernels.reduce_predict import memory_bytes
+from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 
 Shape = tuple[int, ...]
 
@@ -258,11 +259,6 @@ def _launch(chain: LoadedChain, **arrays: Any) -> Callable[[], None]:
     return launch
 
 
-ROUNDING = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
-SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
-"""A type's last place, as a share of the value; and the least there is, that of its subnormal numbers."""
-
-
 def _compare(case: Case, x: Any, ours: Any) -> None:
     """Results may differ by 2^-16 of the largest and one last place of their type; maxima may not.
 
@@ -271,7 +267,7 @@ def _compare(case: Case, x: Any, ours: Any) -> None:
     seen, largest = torch_difference(case.op, x, case.axes, case.dtype, ours)
     spread = sqrt(prod(case.shape[a] for a in case.axes))
     usual = {"sum": spread, "mean": 1 / spread}.get(case.op, 0.0)
-    last_place = max(max(largest, usual) * ROUNDING[case.dtype], SMALLEST[case.dtype])
+    last_place = max(max(largest, usual) * 2 * HALF_PLACE[case.dtype], SMALLEST_SUM[case.dtype])
     allowed = 0.0 if case.op == "max" else max(largest, usual) * 2.0**-16 + last_place
     if not seen <= allowed:
         raise MismatchError(f"{case}: {seen} from the definition, more than the {allowed} of rounding")
