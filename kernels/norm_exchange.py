@@ -4,7 +4,7 @@ The idea.  Threads that share a statistic meet by butterflies in their warp, the
 each unit of threads that agree leaves what it has:
 
     combine(b, "max", m)      m of all threads that share a statistic, in each of them
-    save(b, m, s)             a block's statistics, for the second kernel
+    save(b, m, s)             a block's statistics, for the second kernel; one of the threads that share them does
     parts(b, m, s)            in the second kernel, those of part after part
 
 Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a unit
@@ -13,7 +13,7 @@ start alike, and units meet by column: at places that rows' shifts do not move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from layoutalg.codegen.expr import Expr, as_expr
@@ -27,8 +27,10 @@ from layoutalg.kernels.norm_walk import WARP, powers
 from layoutalg.layout import Layout
 
 
-def combine(b: Body, op: str, d: Reg) -> None:
+def combine(b: Body, op: str, d: Reg, *, last: bool = False) -> None:
     """Join the statistics d of all threads that share them: the same bits in each.
+
+    The `last` ones of a kernel that saves its statistics are joined by the threads that do.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> from layoutalg.kernels.norm_walk import NormConfig
@@ -45,8 +47,10 @@ def combine(b: Body, op: str, d: Reg) -> None:
     unit = b.walk.exchange_unit
     if unit is not None:
         alike = b.walk.period == 1 or n == 1
-        exchange = _of_rows if b.walk.rows else _of_columns if alike else _of_skewed
-        exchange(b, op, d, unit)
+        if b.walk.rows:
+            _of_rows(b, op, d, unit)
+        else:
+            (_of_columns if alike else _of_skewed)(b, op, d, unit, [b.y.eq(0)] if last and b.saves else [])
 
 
 def _of_rows(b: Body, op: str, d: Reg, unit: int) -> None:
@@ -61,7 +65,7 @@ def _of_rows(b: Body, op: str, d: Reg, unit: int) -> None:
         k.do(butterfly(op, 1), mask, d)
 
 
-def _of_columns(b: Body, op: str, d: Reg, unit: int) -> None:
+def _of_columns(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
     """Join what each unit of threads has of a tile of columns."""
     k, (n,), kept = b.k, d.shape, b.config.kept
     units = b.config.threads // unit
@@ -70,13 +74,14 @@ def _of_columns(b: Body, op: str, d: Reg, unit: int) -> None:
         put(b, STS, part, (k.tid // unit * kept + b.side) * n, d)
     k.do(BAR)
     other = b.reg(f"other{n}", n)
-    b.filled(d.name, n, NEUTRAL[op])
-    with k.Unroll("w", units) as w:
-        get(b, LDS, part, (w * kept + b.side) * n, other)
-        k.do(fold(op, n, n), d, other)
+    with b.where(readers):
+        b.filled(d.name, n, NEUTRAL[op])
+        with k.Unroll("w", units) as w:
+            get(b, LDS, part, (w * kept + b.side) * n, other)
+            k.do(fold(op, n, n), d, other)
 
 
-def _of_skewed(b: Body, op: str, d: Reg, unit: int) -> None:
+def _of_skewed(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
     """Join what each unit of threads has of a skewed tile, column by column."""
     k, (n,), kept = b.k, d.shape, b.config.kept
     units = b.config.threads // unit
@@ -87,11 +92,12 @@ def _of_skewed(b: Body, op: str, d: Reg, unit: int) -> None:
             k.do(STS[4], k.at(part, k.tid // unit * (kept * n) + place), d[e])
     k.do(BAR)
     other = b.reg(f"other{n}", n)
-    b.filled(d.name, n, NEUTRAL[op])
-    with k.Unroll("w", units) as w:
-        for e, place in enumerate(places):
-            k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
-        k.do(fold(op, n, n), d, other)
+    with b.where(readers):
+        b.filled(d.name, n, NEUTRAL[op])
+        with k.Unroll("w", units) as w:
+            for e, place in enumerate(places):
+                k.do(LDS[4], other[e], k.at(part, w * (kept * n) + place))
+            k.do(fold(op, n, n), d, other)
 
 
 def _buffer(b: Body, size: int) -> Shared:
@@ -114,18 +120,14 @@ def save(b: Body, *planes: Reg) -> None:
     >>> from layoutalg.kernels.norm_walk import NormConfig
     >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
     >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
-    >>> save(b, b.reg("m", 4))
+    >>> save(b, b.reg("m", 4), b.reg("s", 4))
     >>> [p.name for p in b.k.build().params]
     ['src', 'dst', 'partial']
     """
     partial = b.k.pointer("partial", 4, writable=True)
     with b.present(), b.k.If(b.y.eq(0)):
-        for n, d in enumerate(planes):
-            if not b.walk.skewed:
-                put(b, STG_WHOLE, partial, _plane(b, n, b.split) + b.column * b.walk.statistics, d)
-                continue
-            for place, one in _skewed_places(b, partial, n, b.split, d):
-                b.k.do(STG_WHOLE[4], place, one)
+        for nbytes, place, some in _told(b, partial, b.split, planes):
+            b.k.do(STG_WHOLE[nbytes], place, some)
 
 
 def parts(b: Body, *planes: Reg) -> Iterator[None]:
@@ -135,7 +137,7 @@ def parts(b: Body, *planes: Reg) -> Iterator[None]:
     >>> from layoutalg.kernels.norm_walk import NormConfig
     >>> x = shortest(norm_problem("softmax", (64, 8), 0, "f32"))
     >>> b = Body("columns", x, NormConfig(4, 2, 16, "global", splits=4), [], writes=True)
-    >>> [b.walk.config.splits for _ in parts(b, b.reg("m", 4))]
+    >>> [b.walk.config.splits for _ in parts(b, b.reg("m", 4), b.reg("s", 4))]
     [4]
     """
     partial = b.k.pointer("partial", 4)
@@ -143,26 +145,26 @@ def parts(b: Body, *planes: Reg) -> Iterator[None]:
     with b.present(), b.k.For("part", -(-splits // sharing)) as part:
         split = b.k.let("of", part * sharing + b.y)
         with b.where([split < splits] if splits % sharing else []):
-            for n, d in enumerate(planes):
-                if not b.walk.skewed:
-                    get(b, LDG, partial, _plane(b, n, split) + b.column * b.walk.statistics, d)
-                    continue
-                for place, one in _skewed_places(b, partial, n, split, d):
-                    b.k.do(LDG[4], one, place)
+            for nbytes, place, some in _told(b, partial, split, planes):
+                b.k.do(LDG[nbytes], some, place)
             yield
 
 
-def _plane(b: Body, n: int, split: Expr) -> Expr:
-    """Where the statistics of a part lie, in plane n."""
-    return (split + n * b.config.splits) * b.walk.places
-
-
-def _skewed_places(b: Body, partial: Global, n: int, split: Expr, d: Reg) -> Iterator[tuple[MemRef, RegRef]]:
-    """Where the statistics of a thread's columns and a part lie, in plane n, and the register of each."""
-    c = b.config
-    tile = _plane(b, n, split) + b.column // c.kept * (c.kept * c.vec)
-    for e, place in enumerate(b.places):
-        yield b.k.at(partial, tile + place), d[e]
+def _told(
+    b: Body, partial: Global, split: Expr, planes: Sequence[Reg]
+) -> Iterator[tuple[int, MemRef, RegRef]]:
+    """Where what a part tells lies, piece by piece: (bytes, place, registers)."""
+    c, start = b.config, 0
+    for d, part in zip(planes, b.walk.told, strict=True):
+        (n,), at = d.shape, split * part + start
+        if b.walk.skewed and n > 1:
+            tile = at + b.column // c.kept * (c.kept * n)
+            for e, place in enumerate(b.places):
+                yield 4, b.k.at(partial, tile + place), d[e]
+        else:
+            for first, count, there in _pieces(b, partial, at + b.column * n, d):
+                yield 4 * count, there, d.slice(first, count=count)
+        start += c.splits * part
 
 
 def get(b: Body, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:

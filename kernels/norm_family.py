@@ -72,7 +72,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     if c.hold != "global":
         raise UnsupportedError(f"{problem} split in {c.splits} by {c.hold}: parts are read twice, by global")
     kernels = build(x, c, "statistics"), build(x, c, "result")
-    return NormLaunches(problem, c, kernels, len(RECIPES[problem.op].told) * c.splits * Walk(x, c).places)
+    return NormLaunches(problem, c, kernels, c.splits * sum(Walk(x, c).told))
 
 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
@@ -101,11 +101,13 @@ def build(x: NormModes, c: NormConfig, part: Part = "whole") -> Kernel:
         body.hold()
         recipe.held(body)
     else:
+        body.hold()
         recipe.start(body)
         body.only_owned = part == "result"
         body.ahead(backwards=part == "result")
         if part == "result":
-            for _ in parts(body, *(body.reg(name, body.statistics) for name in recipe.told)):
+            planes = zip(recipe.told, body.walk.words, strict=True)
+            for _ in parts(body, *(body.reg(name, n) for name, n in planes)):
                 recipe.join(body)
         else:
             recipe.online(body)

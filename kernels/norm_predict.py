@@ -86,7 +86,7 @@ def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, 
     if w.skewed:
         keys += [_edge(w, at[:, :1]), at[:, :1] % unit]
     if w.config.splits > 1:
-        keys.append(column[:, :1] * w.statistics % (unit_bytes // 4))
+        keys += [column[:, :1] * n % (unit_bytes // 4) for n in w.words]
     _, at, counts = np.unique(np.hstack(keys), axis=0, return_index=True, return_counts=True)
     return tuple(
         BlockClass(int(n) * times, int(i) * kept, split)
@@ -111,7 +111,7 @@ def _split_classes(w: Walk, unit_bytes: int) -> Iterator[tuple[int, int]]:
         moves = [each * (w.config.vec if w.rows else m.src) * size]
         moves += [] if w.rows else [each * m.dst * size]
     alike = len(lone) <= 1 and not w.ragged and not w.skewed and not any(v % unit_bytes for v in moves)
-    whole = w.steps // each if alike and w.places * 4 % unit_bytes == 0 else 0
+    whole = w.steps // each if alike and not any(n * 4 % unit_bytes for n in w.told) else 0
     if whole:
         yield 0, whole
     yield from ((s, 1) for s in range(whole, w.config.splits))
@@ -173,8 +173,12 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     column = kind.first + side
     exists = column < prod(w.columns)
     bases = w.bases(column * exists)
-    for n in _exchanged(w, part):
-        _exchange(w, n, side, _places(w, bases, side, y, n), costs)
+    *early, last = _exchanged(w, part)
+    every = np.ones(w.config.threads, dtype=bool)
+    for n in early:
+        _exchange(w, n, side, _places(w, bases, side, y, n), every, costs)
+    readers = (y == 0) & every if part == "statistics" and not w.rows else every
+    _exchange(w, last, side, _places(w, bases, side, y, last), readers, costs)
     if part != "whole":
         places = _places(w, bases, side, y, w.statistics)
         _partial(w, part, kind.split, column, y, exists, places, costs)
@@ -192,7 +196,13 @@ def _nbytes(w: Walk) -> int:
 def _passes(w: Walk, part: Part, v: _Lanes) -> list[Any]:
     """Which lanes read their vectors, pass by pass."""
     first = v.owned if part == "result" else v.active
-    return [first, v.owned] if part == "whole" and w.config.hold == "global" else [first]
+    if part != "whole" or w.config.hold != "global":
+        return [first]
+    again = v.owned.copy()
+    for s in w.segments:
+        if s.hold == "registers":
+            again[s.first : s.first + s.count] = False
+    return [first, again]
 
 
 def _staged(w: Walk, v: _Lanes) -> int:
@@ -286,31 +296,31 @@ def _exchanged(w: Walk, part: Part) -> tuple[int, ...]:
     return (1, n, n) if online and w.modes.problem.op == "layer_norm" else (n, n)
 
 
-def _exchange(w: Walk, n: int, side: Any, places: list[Any], costs: Costs) -> None:
+def _exchange(w: Walk, n: int, side: Any, places: list[Any], readers: Any, costs: Costs) -> None:
     import numpy as np
 
     kept, threads = w.config.kept, w.config.threads
     if w.exchange_unit is None:
         return
     unit, tid = w.exchange_unit, np.arange(threads)
-    every, units = np.ones(threads, dtype=bool), threads // unit
+    units = threads // unit
     if w.rows:
         warps = w.config.sharing // WARP
         _shared(costs, "st", 1, tid // WARP, tid % WARP == 0)
-        _shared(costs, "ld", 1, side * warps + tid % warps, every)
+        _shared(costs, "ld", 1, side * warps + tid % warps, readers)
         return
-    writers = tid % WARP < kept if kept < WARP else every
+    writers = tid % WARP < (kept if kept < WARP else WARP)
     if w.period > 1 and n > 1:
         spread = [place % n * kept + place // n for place in places]
         for place in spread:
             _shared(costs, "st", 1, tid // unit * kept * n + place, writers)
         for u in range(units):
             for place in spread:
-                _shared(costs, "ld", 1, u * kept * n + place, every)
+                _shared(costs, "ld", 1, u * kept * n + place, readers)
         return
     _shared(costs, "st", n, (tid // unit * kept + side) * n, writers)
     for u in range(units):
-        _shared(costs, "ld", n, (u * kept + side) * n, every)
+        _shared(costs, "ld", n, (u * kept + side) * n, readers)
 
 
 def _shared(costs: Costs, kind: str, n: int, word: Any, active: Any) -> None:
@@ -324,16 +334,17 @@ def _partial(
     w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, places: list[Any], costs: Costs
 ) -> None:
     """The statistics of parts, written by the first kernel and read by the second."""
-    n, splits, sharing = w.statistics, w.config.splits, w.config.sharing
-    planes = 2 if w.modes.problem.op == "softmax" else 3
+    splits, sharing = w.config.splits, w.config.sharing
     kind = "st" if part == "statistics" else "ld"
     for turn in range(1 if part == "statistics" else -(-splits // sharing)):
         of = split if part == "statistics" else turn * sharing + y
         active = exists & (y == 0 if part == "statistics" else of < splits)
-        for plane in range(planes):
-            start, each = (of + plane * splits) * w.places, min(4, n)
+        before = 0
+        for n, plane in zip(w.words, w.told, strict=True):
+            start, each = before + of * plane, min(4, n)
+            before += splits * plane
             words = [start + column * n + first for first in range(0, n, 4)]
-            if w.skewed:
+            if w.skewed and n > 1:
                 tile, each = column // w.config.kept * (w.config.kept * n), 1
                 words = [start + tile + place for place in places]
             for word in words:

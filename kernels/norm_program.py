@@ -5,7 +5,7 @@ algorithm visits all of them, wherever they are held:
 
     registers    loaded once, v[i] for every round i
     shared       copied asynchronously; each thread reads back its own vectors, so that nobody waits
-    global       loaded again, `depth` of them at a time
+    global       loaded again, `depth` of them at a time; what is left of plain rounds stays in registers
 
     for group in body.groups():      vectors that are in registers together
         group.visit(visit)           code for each of these vectors
@@ -44,7 +44,7 @@ class Body:
     """A kernel that is being written: a block's indices, registers and buffers, and the parts above.
 
     `only_owned`: from here on only vectors that the block writes are read, for a second time.
-    `writes` says that it writes the destination; in place that is the source.  `backwards` turns the order of
+    `writes` says that it writes the destination, in place the source; it saves statistics else.  `backwards` turns the order of
     the blocks round: what the kernel before has read last is read first, while L2 has it.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
@@ -80,13 +80,13 @@ class Body:
         source, target, at = map(as_expr, self.walk.bases(self.column))
         self.bases = Bases(k.let("source", source), k.let("target", target), k.let("at", at))
         self.places = self._places() if self.walk.skewed else ()
-        held = 0 if c.hold == "global" else self.walk.rounds - self.walk.staged
+        held = sum(s.count for s in self.walk.segments if s.hold == "registers")
         fetched = 0 if c.hold == "registers" else c.depth
         self.v = k.reg("v", held + fetched, words(c.vec, self.size))
         if self.walk.staged:
             room = self.walk.staged * c.threads * self.nbytes
             self.held = k.shared("held", 1, Layout((room,)), room, 16)
-        self.only_owned = False
+        self.only_owned, self.saves = False, not writes
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
         self._exchanges = 0
@@ -161,11 +161,11 @@ class Body:
     # --- vectors ---------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Fetch what stays: into shared memory, and into registers.  What is read twice does not."""
-        fetch = {"shared": self._copy, "registers": self._load}
-        for group in self._rounds():
+        """Fetch what stays: into shared memory, and into registers.  Of what is read twice it is what is left."""
+        fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
+        for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])
-        if self.walk.staged:
+        if self.config.hold == "shared":
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
@@ -177,8 +177,8 @@ class Body:
         if self.walk.ring:
             yield from self._stream(self.walk.ring, backwards=backwards)
             return
-        fetch = {"shared": self._recall, "global": self._load}
-        for group in self._rounds(backwards=backwards):
+        fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
+        for group in self._rounds("registers", *fetch, backwards=backwards):
             if group.hold in fetch:
                 group.visit(fetch[group.hold])
             yield group
@@ -217,15 +217,16 @@ class Body:
         for group in self.groups(backwards=backwards):
             group.visit(visit)
 
-    def _rounds(self, *, backwards: bool = False) -> Iterator[Group]:
-        """All rounds: those that are held in registers at once, others `depth` at a time in a loop."""
-        depth, last = self.config.depth, self.walk.rounds - self.walk.staged
+    def _rounds(self, *holds: Hold, backwards: bool = False) -> Iterator[Group]:
+        """The rounds that are held so: in registers all at once, others `depth` at a time in a loop."""
+        depth, segments = self.config.depth, [s for s in self.walk.segments if s.hold in holds]
+        fetched = sum(s.count for s in self.walk.segments if s.hold == "registers")
         with self.present():
-            for s in self.walk.segments[:: -1 if backwards else 1]:
+            for s in segments[:: -1 if backwards else 1]:
                 if s.hold == "registers":
-                    yield Group(self, s.first, s.first - self.walk.staged, s.count, s.plain, s.hold)
+                    held = 0 if self.config.hold == "global" else s.first - self.walk.staged
+                    yield Group(self, s.first, held, s.count, s.plain, s.hold)
                     continue
-                fetched = last if self.config.hold == "shared" else 0
                 whole, left = divmod(s.count, depth)
                 if whole:
                     with self.k.For("g", whole) as g:

@@ -129,7 +129,7 @@ def _softmax_meet(b: Body) -> None:
     old = b.copied("old", m)
     combine(b, "max", m)
     b.k.do(rescale(n), s, old, m)
-    combine(b, "sum", s)
+    combine(b, "sum", s, last=True)
 
 
 def _softmax_tell(b: Body) -> tuple[Reg, ...]:
@@ -221,20 +221,12 @@ def _norm_meet(b: Body) -> None:
     b.k.do(add_square(n, n), apart, mean, total)
     b.k.do(multiply(n, 1), apart, count)
     b.k.do(fold("sum", n, n), q, apart)
-    combine(b, "sum", q)
+    combine(b, "sum", q, last=True)
     b.copied("mean", total)
 
 
 def _norm_tell(b: Body) -> tuple[Reg, ...]:
-    n = b.statistics
-    counts = b.filled("counts", n, 0)
-    b.k.do(add_one(n), counts, b.reg("every", 1))
-    return b.reg("mean", n), b.reg("q", n), counts
-
-
-def _norm_join(b: Body) -> None:
-    b.k.do(MOVE, b.reg("more", 1)[0], b.reg("counts", b.statistics)[0])
-    _norm_merge(b)
+    return b.reg("mean", b.statistics), b.reg("q", b.statistics), b.reg("every", 1)
 
 
 def _norm_ready(b: Body) -> None:
@@ -298,8 +290,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             _softmax_join, _softmax_ready, _softmax_apply,
         ),
         "layer_norm": Recipe(
-            _norm_held, _norm_start, _norm_online, _norm_meet, _norm_tell, ("mean_b", "q_b", "counts"),
-            _norm_join, _norm_ready, _norm_apply,
+            _norm_held, _norm_start, _norm_online, _norm_meet, _norm_tell, ("mean_b", "q_b", "more"),
+            _norm_merge, _norm_ready, _norm_apply,
         ),
     }
 )  # fmt: skip

@@ -156,9 +156,15 @@ class Walk:
         return 1 if self.rows else self.config.vec
 
     @property
-    def places(self) -> int:
-        """Statistics of a launch: of all columns, and of what is past the ends of skewed tiles."""
-        return prod(self.columns) * self.statistics
+    def words(self) -> tuple[int, ...]:
+        """Words that a thread tells of a part: its statistics, and of layer norm how many elements they are of."""
+        n = self.statistics
+        return (n, n) if self.modes.problem.op == "softmax" else (n, n, 1)
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Words that all blocks of a part tell: of all columns, and of what is past the ends of skewed tiles."""
+        return tuple(prod(self.columns) * n for n in self.words)
 
     @property
     def exchange_unit(self) -> int | None:
@@ -207,14 +213,27 @@ class Walk:
 
     def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
         """Rounds (from, to, plain), those in shared memory apart from those that are not."""
-        rest: Hold = "global" if self.config.hold == "global" else "registers"
-        kept = self.staged if self.config.hold == "shared" else 0
+        hold, kept = self.config.hold, self.staged if self.config.hold == "shared" else 0
+        if hold == "global":
+            yield from self._read_twice(*parts)
+            return
         for start, stop, plain in parts:
             middle = min(max(start, kept), stop)
             if middle > start:
                 yield Segment(start, middle - start, plain, "shared")
             if stop > middle:
-                yield Segment(middle, stop - middle, plain, rest)
+                yield Segment(middle, stop - middle, plain, "registers")
+
+    def _read_twice(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
+        """Rounds that are read twice, `depth` at a time; what is left of plain ones stays in registers."""
+        depth, alone = self.config.depth, self.config.splits == 1 and not self.staged
+        for start, stop, plain in parts:
+            groups = (stop - start) // depth
+            last = start + (groups if groups > 1 else 0) * depth if plain and alone else stop
+            if last > start:
+                yield Segment(start, last - start, plain, "global")
+            if stop > last:
+                yield Segment(last, stop - last, plain, "registers")
 
     # --- places ----------------------------------------------------------------------------------------
 

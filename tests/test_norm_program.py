@@ -29,10 +29,9 @@ def test_visiting_all_vectors_copies(
     c = NormConfig(vec, kept, sharing, hold, 2, staged=staged)
     assert Walk(x, c).ragged == (shape == (3, 301)) and Walk(x, c).skewed == (shape == (60, 49))
     b = Body("copy", x, c, [], writes=True)
+    b.hold()
     if hold == "global":
         b.ahead(backwards=backwards)
-    else:
-        b.hold()
     b.each(lambda v: b.store(b.floats(v), v), backwards=backwards and hold == "global")
     size = -(-shape[0] * shape[1] // 4) * 4
     src = encode(np.random.default_rng(2).standard_normal((1, size)), "f32")[0]
