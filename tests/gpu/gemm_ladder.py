@@ -194,22 +194,26 @@ def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
 
 
 def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
-    """Warps that a multiprocessor holds, and operations for each byte; returns how many warps are refuted.
+    """Warps that a multiprocessor can hold, those of this grid that it does, and operations for each byte.
 
+    Returns how many are refuted: the driver allows others, or more are held than the grid has for it.
     Operations are for each byte that the L1 is asked for.  What several lanes or blocks ask the same sector
     for, and bytes of a sector that nobody needs, make them fewer than tiles alone would allow.
     """
     wrong = 0
     print(
-        "\n| step | warps, predicted | at most, by the driver | held | flops a byte of the tile | measured |"
+        "\n| step | most warps | by the driver | of this grid | held | flops a byte of the tile | measured |"
     )
-    print("|---|---:|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for step, found in zip(steps, seen, strict=True):
         sectors = count_of(step, "sectors loaded", found) or math.nan
         most, held = (found.get(metric, math.nan) for metric in (MOST_WARPS, WARPS))
         rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
-        wrong += most != warps
-        print(f"| {step.name} | {warps} | {most:.0f} | {held:.2f} | {step.intensity:.1f} | {rate:.1f} |")
+        grid = min(warps, -(-step.blocks // (BOARD.sms if BOARD else 1)) * (step.occupancy.threads // 32))
+        wrong += most != warps or held > grid
+        print(
+            f"| {step.name} | {warps} | {most:.0f} | {grid} | {held:.2f} | {step.intensity:.1f} | {rate:.1f} |"
+        )
     return wrong
 
 

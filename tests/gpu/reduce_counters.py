@@ -67,8 +67,8 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
                 measured = int(counters[BY_INSTRUCTION])
                 yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
         if board is not None and memory_bytes(plan) > board.l2_bytes:
-            moved = sum(int(counters[name]) for counters in found for name in DRAM.values())
-            yield Row(whole, "memory", "bytes", memory_bytes(plan), moved, MOVED)
+            read = sum(int(counters[DRAM["read"]]) for counters in found)
+            yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
 
 
 def main(args: list[str]) -> int:
