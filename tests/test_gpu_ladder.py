@@ -81,4 +81,5 @@ def test_warps_are_those_that_the_driver_allows(capsys: pytest.CaptureFixture[st
     assert held_table([step], [found]) == 0
     assert capsys.readouterr().out.endswith(f"| {step.intensity:.1f} | {step.intensity:.1f} |\n")
     assert held_table([step], [{**found, MOST_WARPS: warps + 1.0}]) == 1
+    assert held_table([step], [{**found, WARPS: warps + 0.5}]) == 1
     assert held_table([step], [{}]) == 1

@@ -211,9 +211,8 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
         rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
         grid = min(warps, -(-step.blocks // (BOARD.sms if BOARD else 1)) * (step.occupancy.threads // 32))
         wrong += most != warps or held > grid
-        print(
-            f"| {step.name} | {warps} | {most:.0f} | {grid} | {held:.2f} | {step.intensity:.1f} | {rate:.1f} |"
-        )
+        counted = f"{most:.0f} | {grid} | {held:.2f}"
+        print(f"| {step.name} | {warps} | {counted} | {step.intensity:.1f} | {rate:.1f} |")
     return wrong
 
 
