@@ -23,6 +23,7 @@ ld.shared.b32: 128 wavefronts, 64 if nothing conflicted, and no swizzle of whole
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk
 from layoutalg.kernels.permute_modes import Moves
+from layoutalg.kernels.permute_reads import by_width, reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
@@ -91,9 +93,9 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
     if c.way != "staged":
         raise UnsupportedError("a direct move has no tile in shared memory; a staged configuration has one")
     stage = Stage(x, c)
-    writes, reads = _writes(stage), _reads(stage)
-    claims = tuple(_claim(stage, *access, arch) for access in (writes, reads))
-    return TileCertificate(claims, _synthesis(stage, writes, reads, arch))
+    accesses = [_writes(stage), *_reads(stage)]
+    claims = tuple(_claim(stage, *access, arch) for access in accesses)
+    return TileCertificate(claims, _synthesis(stage, accesses, arch))
 
 
 def _writes(stage: Stage) -> tuple[str, Any, Any]:
@@ -111,18 +113,24 @@ def _writes(stage: Stage) -> tuple[str, Any, Any]:
     return op, np.broadcast_to(chunk.place, x.shape)[None], there
 
 
-def _reads(stage: Stage) -> tuple[str, Any, Any]:
-    """The access that gathers vectors, the byte of element e of vector x, (e, x), and which x there are."""
+def _reads(stage: Stage) -> list[tuple[str, Any, Any]]:
+    """The loads of vectors, by width: the byte of each one of vector x, (load, x), and which x there are."""
     import numpy as np
 
     origins = (0,) * stage.moves.rank
-    x, width = np.arange(stage.stores), 4 if stage.config.turned else stage.size
+    x = np.arange(stage.stores)
     vector = Store(stage, x, origins, block_base(stage, origins))
-    places = [np.broadcast_to(vector.place(e), x.shape) for e in range(stage.config.vec)]
     there = np.ones(x.shape, dtype=bool)
     for predicate in vector.row:
         there = there & predicate
-    return f"ld.shared.b{8 * width}", np.stack(places) // width * width, there
+    return [
+        (
+            f"ld.shared.b{8 * nbytes}",
+            np.stack([np.broadcast_to(vector.place(read.first), x.shape) for read in together]),
+            there,
+        )
+        for nbytes, together in by_width(reads(stage)).items()
+    ]
 
 
 def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> Claim:
@@ -153,15 +161,13 @@ def _least(stage: Stage, rule: Instruction, machine: Arch, lanes: Any) -> int:
     return max(-(-n // (machine.banks // words)) for n in each)
 
 
-def _synthesis(
-    stage: Stage, writes: tuple[str, Any, Any], reads: tuple[str, Any, Any], arch: str | Arch
-) -> Synthesis | None:
+def _synthesis(stage: Stage, found: Sequence[tuple[str, Any, Any]], arch: str | Arch) -> Synthesis | None:
     """The tile as a question to the synthesizer, its bytes in the order of the plain layout."""
     nbytes = stage.elements * stage.size
     if nbytes & (nbytes - 1) or stage.lead or stage.config.pad_bytes or not stage.src_aligned:
         return None
     accesses: list[Access] = []
-    for op, places, there in (writes, reads):
+    for op, places, there in found:
         rule, _ = warp_rule(op, "shared", arch)
         tv = _thread_value(places, rule.width_bytes)
         if tv is None or not there.all() or int(places.max()) + rule.width_bytes > nbytes:

@@ -5,8 +5,9 @@ module writes it down as a tile program:
 
     direct     each thread moves single elements: load them all, store them all
     staged     1  chunks of the source, aligned as memory is, are copied to shared memory asynchronously
-               2  after the barrier each thread gathers one vector of the destination from the tile:
-                  element by element, or words of several rows that it transposes in registers
+               2  after the barrier each thread gathers one vector of the destination from the tile, what
+                  lies side by side by one load (permute_reads): elements that it puts in order by byte
+                  permutes, or words of several rows that it transposes in registers
                3  and stores it; of vectors that the end of a run cuts, words and elements that exist
 
 A kernel is built for one problem: extents and strides are constants, only the pointers are parameters.
@@ -32,10 +33,11 @@ from layoutalg.kernels.permute_index import (
     pieces,
 )
 from layoutalg.kernels.permute_modes import Moves
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.permute_reads import begin_bytes, permutes, reads, words_of
+from layoutalg.kernels.permute_stage import WORD_BYTES, PermuteConfig, Stage
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
-"""Transposes words of as many rows; of single elements, its first word is all of them together."""
+"""Transposes words of as many rows."""
 
 
 def build(x: Moves, c: PermuteConfig) -> Kernel:
@@ -152,30 +154,34 @@ def _store(
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
     """Words of `group` neighbouring runs, transposed to words of each run."""
     group, vec = stage.group, stage.config.vec
-    v, t = k.reg("v", vec), k.reg("t", group)
-    for e in range(vec):
-        k.do(LDS[4], v[e], k.at(tile, vector.place(e)))
+    t, (v, begins) = k.reg("t", group), _read(k, stage, tile, vector)
     for word in range(vec // group):
-        k.do(TURN[group], t, *(v[word * group + e] for e in range(group)))
+        k.do(TURN[group], t, *(v[begins[e] // WORD_BYTES] for e in range(word * group, (word + 1) * group)))
         for member in range(group):
             k.do(MOVE, u[member, word], t[member])
 
 
 def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
-    """The elements of a vector, one by one, packed into words."""
-    size, vec = stage.size, stage.config.vec
-    if size >= 4 or vec == 1:
-        for e in range(vec):
-            where = u.slice(0, e * size // 4, count=max(1, size // 4))
-            k.do(LDS[size], where, k.at(tile, vector.place(e)))
-        return
-    pack = 4 // size
-    v, t = k.reg("v", vec), k.reg("t", pack)
-    for e in range(vec):
-        k.do(LDS[size], v[e], k.at(tile, vector.place(e)))
-    for word in range(vec // pack):
-        k.do(TURN[pack], t, *(v[word * pack + e] for e in range(pack)))
-        k.do(MOVE, u[0, word], t[0])
+    """The elements of a vector in order, each word of it composed of bytes of what was read."""
+    v, begins = _read(k, stage, tile, vector)
+    for word, sources in enumerate(words_of(begins, stage.size)):
+        first = v[sources[0] // WORD_BYTES]
+        steps = permutes(sources)
+        if not steps:
+            k.do(MOVE, u[0, word], first)
+        for further, selector in steps:
+            k.do(BYTE_PERMUTE, u[0, word], first, v[further], selector)
+            first = u[0, word]
+
+
+def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[Reg, list[int]]:
+    """Registers with a vector's elements, or words, read from the tile; the byte where each begins."""
+    found = reads(stage)
+    v, at = k.reg("v", sum(read.words for read in found)), 0
+    for read in found:
+        k.do(LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, vector.place(read.first)))
+        at += read.words
+    return v, begin_bytes(found)
 
 
 def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:

@@ -28,6 +28,7 @@ from layoutalg.analysis.lanes import batch_lanes, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
+from layoutalg.kernels.permute_reads import begin_bytes, by_width, permutes, reads, words_of
 from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from layoutalg.swizzle import Swizzle
@@ -69,9 +70,9 @@ INSTRUCTIONS = MappingProxyType(
         "wavefront of bytes": 1.6,
     }
 )  # fmt: skip
-"""What storing a vector takes beyond its elements, in instructions: to address it, to store a piece of one
-that is cut, for each element to carry digits and to swizzle; and what a wavefront is worth,
-which single bytes feel more.
+"""What storing a vector takes beyond its loads and byte permutes, in instructions: to address it, to store a
+piece of one that is cut, for each element to carry digits, for each load to swizzle; and what a wavefront is
+worth, which single bytes feel more.
 
 Fitted to 41 tiles timed on an H200, with two or three widths each: the choice of a width that follows loses
 3 % on average of what the best one reaches."""
@@ -228,12 +229,14 @@ def _threads(stage: Stage) -> int:
 def _cost(stage: Stage, wavefronts: float) -> float:
     """What a block's stores cost: instructions, and wavefronts of shared memory as so many of them."""
     vec, size, swizzled = stage.config.vec, stage.size, stage.config.swizzle.bits > 0
-    permutes = 2 if stage.config.turned else 0.75 if size == 1 else 0.5 if size == 2 else 0
+    found = reads(stage)
+    words = () if stage.config.turned else words_of(begin_bytes(found), size)
+    moved = 2 * vec if stage.config.turned else sum(len(permutes(word)) for word in words)
     kind = "swizzle" if stage.src_aligned and not stage.lead else "swizzle anywhere"
-    each = 1 + permutes + (INSTRUCTIONS[kind] if swizzled else 0)
+    each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     ends = _cut(stage) * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in pieces(stage))
     carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
-    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + vec * each + carried
+    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + carried
     worth = INSTRUCTIONS["wavefront of bytes" if size == 1 else "wavefront"]
     return stage.stores / 32 * vector + worth * wavefronts
 
@@ -309,11 +312,11 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
         stage = Stage(x, option)
         if stage.tile_bytes > max(TILE_BYTES[1], least) or not _is_whole(stage, lanes):
             continue
-        accesses = _accesses(stage)
+        accesses, loads = _accesses(stage), stage.stores * len(reads(stage))
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
         for swizzle in SWIZZLES:
             cost, ideal = _wavefronts(accesses, swizzle, arch)
-            cost += arithmetic * accesses[0][1] if swizzle.bits else 0
+            cost += arithmetic * loads if swizzle.bits else 0
             found.append((cost / 32, replace(option, swizzle=swizzle)))
             if cost == ideal:
                 return found[-1]
@@ -332,15 +335,14 @@ def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
     origins = (0,) * stage.moves.rank
     base = block_base(stage, origins)
     x = _some_warps(stage.stores)
-    vector, vec = Store(stage, x, origins, base), stage.config.vec
-    width = 4 if stage.config.turned else stage.size
-    reads = [np.broadcast_to(vector.place(e), x.shape) // width * width for e in range(vec)]
+    vector = Store(stage, x, origins, base)
     y = _some_warps(stage.loads)
     writes = np.broadcast_to(load_chunk(stage, y, origins, base).place, y.shape)
-    return (
-        (f"ld.shared.b{8 * width}", stage.stores * vec, np.concatenate(reads)),
-        (f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes),
-    )
+    found = [(f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes)]
+    for nbytes, together in by_width(reads(stage)).items():
+        places = [np.broadcast_to(vector.place(read.first), x.shape) for read in together]
+        found.append((f"ld.shared.b{8 * nbytes}", stage.stores * len(together), np.concatenate(places)))
+    return tuple(found)
 
 
 def _some_warps(work: int) -> Any:

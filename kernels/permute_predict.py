@@ -25,6 +25,7 @@ from layoutalg.arch import Arch
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
+from layoutalg.kernels.permute_reads import reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.swizzle import Swizzle
@@ -181,7 +182,7 @@ def copy_sectors(x: Moves, c: PermuteConfig) -> tuple[int, int] | None:
 
 
 def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> int:
-    """Wavefronts of the loads from shared memory of elements that are stored, and of no others.
+    """Wavefronts of the loads from shared memory that have an element that is stored, and of no others.
 
     A program loads whole vectors and stores what exists of them; a compiler may load what it stores.
 
@@ -303,11 +304,14 @@ def _vectors(stage: Stage, origins: tuple[int, ...], member: int) -> tuple[Store
 
 
 def _predict_reads(stage: Stage, vector: Store, row: Any, costs: Costs, *, stored: bool = False) -> None:
-    bits = 8 * stage.size if stage.group == 1 else 32
-    for e in range(stage.config.vec):
-        active = _holds(row, vector.exists(e)) if stored else row
-        place = stage.layout(_spread(vector.place(e), active) * active)
-        costs.lanes(f"ld.shared.b{bits}", "shared", place, active)
+    import numpy as np
+
+    for read in reads(stage):
+        active = row
+        if stored:
+            active = np.any([_spread(_holds(row, vector.exists(e)), row) for e in read.elements], axis=0)
+        place = stage.layout(_spread(vector.place(read.first), active) * active)
+        costs.lanes(f"ld.shared.b{8 * read.nbytes}", "shared", place, active)
 
 
 def bounds(x: Moves, prediction: Prediction, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:

@@ -60,7 +60,7 @@ def test_no_placement_of_whole_chunks_takes_less_than_the_least() -> None:
     c = configs(x)[0]
     read = certify(x, c).claims[1]
     assert read.least > read.ideal
-    op, places, _ = _reads(Stage(x, c))
+    ((op, places, _),) = _reads(Stage(x, c))
     warps = places.reshape(-1, 32)[:64]
     rng = np.random.default_rng(0)
     chosen = certify(x, c).claims[1].wavefronts / (places.size // 32) * len(warps)
