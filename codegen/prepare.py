@@ -46,7 +46,8 @@ class Launchable:
     """All that a launch needs of a compiled kernel that takes pointers alone, as plain data.
 
     `pointers` are their names, each with the bytes of which it has to be a multiple; `shared_bytes` of shared
-    memory are asked for at the launch; `image` is the machine code.
+    memory are asked for at the launch; `image` is the machine code; `dependent`: it may start while the
+    kernel in front of it ends.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Launchable:
     threads: int
     shared_bytes: int
     image: bytes
+    dependent: bool = False
 
 
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
@@ -102,7 +104,8 @@ def launchable(ready: Prepared) -> Launchable:
     if len(pointers) < len(kernel.params):
         raise ArgumentTypeError(f"{kernel.name} takes more than pointers: launch it by names")
     grid, shared_bytes = launch_grid(kernel, {}), dynamic_bytes(kernel)
-    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, ready.cubin.image)
+    image = ready.cubin.image
+    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, image, kernel.dependent)
 
 
 def dynamic_bytes(kernel: Kernel) -> int:

@@ -29,6 +29,7 @@ from layoutalg.codegen.arguments import (
     launch_grid,
     pointer_address,
 )
+from layoutalg.codegen.driver import launch_dependent
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.prepare import Launchable, Prepared, dynamic_bytes, prepare
@@ -144,15 +145,23 @@ def _driver_launch() -> Callable[..., None]:
 
 
 def _start(
-    function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int
+    function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int, *, early: bool = False
 ) -> Callable[[int, Packed], None]:
-    """The launch of a function on a stream, with packed arguments."""
+    """The launch of a function on a stream, with packed arguments; `early`, before what is in front ends."""
     x, y, z = grid
 
     def launch(stream: int, packed: Packed) -> None:
         _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared_bytes, stream, packed.pointers, 0)
 
-    return launch
+    def launch_early(stream: int, packed: Packed) -> None:
+        _driver_launch()
+        status = launch_dependent(function.ptr, grid, threads, shared_bytes, stream, packed.pointers)
+        if status:
+            import cupy
+
+            raise cupy.cuda.driver.CUDADriverError(status)
+
+    return launch_early if early else launch
 
 
 Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
@@ -163,7 +172,8 @@ current one where that is None.  Raises AlignmentError."""
 def load_launch(kernel: Launchable) -> Launch:
     """Load a kernel on the current GPU.  Raises UnsupportedError without one."""
     function = _function(kernel.name, kernel.image, kernel.shared_bytes)
-    start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes)
+    shape = kernel.grid, kernel.threads, kernel.shared_bytes
+    start = _start(function, *shape, early=kernel.dependent)
     below = max((align for _, align in kernel.pointers), default=1) - 1
     unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
 

@@ -214,7 +214,8 @@ class Kernel:
     """A finished tile program.
 
     `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
-    order of the kernel's signature; `notes` are the lines of its header comment.
+    order of the kernel's signature; `notes` are the lines of its header comment.  A `dependent` kernel may
+    start while the one in front of it ends: it waits itself.
     """
 
     name: str
@@ -226,6 +227,7 @@ class Kernel:
     body: tuple[Stmt, ...]
     notes: tuple[str, ...] = ()
     min_blocks: int = 1
+    dependent: bool = False
 
     @property
     def tid(self) -> Var:

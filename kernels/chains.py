@@ -16,15 +16,16 @@ an offset in its problem.  "partial" is scratch memory, floats of 32 bits, writt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.arch import Arch
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.packing import decode, encode
 from layoutalg.codegen.prepare import Launchable, launchable, prepare
 from layoutalg.codegen.runtime import Launch, load_launch
 from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import norm_family, permute_family, reduce_family
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
@@ -82,8 +83,8 @@ def chain_of(p: Problem, arch: str | Arch = "sm_90") -> Chain:
     if isinstance(p, NormProblem):
         found = norm_family.plan(p, arch)
         names = tuple(tuple(q.name for q in kernel.params) for kernel in found.kernels)
-        return Chain(found.kernels, names, 4 * found.workspace_elems)
-    return chain_of_passes(plans(p, arch)[0])
+        return overlapped(Chain(found.kernels, names, 4 * found.workspace_elems), arch)
+    return overlapped(chain_of_passes(plans(p, arch)[0]), arch)
 
 
 def chain_of_passes(plan: ReducePlan) -> Chain:
@@ -94,6 +95,22 @@ def chain_of_passes(plan: ReducePlan) -> Chain:
     """
     names = (("src", "dst"),) if len(plan.passes) == 1 else (("src", "partial"), ("partial", "dst"))
     return Chain(reduce_family.build(plan), names, 4 * plan.workspace_elems)
+
+
+def overlapped(chain: Chain, arch: str | Arch) -> Chain:
+    """The chain, its second kernel launched while the first one ends, where the architecture can.
+
+    >>> chain = chain_of(reduce_problem((1 << 26,), 0, "sum", "f32"), "sm_80")
+    >>> [[kernel.dependent for kernel in overlapped(chain, arch).kernels] for arch in ("sm_80", "sm_90")]
+    [[False, False], [False, True]]
+    """
+    if len(chain.kernels) == 1 or find_arch(arch).compute_capability < (9, 0):
+        return chain
+    (first, second), (before, after) = chain.kernels, chain.buffers
+    pointers = zip(first.params, before, strict=True)
+    written = {name for p, name in pointers if isinstance(p, Global) and p.writable}
+    fresh = [p.name for p, name in zip(second.params, after, strict=True) if name in written]
+    return replace(chain, kernels=(first, dependent(second, fresh)))
 
 
 def simulate_chain(chain: Chain, buffers: Mapping[str, Any]) -> None:

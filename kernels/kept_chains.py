@@ -136,12 +136,13 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 "threads": int(threads),
                 "shared_bytes": int(shared_bytes),
                 "image_bytes": int(image_bytes),
+                "dependent": bool(dependent),
             }:
                 pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
                 if len(pairs) < len(pointers) or at + image_bytes > len(image):
                     return
                 code = image[at : at + image_bytes]
-                yield Launchable(name, tuple(pairs), (x, y, z), threads, shared_bytes, code)
+                yield Launchable(name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent)
                 at += image_bytes
             case _:
                 return

@@ -4,7 +4,7 @@ The idea.  Threads that share a statistic meet by butterflies in their warp, the
 each unit of threads that agree leaves what it has:
 
     combine(b, "max", m)      m of all threads that share a statistic, in each of them
-    save(b, m, s)             a block's statistics, for the second kernel; one of the threads that share them does
+    save(b, m, s)             a block's statistics, for the second kernel
     parts(b, m, s)            in the second kernel, those of part after part
 
 Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a unit

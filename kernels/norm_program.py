@@ -44,8 +44,8 @@ class Body:
     """A kernel that is being written: a block's indices, registers and buffers, and the parts above.
 
     `only_owned`: from here on only vectors that the block writes are read, for a second time.
-    `writes` says that it writes the destination, in place the source; it saves statistics else.  `backwards` turns the order of
-    the blocks round: what the kernel before has read last is read first, while L2 has it.
+    `writes` says that it writes the destination, in place the source; else it saves statistics.  `backwards`
+    turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
 
     >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
     >>> x = shortest(norm_problem("softmax", (8, 128), 1, "f32"))
@@ -161,7 +161,7 @@ class Body:
     # --- vectors ---------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Fetch what stays: into shared memory, and into registers.  Of what is read twice it is what is left."""
+        """Fetch what stays: into shared memory, and into registers; of what is read twice, what is left."""
         fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
         for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])

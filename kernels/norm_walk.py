@@ -157,13 +157,13 @@ class Walk:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """Words that a thread tells of a part: its statistics, and of layer norm how many elements they are of."""
+        """Words that a thread tells of a part: its statistics, and of layer norm the number of elements."""
         n = self.statistics
         return (n, n) if self.modes.problem.op == "softmax" else (n, n, 1)
 
     @property
     def told(self) -> tuple[int, ...]:
-        """Words that all blocks of a part tell: of all columns, and of what is past the ends of skewed tiles."""
+        """Words that all blocks of a part tell: of all columns, and of places past skewed tiles."""
         return tuple(prod(self.columns) * n for n in self.words)
 
     @property

@@ -57,6 +57,10 @@ class Driver:
         """Grid, block and shared memory; the stream; the values that the pointers point to."""
         self.devices: list[int] = []
         """The device that was current at each launch."""
+        self.early: list[int] = []
+        """The launches, by number, that may start before what is in front of them ends."""
+        self.status = 0
+        """What the driver says to those."""
         self.taken_up: list[int] = []
         self.loaded: list[tuple[bytes, str]] = []
         self.dynamic_bytes: list[int] = []
@@ -87,6 +91,16 @@ class Driver:
         values = [ctypes.c_uint64.from_address(place or 0).value for place in table]
         self.launched.append((tuple(shape), stream, values))
         self.devices.append(self.current)
+
+    def launch_dependent(
+        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, stream: int, pointers: int
+    ) -> int:
+        self.early.append(len(self.launched))
+        self.launchKernel(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
+        return self.status
+
+    class CUDADriverError(RuntimeError):
+        """A status that is not 0."""
 
 
 class Module:

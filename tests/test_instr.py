@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen import instr_mma, instr_sm75, instr_sm80
+from layoutalg.codegen import instr_mma, instr_sm75, instr_sm80, instr_sm90
 from layoutalg.codegen.instr import Instr, Operand, imm, into, moves, out, read, write
 from layoutalg.codegen.instr_float import activate, add_scaled, fma_outer, pack, scale
 from layoutalg.codegen.instr_mma import MMA_SYNC
@@ -34,7 +34,7 @@ from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8,
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
 from layoutalg.hostcc import compile_shared
 
-MODULES = (instr_sm75, instr_sm80, instr_mma)
+MODULES = (instr_sm75, instr_sm80, instr_sm90, instr_mma)
 REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
 LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
 MADE = (
@@ -124,7 +124,7 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 
 @EVERY
 def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
-    needs = {"cp_async": 80, "pack": 80, "ldmatrix": 75}
+    needs = {"cp_async": 80, "pack": 80, "ldmatrix": 75, "grid_wait": 90}
     needs |= {m: 75 if m.endswith(("k8_f16_f32", "k8_f16_f16")) else 80 for m in map(str, MMA_SYNC.values())}
     needs |= {"fold_max": 80, "butterfly_max": 80}
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}

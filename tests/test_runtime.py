@@ -16,6 +16,7 @@ import pytest
 from layoutalg.codegen import runtime
 from layoutalg.codegen.arguments import check_argument, launch_grid
 from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.prepare import Prepared, launchable
 from layoutalg.codegen.runtime import (
@@ -124,6 +125,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     cupy = Driver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
+    monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
     monkeypatch.setattr(runtime, "require_gpu", lambda: None)
     return cupy
 
@@ -149,6 +151,15 @@ def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
     with pytest.raises(ValueError, match="sequence of same size"):
         launch((4096,), None)
     assert len(driver.launched) == 2
+
+
+def test_a_dependent_kernel_is_launched_early_and_a_refusal_is_told(driver: Driver) -> None:
+    launch = launch_of(dependent(pointers(), ["src"]))
+    launch((4096, 1 << 40), 9)
+    assert driver.launched == [((7, 1, 1, 64, 1, 1, 0), 9, [4096, 1 << 40])] and driver.early == [0]
+    driver.status = 801
+    with pytest.raises(Driver.CUDADriverError, match="801"):
+        launch((4096, 1 << 40), 9)
 
 
 def test_more_shared_memory_than_is_static_is_asked_for(driver: Driver) -> None:

@@ -1,0 +1,54 @@
+"""Kernels that may start while the one in front of them on the stream still ends.
+
+The idea.  Of two kernels in a row the second one's launch, some 2 us, can pass while the first one's last
+blocks run, if it waits by itself before it reads what the first one wrote:
+
+    first                ... blocks end one by one ...| memory is flushed |
+    second                            | blocks start | wait ------------- | read, as before
+
+`dependent` writes that into a kernel: the wait in front of everything, and loads of what the kernel in front
+wrote that stay behind it.  A launch has to allow the early start; one that does not is right all the same.
+
+Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from layoutalg.codegen.instr_sm75 import LDG
+from layoutalg.codegen.instr_sm90 import GRID_WAIT, LDG_FRESH
+from layoutalg.codegen.tile import Do, For, If, Kernel, MemRef, Stmt, Unroll
+
+_FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
+
+
+def dependent(kernel: Kernel, written: Collection[str]) -> Kernel:
+    """The kernel, so that it may start before the one in front of it has ended.
+
+    `written`: those of its pointers, by name, that the kernel in front writes.
+
+    >>> from layoutalg.codegen.builder import KernelBuilder
+    >>> k = KernelBuilder("read", threads=32)
+    >>> k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("partial", 4), k.tid))
+    >>> print(dependent(k.build(), ["partial"]))
+    kernel read
+      grid_wait()
+      ldg32_fresh(v, partial[tid])
+    """
+    body = (Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
+    return replace(kernel, body=body, dependent=True)
+
+
+def _fresh(s: Stmt, written: Collection[str]) -> Stmt:
+    """A statement whose loads of what was written stay behind the wait."""
+    match s:
+        case Do(instr, (_, MemRef(buffer))) if instr.name in _FRESH and buffer.name in written:
+            return replace(s, instr=_FRESH[instr.name])
+        case For() | Unroll():
+            return replace(s, body=tuple(_fresh(x, written) for x in s.body))
+        case If():
+            body, orelse = (tuple(_fresh(x, written) for x in part) for part in (s.body, s.orelse))
+            return replace(s, body=body, orelse=orelse)
+    return s
