@@ -30,16 +30,14 @@ WARP = 32
 class Rates:
     """What the model knows of a GPU: microseconds, bytes, and what an SM does in a microsecond.
 
-    Of a second kernel's launch `hidden_us` pass while the first one ends.  A round of loads takes
-    `latency_us`, and `byte_us` more for every byte that a thread has in flight; memory (bytes a microsecond)
-    reads pieces of n contiguous bytes as if they were `piece_bytes` longer, and loads of n bytes as if they
-    were `narrow_bytes` wider.
+    A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
+    memory (bytes a microsecond) reads pieces of n contiguous bytes as if they were `piece_bytes` longer, and
+    loads of n bytes as if they were `narrow_bytes` wider.
     """
 
     sms: int = 132
     threads: int = 2048
     launch_us: float = 2.5
-    hidden_us: float = 1.7
     join_us: float = 0.1
     latency_us: float = 0.5
     byte_us: float = 0.003

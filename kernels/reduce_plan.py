@@ -198,14 +198,12 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
         joined = _joining(part, form)
         ways = (Pass(p.op, joined, d, f32, p.result, factor) for d in candidates(joined, f32, rates, False))
         passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
-    hidden_us = rates.hidden_us * (len(passes) - 1)
-    return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes) - hidden_us)
+    return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
 
 
 def _rates(arch: str | Arch) -> Rates:
-    chip = find_arch(arch)
-    found = Rates() if chip.board is None else Rates(sms=chip.board.sms)
-    return found if chip.compute_capability >= (9, 0) else replace(found, hidden_us=0.0)
+    board = find_arch(arch).board
+    return Rates() if board is None else Rates(sms=board.sms)
 
 
 def _form(p: ReduceProblem) -> tuple[Axes, float]:
