@@ -17,26 +17,32 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr_sm75 import LDG
 from layoutalg.codegen.instr_sm90 import GRID_WAIT, LDG_FRESH
 from layoutalg.codegen.tile import Do, For, If, Kernel, MemRef, Stmt, Unroll
 
+EARLY_FROM = (9, 0)
+"""Compute capability from which on kernels can start early."""
+
 _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
 
 
-def dependent(kernel: Kernel, written: Collection[str]) -> Kernel:
-    """The kernel, so that it may start before the one in front of it has ended.
+def dependent(kernel: Kernel, written: Collection[str], arch: str | Arch) -> Kernel:
+    """The kernel, so that it may start before the one in front of it has ended, where the architecture can.
 
     `written`: those of its pointers, by name, that the kernel in front writes.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> k = KernelBuilder("read", threads=32)
     >>> k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("partial", 4), k.tid))
-    >>> print(dependent(k.build(), ["partial"]))
+    >>> print(dependent(k.build(), ["partial"], "sm_90"))
     kernel read
       grid_wait()
       ldg32_fresh(v, partial[tid])
     """
+    if find_arch(arch).compute_capability < EARLY_FROM:
+        return kernel
     body = (Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
     return replace(kernel, body=body, dependent=True)
 

@@ -222,7 +222,8 @@ class Loaded:
         """
         values = self._values(args)
         grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
-        start = _start(self.function, grid, self.kernel.threads, dynamic_bytes(self.kernel))
+        shape = grid, self.kernel.threads, dynamic_bytes(self.kernel)
+        start = _start(self.function, *shape, early=self.kernel.dependent)
         packed = Packed(len(values))
         packed.values[:] = values
 

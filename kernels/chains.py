@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch
 from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.packing import decode, encode
 from layoutalg.codegen.prepare import Launchable, launchable, prepare
@@ -104,13 +104,13 @@ def overlapped(chain: Chain, arch: str | Arch) -> Chain:
     >>> [[kernel.dependent for kernel in overlapped(chain, arch).kernels] for arch in ("sm_80", "sm_90")]
     [[False, False], [False, True]]
     """
-    if len(chain.kernels) == 1 or find_arch(arch).compute_capability < (9, 0):
+    if len(chain.kernels) == 1:
         return chain
     (first, second), (before, after) = chain.kernels, chain.buffers
     pointers = zip(first.params, before, strict=True)
     written = {name for p, name in pointers if isinstance(p, Global) and p.writable}
     fresh = [p.name for p, name in zip(second.params, after, strict=True) if name in written]
-    return replace(chain, kernels=(first, dependent(second, fresh)))
+    return replace(chain, kernels=(first, dependent(second, fresh, arch)))
 
 
 def simulate_chain(chain: Chain, buffers: Mapping[str, Any]) -> None:

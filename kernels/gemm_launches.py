@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin
 from layoutalg.codegen.runtime import Loaded, device_array, load_cubin, require_gpu
 from layoutalg.codegen.tile import Kernel
@@ -151,7 +152,9 @@ def compile_launches(p: GemmProblem, c: Config, arch: str) -> tuple[Compiled, ..
     >>> one[0].cubin.spill_bytes, one[0].declaration.body
     (0, ())
     """
-    texts = [(kernel, to_cuda(kernel, arch)) for kernel in launches(p, c).kernels]
+    product, *combine = launches(p, c).kernels
+    kernels = [product, *(dependent(kernel, ["sums"], arch) for kernel in combine)]
+    texts = [(kernel, to_cuda(kernel, arch)) for kernel in kernels]
     return tuple(
         Compiled(replace(kernel, body=()), compile_cubin(text, kernel.name, arch), text)
         for kernel, text in texts

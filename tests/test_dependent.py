@@ -51,7 +51,7 @@ def test_what_the_first_kernel_writes_is_read_behind_the_wait_and_nothing_else(p
 @EVERY
 def test_before_hopper_kernels_follow_each_other(problem: Problem) -> None:
     chain = chain_of(problem, "sm_80")
-    assert overlapped(chain, "sm_80") is chain and len(chain.kernels) == 2
+    assert overlapped(chain, "sm_80") == chain and len(chain.kernels) == 2
     for kernel in chain.kernels:
         assert not kernel.dependent and "grid_wait" not in str(kernel) and "_fresh" not in str(kernel)
 

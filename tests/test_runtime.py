@@ -154,7 +154,7 @@ def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
 
 
 def test_a_dependent_kernel_is_launched_early_and_a_refusal_is_told(driver: Driver) -> None:
-    launch = launch_of(dependent(pointers(), ["src"]))
+    launch = launch_of(dependent(pointers(), ["src"], "sm_90"))
     launch((4096, 1 << 40), 9)
     assert driver.launched == [((7, 1, 1, 64, 1, 1, 0), 9, [4096, 1 << 40])] and driver.early == [0]
     driver.status = 801
