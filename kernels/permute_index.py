@@ -193,7 +193,9 @@ class Store:
         if stage.lanes == stage.vectors:
             if extents:
                 extents[0] //= stage.group
-            w, *rows = digits(self.x, (stage.vectors, *extents))
+            order: tuple[int, ...] = (stage.vectors, *extents)
+            found = digits(self.x, order)
+            w, *rows = found if order[-1] > 1 else [*found[:-1], 0]  # whatever threads without a vector have
         else:
             apart, first = stage.word_rows, extents[0] // stage.group
             order = (stage.lanes, first // apart, apart, stage.vectors // stage.lanes, *extents[1:])

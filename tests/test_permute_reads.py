@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.codegen.check import check
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.instr_sm75 import LDS
 from layoutalg.codegen.nvrtc import compile_cubin
@@ -106,6 +107,21 @@ def test_the_rule_is_the_definition_where_coordinates_change_places_by_themselve
     stage = random_stage(seed)
     if stage is not None and is_simple(stage):
         assert reads(stage) == joined(stage)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_program_proves_that_its_loads_are_aligned(seed: int) -> None:
+    """Also those of threads that have no vector."""
+    x = normalise(random_problem(random.Random(seed), MOST_ELEMS))
+    for c in configs(x):
+        check(build(x, c))
+
+
+def test_a_group_of_runs_alone_starts_at_the_first_byte() -> None:
+    x = normalise(permute_problem((256, 2), (1, 0), "f16"))
+    c = PermuteConfig("staged", (256, 2), 64, 8, 8, turned=True, swizzle=Swizzle(3, 4, 3))
+    assert [read.nbytes for read in reads(Stage(x, c))] == [16, 16]
+    check(build(x, c))
 
 
 def test_the_rule_misses_little() -> None:
