@@ -25,6 +25,9 @@ from layoutalg.codegen.tile import Do, For, If, Kernel, MemRef, Stmt, Unroll
 EARLY_FROM = (9, 0)
 """Compute capability from which on kernels can start early."""
 
+NOTES = ("It may be launched while the kernel in front of it ends, by programmatic stream serialization.",)
+"""What the header of such a kernel says."""
+
 _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
 
 
@@ -44,7 +47,7 @@ def dependent(kernel: Kernel, written: Collection[str], arch: str | Arch) -> Ker
     if find_arch(arch).compute_capability < EARLY_FROM:
         return kernel
     body = (Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
-    return replace(kernel, body=body, dependent=True)
+    return replace(kernel, body=body, notes=(*kernel.notes, *NOTES), dependent=True)
 
 
 def _fresh(s: Stmt, written: Collection[str]) -> Stmt:

@@ -155,8 +155,7 @@ def _start(
 
     def launch_early(stream: int, packed: Packed) -> None:
         _driver_launch()
-        status = launch_dependent(function.ptr, grid, threads, shared_bytes, stream, packed.pointers)
-        if status:
+        if status := launch_dependent(function.ptr, grid, threads, shared_bytes, stream, packed.pointers):
             import cupy
 
             raise cupy.cuda.driver.CUDADriverError(status)
@@ -172,8 +171,7 @@ current one where that is None.  Raises AlignmentError."""
 def load_launch(kernel: Launchable) -> Launch:
     """Load a kernel on the current GPU.  Raises UnsupportedError without one."""
     function = _function(kernel.name, kernel.image, kernel.shared_bytes)
-    shape = kernel.grid, kernel.threads, kernel.shared_bytes
-    start = _start(function, *shape, early=kernel.dependent)
+    start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes, early=kernel.dependent)
     below = max((align for _, align in kernel.pointers), default=1) - 1
     unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
 

@@ -11,7 +11,7 @@ them again and launching the kernel that adds them up come on top.
 
     ns = expected_ns(p, tile, splits, sms)
 
-Notes.  step and block are data, fitted to the times of every choice on 20 published problems on an H200; the
+Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
 measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
 proportion: a tile of k has the same bytes there, or the same multiply-adds.
 """

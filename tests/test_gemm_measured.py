@@ -45,7 +45,8 @@ def test_the_first_choice_is_within_3_percent_of_exhaustive_choice(family: str) 
     assert max(found) <= 0.03 and fmean(found) <= 0.01
 
 
-def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to() -> None:
-    found = losses("simt", "fresh")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to(family: str) -> None:
+    found = losses(family, "fresh")
     assert len(found) == 10
     assert fmean(found) <= 0.01 and max(found) <= 0.05
