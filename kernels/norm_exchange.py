@@ -154,17 +154,14 @@ def _told(
     b: Body, partial: Global, split: Expr, planes: Sequence[Reg]
 ) -> Iterator[tuple[int, MemRef, RegRef]]:
     """Where what a part tells lies, piece by piece: (bytes, place, registers)."""
-    c, start = b.config, 0
-    for d, part in zip(planes, b.walk.told, strict=True):
-        (n,), at = d.shape, split * part + start
-        if b.walk.skewed and n > 1:
-            tile = at + b.column // c.kept * (c.kept * n)
+    for plane, d in enumerate(planes):
+        at = b.walk.told_at(plane, split, b.column)
+        if b.walk.skewed and d.shape != (1,):
             for e, place in enumerate(b.places):
-                yield 4, b.k.at(partial, tile + place), d[e]
+                yield 4, b.k.at(partial, at + place), d[e]
         else:
-            for first, count, there in _pieces(b, partial, at + b.column * n, d):
+            for first, count, there in _pieces(b, partial, at, d):
                 yield 4 * count, there, d.slice(first, count=count)
-        start += c.splits * part
 
 
 def get(b: Body, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:

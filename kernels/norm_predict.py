@@ -339,14 +339,9 @@ def _partial(
     for turn in range(1 if part == "statistics" else -(-splits // sharing)):
         of = split if part == "statistics" else turn * sharing + y
         active = exists & (y == 0 if part == "statistics" else of < splits)
-        before = 0
-        for n, plane in zip(w.words, w.told, strict=True):
-            start, each = before + of * plane, min(4, n)
-            before += splits * plane
-            words = [start + column * n + first for first in range(0, n, 4)]
-            if w.skewed and n > 1:
-                tile, each = column // w.config.kept * (w.config.kept * n), 1
-                words = [start + tile + place for place in places]
-            for word in words:
-                there, lanes = (word * 4 * active).reshape(-1, WARP), active.reshape(-1, WARP)
+        for plane, n in enumerate(w.words):
+            alone = w.skewed and n > 1
+            each, at = 1 if alone else min(4, n), w.told_at(plane, of, column)
+            for word in places if alone else range(0, n, 4):
+                there, lanes = ((at + word) * 4 * active).reshape(-1, WARP), active.reshape(-1, WARP)
                 costs.lanes(f"{kind}.global.b{32 * each}", "global", there, lanes)

@@ -166,6 +166,17 @@ class Walk:
         """Words that all blocks of a part tell: of all columns, and of places past skewed tiles."""
         return tuple(prod(self.columns) * n for n in self.words)
 
+    def told_at(self, plane: int, split: Index, column: Index) -> Index:
+        """Where a thread of a column finds its words of a plane of what a part tells: the first of them.
+
+        Of skewed columns it is the tile's first word; `place` says which ones are a thread's.
+        """
+        n, before = self.words[plane], self.config.splits * sum(self.told[:plane])
+        at = split * self.told[plane] + before
+        if self.skewed and n > 1:
+            return at + column // self.config.kept * (self.config.kept * n)
+        return at + column * n
+
     @property
     def exchange_unit(self) -> int | None:
         """Threads that have one statistic after butterflies and meet the others in shared memory, or None."""

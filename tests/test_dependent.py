@@ -7,7 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.dependent import dependent
+from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.sass import disassemble
 from layoutalg.codegen.tile import Do, Global, Kernel, MemRef, walk
@@ -60,6 +63,21 @@ def test_a_kernel_that_waits_is_refused_before_hopper() -> None:
     second = chain_of(PROBLEMS[0], "sm_90").kernels[1]
     with pytest.raises(UnsupportedError, match="grid_wait"):
         to_cuda(second, "sm_80")
+
+
+@pytest.mark.parametrize("nbytes", LDG)
+def test_loads_of_every_width_stay_behind_the_wait(nbytes: int) -> None:
+    k = KernelBuilder("read", threads=32)
+    v = k.reg("v", max(1, nbytes // 4))
+    partial, dst = k.pointer("partial", nbytes), k.pointer("dst", nbytes, writable=True)
+    with k.If(k.tid < 9):
+        k.do(LDG[nbytes], v, k.at(partial, k.tid))
+        k.do(STG[nbytes], k.at(dst, k.tid), v)
+    kernel = dependent(k.build(), ["partial"], "sm_90")
+    assert loads(kernel) == [(f"ldg{8 * nbytes}_fresh", "partial")]
+    text = disassemble(compile_cubin(to_cuda(kernel, "sm_90"), "read", "sm_90").image)
+    suffix = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}[nbytes]
+    assert re.findall(r"\b(ACQBULK|LDG\S*)", text) == ["ACQBULK", f"LDG.E{suffix}"]
 
 
 SPLIT = next(p for p in plans(reduce_problem((8000, 4), 0, "sum", "f32")) if len(p.passes) == 2)

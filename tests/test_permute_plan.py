@@ -101,6 +101,13 @@ def test_the_width_of_stores_is_nearly_the_fastest(
     assert reached >= 0.9 * max(wide, few)
 
 
+@pytest.mark.parametrize(("last", "vectors", "threads"), [(2004, 1008, 512), (1900, 956, 256)])
+def test_nearly_four_rounds_are_worth_twice_the_threads(last: int, vectors: int, threads: int) -> None:
+    x = normalise(permute_problem((75, 8, 2, 32, last), (0, 3, 1, 4, 2), "u8"))
+    config = configs(x)[0]
+    assert (Stage(x, config).stores, config.threads) == (vectors, threads)
+
+
 def test_a_lead_takes_no_block_more() -> None:
     """191 columns and 3 in front of them are three tiles of 68, not three of 64 and one of 2."""
     x = normalise(permute_problem((31, 63, 191, 255), (3, 1, 0, 2), "f32"))
