@@ -19,7 +19,6 @@ import statistics
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.arguments import (
@@ -40,6 +39,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from layoutalg.optional import import_trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def gpu_status() -> GpuStatus:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         return GpuStatus(False, reason="no CUDA driver on this machine (libcuda.so.1 is missing)")
-    if find_spec("cupy") is None:
-        return GpuStatus(False, reason="CuPy is not installed: pip install 'layoutalg[cuda13]' brings it")
+    if trouble := import_trouble("cupy", "pip install 'layoutalg[cuda13]' brings it"):
+        return GpuStatus(False, reason=trouble)
     import cupy
 
     try:

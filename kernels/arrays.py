@@ -36,6 +36,7 @@ from layoutalg.codegen.runtime import current_stream, device_array, device_empty
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.permute_modes import WIDTHS_BYTES
 from layoutalg.layout import Layout
+from layoutalg.optional import is_of, loaded
 from layoutalg.swizzle import ComposedLayout, Swizzle
 
 UNIT_BYTES = 16
@@ -130,9 +131,9 @@ def view(x: Any) -> View:
     >>> view(numpy.zeros((2, 3), "f4")).strides, view(numpy.zeros(2, "f2")).form.kind
     ((12, 4), 'float16')
     """
-    if (torch := sys.modules.get("torch")) and isinstance(x, torch.Tensor):
-        return _of_tensor(x, torch)
-    if not _is_cupys(x):
+    if is_of(x, "torch", "Tensor"):
+        return _of_tensor(x, sys.modules["torch"])
+    if not is_of(x, "cupy", "ndarray"):
         import numpy
 
         if not isinstance(x, numpy.ndarray):
@@ -308,15 +309,8 @@ def of_library(x: Any, result: View) -> Any:
     """
     if type(result.array) is type(x):
         return result.array
-    library = sys.modules.get(type(x).__module__.partition(".")[0])
-    read = getattr(library, "from_dlpack", None)
+    read = loaded(type(x).__module__.partition(".")[0], "from_dlpack")
     return result.array if read is None else read(result.array)
-
-
-def _is_cupys(x: Any) -> bool:
-    """Whether x is an array of CuPy's."""
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(x, cupy.ndarray)
 
 
 @functools.lru_cache(KEPT_FORMS)

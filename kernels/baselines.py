@@ -7,8 +7,9 @@ installed or has no such element type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, TypeAlias
+
+from layoutalg.optional import import_trouble
 
 Launch: TypeAlias = Callable[[], object]
 
@@ -17,7 +18,7 @@ _TORCH_CARRIER = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex12
 
 def torch_assign(dst: Any, src: Any) -> Launch | None:
     """PyTorch's dst.copy_(src), whatever the strides: what `x.t().contiguous()` runs, without allocation."""
-    if find_spec("torch") is None:
+    if import_trouble("torch", ""):
         return None
     import torch
 
@@ -30,7 +31,7 @@ _TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "f
 
 def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
     """PyTorch's matmul(a, b, out=d), which calls cuBLAS; TF32 for the element "tf32" alone."""
-    if find_spec("torch") is None or element not in _TORCH_FLOAT:
+    if import_trouble("torch", "") or element not in _TORCH_FLOAT:
         return None
     import torch
 
@@ -57,7 +58,7 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
 
     Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
     """
-    if find_spec("torch") is None:
+    if import_trouble("torch", ""):
         return None
     import torch
 

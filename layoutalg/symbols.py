@@ -28,13 +28,13 @@ sympy is imported only where one of its expressions is met.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from reprlib import repr as shown
 from typing import Any, TypeVar
 
 from layoutalg.errors import ArgumentTypeError, UndecidedError
+from layoutalg.optional import is_of
 
 Result = TypeVar("Result")
 
@@ -110,8 +110,7 @@ def is_symbolic(value: object) -> bool:
     >>> is_symbolic(8)
     False
     """
-    sympy = sys.modules.get("sympy")
-    return sympy is not None and isinstance(value, sympy.Expr)
+    return is_of(value, "sympy", "Expr")
 
 
 def canonical(value: Any) -> Any:

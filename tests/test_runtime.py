@@ -80,7 +80,7 @@ def test_without_a_driver_the_reason_names_it(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_cupy_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
-    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     assert "pip install 'layoutalg[cuda13]'" in gpu_status().reason
 
 
@@ -92,7 +92,6 @@ def test_a_gpu_is_described_once(driver: Driver, monkeypatch: pytest.MonkeyPatch
         return {"name": b"a chip"}
 
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
-    monkeypatch.setattr(runtime, "find_spec", lambda name: object())
     monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", properties, raising=False)
     monkeypatch.setattr(driver.cuda.runtime, "CUDARuntimeError", OSError, raising=False)
     monkeypatch.setattr(

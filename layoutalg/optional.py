@@ -1,0 +1,55 @@
+"""Libraries that may be absent, broken, or just being imported by another thread.
+
+    loaded("torch", "Tensor")       the class, where that library is loaded; nothing is imported to find out
+    import_trouble("cupy", hint)    why a library cannot be imported here, in a sentence; "" where it can
+
+The idea.  A module stands in `sys.modules` from the moment its import begins, without the names it will
+define: a thread that finds it there must not count on them.  A value is of a class only where the class
+exists, so that a name which is not there yet answers like a library that is not loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+
+def loaded(library: str, name: str) -> Any:
+    """What a library that is loaded calls `name`; None where neither is there, or not yet.
+
+    >>> loaded("json", "dumps")([1]), loaded("json", "nothing"), loaded("no_such_library", "name")
+    ('[1]', None, None)
+    """
+    return getattr(sys.modules.get(library), name, None)
+
+
+def is_of(value: object, library: str, name: str) -> bool:
+    """Whether a value is of a library's class; the library is not imported to find out.
+
+    >>> from fractions import Fraction
+    >>> is_of(Fraction(1, 2), "fractions", "Fraction"), is_of(Fraction(1, 2), "no_such_library", "Fraction")
+    (True, False)
+    """
+    kind = getattr(sys.modules.get(library), name, None)
+    return kind is not None and isinstance(value, kind)
+
+
+def import_trouble(library: str, hint: str) -> str:
+    """Why a library cannot be imported, as a sentence without its full stop; "" where it can.
+
+    `hint` says how to get one that is not installed.
+
+    >>> import_trouble("json", "it comes with Python")
+    ''
+    >>> import_trouble("no_such_library", "pip install it")
+    'no_such_library is not installed: pip install it'
+    """
+    try:
+        importlib.import_module(library)
+    except Exception as error:  # noqa: BLE001 - another project's code runs, and may raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name == library:
+            return f"{library} is not installed: {hint}"
+        said = " ".join(str(error).split()) or "no reason given"
+        return f"{library} is installed but cannot be imported ({type(error).__name__}: {said[:200]})"
+    return ""

@@ -1,0 +1,1 @@
+"""Defects that were found once, each by the case that showed it."""
