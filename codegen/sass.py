@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -43,6 +42,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from layoutalg.errors import CompileError, UnsupportedError
+from layoutalg.tools import run_tool
 
 CLASSES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -221,19 +221,13 @@ def disassemble(image: bytes) -> str:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(image)
         try:
-            run = subprocess.run(
-                [tool, option, str(path)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CompileError(f"{tool} gave no answer within {_TIMEOUT_S:g} s") from None
-    if run.returncode != 0:
-        log = (run.stderr + run.stdout).decode(errors="replace").strip()
-        raise CompileError(f"{Path(tool).name} refused the image: {log.partition(chr(10))[0]}", log=log)
-    return run.stdout.decode(errors="replace")
+            run = run_tool([tool, option, str(path)], timeout_s=_TIMEOUT_S)
+        except TimeoutError as error:
+            raise CompileError(f"{tool} refused the image: {error}") from None
+    if run.status != 0:
+        first = run.said.partition("\n")[0]
+        raise CompileError(f"{Path(tool).name} refused the image: {first}", log=run.said)
+    return run.out.decode(errors="replace")
 
 
 def find_disassembler() -> tuple[str, str]:

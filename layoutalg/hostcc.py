@@ -21,7 +21,6 @@ import ctypes
 import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
+from layoutalg.tools import run_tool
 
 Language: TypeAlias = Literal["c", "c++"]
 
@@ -61,7 +61,10 @@ def find_compiler(language: Language = "c++") -> tuple[str, ...]:
     if language not in _TOOLCHAINS:
         raise UnknownNameError("host language", str(language), _TOOLCHAINS)
     chain = _TOOLCHAINS[language]
-    wanted = shlex.split(os.environ.get(chain.variable, ""))
+    try:
+        wanted = shlex.split(os.environ.get(chain.variable, ""))
+    except ValueError as error:
+        raise UnsupportedError(f"{chain.variable} cannot be split into words: {error}") from None
     for name in wanted[:1] or chain.candidates:
         found = shutil.which(name)
         if found is not None:
@@ -82,8 +85,9 @@ def compile_shared(
     """Compile `source` to a shared object and load it; C++ functions to be called need `extern "C"`.
 
     `flags` are appended to the command as they are, one argument each.  Raises CompileError, with the
-    compiler's log and the path of the source it kept, when the text does not compile, does not load, or
-    takes longer than `timeout_s`; UnsupportedError when there is no compiler.
+    compiler's log and the path of the source it kept, when the text does not compile, does not load, takes
+    longer than `timeout_s` or more memory than tools may (`layoutalg.tools`); UnsupportedError when there is
+    no compiler.
 
     >>> compile_shared("int seven(void) { return 7; }", language="c").seven()
     7
@@ -96,18 +100,11 @@ def compile_shared(
     command = [*compiler, chain.standard, "-O1", "-w", "-fPIC", "-shared", *flags]
     command += ["-o", str(product), str(text)]
     try:
-        run = subprocess.run(
-            command,
-            env={**os.environ, "LC_ALL": "C"},  # messages in English and in ASCII, whoever asks
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _refused(text, command, f"no answer within {timeout_s:g} s") from None
-    if run.returncode != 0:
-        raise _refused(text, command, (run.stderr + run.stdout).decode(errors="replace"))
+        run = run_tool(command, timeout_s=timeout_s)
+    except TimeoutError as error:
+        raise _refused(text, command, str(error)) from None
+    if run.status != 0:
+        raise _refused(text, command, run.said)
     try:
         library = ctypes.CDLL(str(product))
     except OSError as error:

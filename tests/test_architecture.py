@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOFT_LINES, HARD_LINES = 400, 500
 PACKAGES = ("layoutalg", "codegen", "kernels")
-LAZY = {"numpy", "sympy", "graphviz", "cupy", "cupyx", "torch", "hypothesis"}
+LAZY = {"numpy", "sympy", "cupy", "cupyx", "torch", "hypothesis"}
 """Imported inside functions in layoutalg/: `import layoutalg` must stay cheap."""
 
 LAZY_EXEMPT = {"layoutalg.strategies": {"hypothesis"}}
@@ -189,6 +189,14 @@ def test_no_handler_catches_everything(module: str) -> None:
             names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"bare"}
             broad = names & {"bare", "Exception", "BaseException"}
             assert not broad, f"{_where(path, node)}: catches {', '.join(broad)}"
+
+
+@LIBRARY
+def test_programs_are_run_in_one_place(module: str) -> None:
+    """`layoutalg.tools` ends them with all that they started, and limits their memory and time."""
+    path = MODULES[module]
+    found = [_where(path, node) for node, name, _ in _imports(_tree(path)) if name == "subprocess"]
+    assert not found or module == "layoutalg.tools", f"use layoutalg.tools: {found}"
 
 
 @LIBRARY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from layoutalg.analysis.banks import wavefronts
 from layoutalg.analysis.coalescing import traffic
 from layoutalg.arch import ARCHS, Arch, instruction_table
+from layoutalg.draw import graph
 from layoutalg.draw.access import access_picture, schedule, tile_panel
 from layoutalg.draw.graph import FORMATS, as_dot, render
 from layoutalg.draw.palette import PALETTE
@@ -373,6 +375,30 @@ def test_graphviz_draws_every_graph(layout: AnyLayout, file_format: str) -> None
 def test_text_graphviz_cannot_read_is_an_error_of_ours() -> None:
     with pytest.raises(UnsupportedError, match="could not draw the graph as svg"):
         render("no graph", "svg")
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [
+        ("cat; exit 0", ""),
+        ("exit 3", "could not draw the graph as svg: it ended with status 3"),
+        ("sleep 300", "could not draw the graph as svg: no answer within 0.2 s"),
+        ("sleep 300 & wait", "could not draw the graph as svg: no answer within 0.2 s"),
+    ],
+)
+def test_a_renderer_of_any_behaviour_is_waited_for_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, ended: str
+) -> None:
+    program = tmp_path / "dot"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if ended:
+        monkeypatch.setattr(graph, "TIMEOUT_S", 0.2)
+        with pytest.raises(UnsupportedError, match=ended):
+            render("digraph {}", "svg")
+    else:
+        assert render("digraph {}", "svg") == b"digraph {}"
 
 
 def test_without_a_renderer_the_message_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

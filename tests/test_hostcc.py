@@ -95,6 +95,12 @@ def test_a_compiler_named_but_absent_is_not_replaced(monkeypatch: pytest.MonkeyP
         compile_shared("int f;")
 
 
+def test_a_compiler_named_with_an_open_quote_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "g++ '-DX")
+    with pytest.raises(UnsupportedError, match="CXX cannot be split into words: No closing quotation"):
+        find_compiler()
+
+
 def test_other_languages_are_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown host language 'fortran': accepted are c, c\+\+"):
         find_compiler("fortran")  # type: ignore[arg-type]

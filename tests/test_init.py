@@ -12,7 +12,7 @@ import pytest
 import layoutalg
 
 SOURCE = Path(layoutalg.__file__)
-HEAVY = ("numpy", "sympy", "graphviz", "cupy", "rich", "typer", "hypothesis", "torch", "dataclasses")
+HEAVY = ("numpy", "sympy", "cupy", "rich", "typer", "hypothesis", "torch", "dataclasses")
 
 
 def test_every_name_is_there() -> None:

@@ -21,16 +21,22 @@ digraph layout {
 
 from __future__ import annotations
 
+import shutil
+
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.int_tuple import flatten, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.tools import run_tool
 
 MAX_NODES = 256
 """Most nodes a graph may have."""
 
 FORMATS = ("svg", "png", "pdf")
 """What `render` can make."""
+
+TIMEOUT_S = 60.0
+"""Longest that dot may take."""
 
 
 def as_dot(layout: AnyLayout) -> str:
@@ -79,21 +85,24 @@ def render(dot: str, file_format: str) -> bytes:
     """
     if file_format not in FORMATS:
         raise UnknownNameError("graph format", file_format, FORMATS)
-    import graphviz
-
-    try:
-        drawn: bytes = graphviz.Source(dot).pipe(format=file_format)
-    except graphviz.ExecutableNotFound:
+    program = shutil.which("dot")
+    if program is None:
         raise UnsupportedError(
             f"drawing a graph as {file_format} needs graphviz's program dot, which is not on PATH: "
             f"install it (apt-get install graphviz), or ask for the format dot and render that elsewhere"
-        ) from None
-    except graphviz.CalledProcessError as error:
-        raise UnsupportedError(
-            f"graphviz's program dot could not draw the graph as {file_format}: it ended with status "
-            f"{error.returncode}; ask for the format dot and render that elsewhere"
-        ) from error
-    return drawn
+        )
+    try:
+        drawn = run_tool([program, f"-T{file_format}"], timeout_s=TIMEOUT_S, fed=dot.encode())
+    except TimeoutError as error:
+        ended = str(error)
+    else:
+        if drawn.status == 0:
+            return drawn.out
+        ended = f"it ended with status {drawn.status}"
+    raise UnsupportedError(
+        f"graphviz's program dot could not draw the graph as {file_format}: {ended}; ask for the format dot "
+        f"and render that elsewhere"
+    )
 
 
 def _stages(layout: AnyLayout) -> tuple[Layout, list[str]]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
 import numpy
 import pytest
 
+from layoutalg import tools
 from layoutalg.codegen import runtime
+from layoutalg.errors import CompileError
+from layoutalg.hostcc import compile_shared
 from layoutalg.kernels.arrays import view
 from layoutalg.symbols import is_symbolic
+from tests.test_tools import gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,9 +26,10 @@ ROOT = Path(__file__).parents[2]
 # --- threads -------------------------------------------------------------------------------------------
 
 IMPORTED_MEANWHILE = """
-import sys, threading
+import sys, threading, time
 from layoutalg import Layout, coalesce
 from layoutalg.symbols import is_symbolic
+from tests.test_tools import gone
 wrong, ready, done = [], threading.Event(), threading.Event()
 def ask():
     while not done.is_set():
@@ -32,6 +39,7 @@ def ask():
             assert str(coalesce(Layout((2, 4), (1, 2)))) == "8:1"
         except Exception as error:
             wrong.append(repr(error))
+        time.sleep(1e-4)
 asking = threading.Thread(target=ask)
 asking.start()
 ready.wait()
@@ -67,8 +75,37 @@ def test_a_cupy_that_does_not_import_is_a_gpu_that_is_not_there(
     (tmp_path / "cupy.py").write_text(f"raise {raised}")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(runtime.ctypes, "CDLL", lambda *a, **k: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
     status = runtime.gpu_status()
     assert not status.available
     assert status.reason.startswith("cupy is installed but cannot be imported (")
     assert "cupy" not in sys.modules
+
+
+# --- tools ---------------------------------------------------------------------------------------------
+
+ENDLESS = """
+template <unsigned long n, unsigned long m> struct F {
+  static constexpr unsigned long value = F<n - 1, 2 * m>::value + F<n - 1, 2 * m + 1>::value;
+};
+template <unsigned long m> struct F<0, m> { static constexpr unsigned long value = m; };
+extern "C" unsigned long f() { return F<26, 1>::value; }
+"""
+
+
+def test_a_compile_that_takes_too_long_leaves_no_compiler_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(CompileError, match=r"no answer within 0\.5 s") as caught:
+        compile_shared(ENDLESS, timeout_s=0.5)
+    assert gone(caught.value.source)
+
+
+def test_a_compile_that_takes_too_much_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tools, "MEMORY_BYTES", 150 << 20)
+    with pytest.raises(CompileError, match="memory"):
+        compile_shared(ENDLESS, timeout_s=60)
