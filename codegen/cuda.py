@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from layoutalg.codegen.check import check
 from layoutalg.codegen.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.lower import lower
+from layoutalg.codegen.printed import printed
 from layoutalg.codegen.sums import terms, total
 from layoutalg.codegen.tile import (
     Arg,
@@ -55,14 +54,13 @@ def is_dynamic(kernel: Kernel) -> bool:
 def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
     """CUDA C++ source of a kernel, checked and lowered for an architecture.
 
-    Raises what `check` raises.
+    Raises what `printed` raises.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> print(to_cuda(KernelBuilder("empty", threads=32).build()).splitlines()[-1])
     }
     """
-    check(kernel, arch)
-    return print_kernel(lower(kernel))
+    return print_kernel(printed(kernel, arch))
 
 
 def print_kernel(kernel: Kernel) -> str:

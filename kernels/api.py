@@ -22,6 +22,7 @@ from math import gcd, prod
 from typing import Any, SupportsIndex
 
 from layoutalg.codegen.cubin_cache import cache_folder
+from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import Launch, require_gpu
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
@@ -267,8 +268,8 @@ def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
 
 @functools.lru_cache(KEPT_KERNELS)
 def _program(x: Moves) -> Kernel:
-    """The tile program that the simulator runs."""
-    return build(x, best(x))
+    """The program that the simulator runs: the one that is printed."""
+    return printed(build(x, best(x)))
 
 
 def _run(p: PermuteProblem, source: Any, old: Any) -> Any:

@@ -30,6 +30,7 @@ from layoutalg.kernels.chains import (
     load_chain,
     numbers_of,
     prepare_chain,
+    printed_chain,
 )
 from layoutalg.kernels.family import (
     Check,
@@ -70,8 +71,9 @@ def verify_chain(p: Problem, *, target: Target = "simulator", seed: int = 0) -> 
         checks.append(_compare("result", p, src, _on_gpu(p, src)[:size]))
     else:
         chain = chain_of(p)
+        ran = printed_chain(chain)
         for group in ("block", "warp"):
-            got, traced = _simulated(chain, p, src, group, seed)
+            got, traced = _simulated(ran, p, src, group, seed)
             checks.append(_compare(f"result, one {group} at a time", p, src, got[:size]))
         checks += [*access_checks(predicted(p), traced), *machine_code_checks(chain.kernels)]
     return VerifyReport(_name(p), str(p), target, tuple(checks))

@@ -23,6 +23,7 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.packing import decode, encode
 from layoutalg.codegen.prepare import Launchable, launchable, prepare
+from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import Launch, load_launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global, Kernel
@@ -113,8 +114,17 @@ def overlapped(chain: Chain, arch: str | Arch) -> Chain:
     return replace(chain, kernels=(first, dependent(second, fresh, arch)))
 
 
+def printed_chain(chain: Chain, arch: str | Arch = "sm_90") -> Chain:
+    """The chain of the programs that are printed, for the simulator.  Raises what `printed` raises.
+
+    >>> printed_chain(chain_of(reduce_problem((8, 64), 1, "max", "f16"))).buffers
+    (('src', 'dst'),)
+    """
+    return replace(chain, kernels=tuple(printed(kernel, arch) for kernel in chain.kernels))
+
+
 def simulate_chain(chain: Chain, buffers: Mapping[str, Any]) -> None:
-    """Run a chain in the simulator; "dst", among the buffers by name, becomes the result.
+    """Run a chain's kernels, as they stand, in the simulator; the buffer "dst" of those given is the result.
 
     >>> import numpy
     >>> src, dst = numpy.ones(64, "f4"), numpy.zeros(4, "f4")

@@ -21,6 +21,7 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.memtrace import MemTrace
 from layoutalg.codegen.nvrtc import version
 from layoutalg.codegen.prepare import prepare
+from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import load, to_device, to_host
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
@@ -97,9 +98,10 @@ def verify(
     if target == "gpu":
         checks.append(_compare("result", expected, run_on_gpu(kernel, problem, src, old)))
     else:
+        ran = printed(kernel)
         for group in ("block", "warp"):
             dst = old.copy()
-            run = simulate(kernel, arguments(problem, src, dst), group=group, seed=seed)
+            run = simulate(ran, arguments(problem, src, dst), group=group, seed=seed)
             checks.append(_compare(f"result, one {group} at a time", expected, dst))
         checks += access_checks(family.predict(problem, config), traced_costs([run.trace]))
     return VerifyReport(family.name, str(problem), target, tuple(checks))

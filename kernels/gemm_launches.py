@@ -76,8 +76,10 @@ class Launches:
         return tuple({q.name: mine[q.name] for q in kernel.params} for kernel in self.kernels)
 
 
-def launches(p: GemmProblem, c: Config) -> Launches:
-    """The launches of a configuration.  Raises what the family's `build` raises.
+def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Launches:
+    """The launches of a configuration; what adds parts up starts early, where `arch` can.
+
+    Raises what the family's `build` raises.
 
     >>> from layoutalg.kernels.gemm import gemm_problem
     >>> one = launches(gemm_problem(64, 64, 512), Sm80Config(64, 64, 32, 2, 2, 3, splits=4))
@@ -85,7 +87,8 @@ def launches(p: GemmProblem, c: Config) -> Launches:
     (['gemm_sm80_f16', 'gemm_combine_f16'], 16384)
     """
     product = gemm_simt.build(p, c) if isinstance(c, SimtConfig) else gemm_sm80.build(p, c)
-    return Launches(p, c.splits, (product,) if c.splits == 1 else (product, build_combine(p)))
+    combine = () if c.splits == 1 else (dependent(build_combine(p), ["sums"], arch),)
+    return Launches(p, c.splits, (product, *combine))
 
 
 def predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
@@ -152,9 +155,7 @@ def compile_launches(p: GemmProblem, c: Config, arch: str) -> tuple[Compiled, ..
     >>> one[0].cubin.spill_bytes, one[0].declaration.body
     (0, ())
     """
-    product, *combine = launches(p, c).kernels
-    kernels = [product, *(dependent(kernel, ["sums"], arch) for kernel in combine)]
-    texts = [(kernel, to_cuda(kernel, arch)) for kernel in kernels]
+    texts = [(kernel, to_cuda(kernel, arch)) for kernel in launches(p, c, arch).kernels]
     return tuple(
         Compiled(replace(kernel, body=()), compile_cubin(text, kernel.name, arch), text)
         for kernel, text in texts

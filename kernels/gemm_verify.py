@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from layoutalg.codegen.packing import WORD_ELEMS, decode, encode
+from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import to_device, to_host
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.kernels.family import (
@@ -170,7 +171,7 @@ def _simulated(p: GemmProblem, c: Config, given: dict[str, Any], group: Any, see
     one = launches(p, c)
     sums = np.zeros(one.workspace_elems, one.workspace_dtype)
     steps = zip(one.kernels, one.arguments(given, sums), strict=True)
-    return [simulate(kernel, args, group=group, seed=seed) for kernel, args in steps]
+    return [simulate(printed(kernel), args, group=group, seed=seed) for kernel, args in steps]
 
 
 def _accesses(p: GemmProblem, c: Config, runs: list[Simulation]) -> Iterator[Check]:

@@ -45,11 +45,13 @@ from layoutalg.kernels.arrays import (
 )
 from layoutalg.kernels.chains import (
     UNIT_BYTES,
+    Chain,
     LoadedChain,
     bits_of,
     chain_of,
     load_chain,
     numbers_of,
+    printed_chain,
     simulate_chain,
 )
 from layoutalg.kernels.kept_chains import kept_chain
@@ -336,7 +338,10 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 
 
-_chain = functools.lru_cache(KEPT_KERNELS)(chain_of)
+@functools.lru_cache(KEPT_KERNELS)
+def _chain(p: ReduceProblem | NormProblem) -> Chain:
+    """The chain that the simulator runs: the one that is printed."""
+    return printed_chain(chain_of(p))
 
 
 def _whole_units(array: Any) -> Any:

@@ -1,0 +1,107 @@
+"""What `layoutalg verify` did not see: the program that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layoutalg
+from layoutalg.codegen import printed as printed_module
+from layoutalg.codegen.expr import Const
+from layoutalg.codegen.lower import lower
+from layoutalg.codegen.tile import Do, Global, Kernel, MemRef, Stmt
+from layoutalg.errors import SimulationError
+from layoutalg.kernels import FAMILIES, api, reduce_api, verify
+from layoutalg.kernels.chain_verify import verify_chain
+from layoutalg.kernels.chains import OPERATIONS, find_problem
+from layoutalg.kernels.family import VerifyReport
+from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm_bench import find_gemm_family
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+from tests import mutate
+
+
+def _from_the_start(s: Stmt) -> tuple[Stmt, ...]:
+    """Loads of global memory all read the first element."""
+    if not isinstance(s, Do):
+        return (s,)
+    args = list(s.args)
+    for n, (operand, arg) in enumerate(zip(s.instr.operands, s.args, strict=True)):
+        if operand.role == "read" and isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+            args[n] = MemRef(arg.buffer, Const(0))
+    return (Do(s.instr, tuple(args)),)
+
+
+def _wrongly_lowered(kernel: Kernel) -> Kernel:
+    return mutate.rewrite(lower(kernel), _from_the_start)
+
+
+def _product(name: str, *extents: int) -> Callable[[], VerifyReport]:
+    family = find_gemm_family(name)
+    return lambda: verify_product(family, verified_problem(family, (extents[0], extents[1], extents[2])))
+
+
+def _in_parts() -> VerifyReport:
+    config = Sm80Config(64, 64, 32, 2, 2, 2, splits=2, result_vec=4)
+    return verify_product(find_gemm_family("gemm-sm80"), gemm_problem(64, 64, 128), config)
+
+
+def _tensor(op: str) -> Callable[[], VerifyReport]:
+    return lambda: verify_chain(find_problem(op, (24, 40), (1, 0) if op == "permute" else (1,), "f16"))
+
+
+def _matrix(name: str) -> Callable[[], VerifyReport]:
+    return lambda: verify(FAMILIES[name], FAMILIES[name].problem(40, 48, "f32"))
+
+
+VERIFIED: dict[str, Callable[[], VerifyReport]] = {
+    **{name: _matrix(name) for name in FAMILIES},
+    **{op: _tensor(op) for op in OPERATIONS},
+    "gemm-sm80": _product("gemm-sm80", 24, 40, 48), "gemm-simt": _product("gemm-simt", 24, 40, 16),
+    "parts of k": _in_parts,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERIFIED)
+def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ran the one before lowering, so that a wrong lowering passed."""
+    assert VERIFIED[name]().passed
+    monkeypatch.setattr(printed_module, "lower", _wrongly_lowered)
+    try:
+        report = VERIFIED[name]()
+    except SimulationError:
+        return
+    assert not report.passed
+    assert any(not c.passed for c in report.checks if c.name.startswith("result"))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: layoutalg.permute(x, (1, 0)),
+        lambda x: layoutalg.transpose(x),
+        lambda x: layoutalg.reduce(x, "sum", 1),
+        lambda x: layoutalg.softmax(x, 1),
+        lambda x: layoutalg.layer_norm(x, 1),
+    ],
+    ids=["permute", "transpose", "reduce", "softmax", "layer_norm"],
+)
+def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
+    compute: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kept in (api._program, reduce_api._chain):
+        kept.cache_clear()
+    x = np.random.default_rng(0).standard_normal((12, 20)).astype("f4")
+    right = compute(x)
+    for kept in (api._program, reduce_api._chain):
+        kept.cache_clear()
+    monkeypatch.setattr(printed_module, "lower", _wrongly_lowered)
+    try:
+        assert not np.array_equal(compute(x), right)
+    finally:
+        for kept in (api._program, reduce_api._chain):
+            kept.cache_clear()
