@@ -6,9 +6,10 @@ the statement.  What depends on data, such as bounds and races, is the simulator
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.converged import Together, agreement, of_whole_warps
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.tile import (
@@ -26,9 +27,8 @@ from layoutalg.codegen.tile import (
     Unroll,
     walk,
 )
+from layoutalg.codegen.waits import check_waits
 from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
-
-_UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
 
 
 def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
@@ -40,7 +40,8 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     chip = find_arch(arch)
     _launch(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
-    _body(kernel.body, kernel, chip, frozenset(scope), frozenset(), True)
+    _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
+    check_waits(kernel)
 
 
 def _launch(kernel: Kernel, chip: Arch) -> None:
@@ -73,38 +74,38 @@ def _names(kernel: Kernel) -> Iterator[str]:
 
 
 def _body(
-    body: tuple[Stmt, ...], kernel: Kernel, chip: Arch, scope: frozenset[Var], uniform_lets: frozenset[Var],
-    converged: bool,
+    body: tuple[Stmt, ...], kernel: Kernel, chip: Arch, scope: frozenset[Var], lets: Mapping[Var, Expr],
+    together: Together,
 ) -> None:  # fmt: skip
     for s in body:
         for e in _expressions(s):
             _scoped(e, s, scope)
         match s:
             case Do():
-                _do(s, kernel, chip, converged)
+                _do(s, kernel, chip, together)
             case Let(var, value):
                 _fresh(var, scope, s)
                 scope |= {var}
-                if _is_uniform(value, uniform_lets):
-                    uniform_lets |= {var}
+                lets = {**lets, var: value}
             case For(var, count, inner, _, carry):
                 _fresh(var, scope, s)
-                together = converged and _is_uniform(count, uniform_lets)
                 inside = scope | {var} | {c.var for c in carry}
-                _body(inner, kernel, chip, inside, uniform_lets, together)
+                _body(inner, kernel, chip, inside, lets, _parted(together, count, inner, lets))
             case Unroll(var, _, inner):
                 _fresh(var, scope, s)
-                _body(inner, kernel, chip, scope | {var}, uniform_lets, converged)
+                _body(inner, kernel, chip, scope | {var}, lets, together)
             case If(condition, inner, orelse):
                 if not is_predicate(condition):
                     raise IRError("predicate", s, f"the condition {condition} is not a comparison")
-                together = converged and _is_uniform(condition, uniform_lets)
-                _body(inner, kernel, chip, scope, uniform_lets, together)
-                _body(orelse, kernel, chip, scope, uniform_lets, together)
+                inside_of = _parted(together, condition, (*inner, *orelse), lets)
+                _body(inner, kernel, chip, scope, lets, inside_of)
+                _body(orelse, kernel, chip, scope, lets, inside_of)
 
 
-def _is_uniform(e: Expr, uniform_lets: frozenset[Var]) -> bool:
-    return all(v.kind in _UNIFORM or v in uniform_lets for v in variables(e))
+def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
+    """Who is still together where an expression decides who runs `body`; asked only where it matters."""
+    matters = any(isinstance(s, Do) and s.instr.requires.block_converged for s in walk(body))
+    return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together
 
 
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
@@ -139,12 +140,17 @@ def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:
             raise IRError("scope", s, f"{v.name} is not in scope at '{s}'")
 
 
-def _do(s: Do, kernel: Kernel, chip: Arch, converged: bool) -> None:
+def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
     major, minor = chip.compute_capability
     if 10 * major + minor < s.instr.requires.sm:
         raise UnsupportedError(f"{s.instr} needs sm_{s.instr.requires.sm}; {chip.name} does not have it")
-    if s.instr.requires.block_converged and not converged:
+    if s.instr.requires.block_converged and together < Together.BLOCK:
         raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
+    if s.instr.requires.warp_converged and together < Together.WARP:
+        raise IRError(
+            "converged", s, f"{s.instr} is of a whole warp and stands where lanes of one may part: no proof "
+            "was found that its condition is the same in all of them",
+        )  # fmt: skip
     for operand, arg in zip(s.instr.operands, s.args, strict=True):
         _operand(operand, arg, s, kernel)
 

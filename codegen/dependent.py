@@ -20,7 +20,7 @@ from dataclasses import replace
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr_sm75 import LDG
 from layoutalg.codegen.instr_sm90 import GRID_WAIT, LDG_FRESH
-from layoutalg.codegen.tile import Do, For, If, Kernel, MemRef, Stmt, Unroll
+from layoutalg.codegen.tile import Do, For, Global, If, Kernel, MemRef, Stmt, Unroll
 
 EARLY_FROM = (9, 0)
 """Compute capability from which on kernels can start early."""
@@ -31,10 +31,13 @@ NOTES = ("It may be launched while the kernel in front of it ends, by programmat
 _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
 
 
-def dependent(kernel: Kernel, written: Collection[str], arch: str | Arch) -> Kernel:
+def dependent(
+    kernel: Kernel, written: Collection[str], arch: str | Arch, read: Collection[str] = ()
+) -> Kernel:
     """The kernel, so that it may start before the one in front of it has ended, where the architecture can.
 
-    `written`: those of its pointers, by name, that the kernel in front writes.
+    `written`: those of its pointers, by name, that the kernel in front writes; `read`: those that it reads.
+    A kernel that shares nothing with the one in front, but for what both of them read, stays as it is.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> k = KernelBuilder("read", threads=32)
@@ -46,8 +49,12 @@ def dependent(kernel: Kernel, written: Collection[str], arch: str | Arch) -> Ker
     """
     if find_arch(arch).compute_capability < EARLY_FROM:
         return kernel
+    overwritten = (p.name for p in kernel.params if isinstance(p, Global) and p.writable and p.name in read)
+    awaited = tuple(dict.fromkeys([*written, *overwritten]))
+    if not awaited:
+        return kernel
     body = (Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
-    return replace(kernel, body=body, notes=(*kernel.notes, *NOTES), dependent=True)
+    return replace(kernel, body=body, notes=(*kernel.notes, *NOTES), awaited=awaited)
 
 
 def _fresh(s: Stmt, written: Collection[str]) -> Stmt:

@@ -121,10 +121,15 @@ def guard(name: str) -> Operand:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What must hold where the instruction stands: `sm` at least, and all warps of the block converged."""
+    """What must hold where the instruction stands: `sm` at least, and who arrives together.
+
+    `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
+    .aligned or takes a full mask.
+    """
 
     sm: int = 70
     block_converged: bool = False
+    warp_converged: bool = False
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:

@@ -165,7 +165,7 @@ def _mma(mma: Mma) -> Instr:
         operands,
         text,
         functools.partial(_multiply, mma),
-        Requires(sm=mma.sm),
+        Requires(sm=mma.sm, warp_converged=True),
     )
 
 
@@ -198,7 +198,7 @@ def _ldmatrix(*, turned: bool) -> Instr:
         "}"
     )
     operands = (out("d", 4), read("s", "shared", 16, f"ldmatrix.x4{suffix}"))
-    return Instr(name, operands, text, _columns if turned else _rows, Requires(sm=75))
+    return Instr(name, operands, text, _columns if turned else _rows, Requires(sm=75, warp_converged=True))
 
 
 LDMATRIX, LDMATRIX_TRANS = _ldmatrix(turned=False), _ldmatrix(turned=True)

@@ -226,9 +226,9 @@ def butterfly(op: str, n: int) -> Instr:
         text.put(d, text.join(f"__uint_as_float({d})", other))
 
     def effect(machine: Any, group: Any, mask: int, d: Array) -> Array:
-        machine.exchange_in_warp(group)
         return joined(op, d, d[numpy.arange(len(d)) ^ (mask % _WARP)])
 
     name = f"butterfly_{op}_{n}"
     body = f"void {name}({_ref('d', n)}) {{\n{''.join(text.lines)}}}"
-    return Instr(name, (imm("mask"), updated("d", n)), body, effect, Requires(sm=_SM[op]))
+    requires = Requires(sm=_SM[op], warp_converged=True)
+    return Instr(name, (imm("mask"), updated("d", n)), body, effect, requires)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr import Instr, imm, into, out, value
+from layoutalg.codegen.instr import Instr, Requires, imm, into, out, value
 from layoutalg.codegen.machine import WARP
 
 
@@ -54,11 +54,7 @@ BYTE_PERMUTE = Instr(
 
 
 def _shuffled(group: Any, v: Any, source: Any) -> Any:
-    """Each lane's `v` from lane `source` of its warp.  Raises SimulationError where a warp is divided."""
-    lanes = group.active
-    missing = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
-    if missing.any():
-        raise group.fail(f"shuffles with lane {int(missing.argmax()) % WARP}, which does not arrive")
+    """Each lane's `v` from lane `source` of its warp."""
     lane = numpy.arange(group.lanes)
     return v[lane // WARP * WARP + source]
 
@@ -76,6 +72,7 @@ SHUFFLE_XOR = Instr(
     (out("d", 1), into("v", 1), imm("mask")),
     "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
     _shuffle_xor,
+    Requires(warp_converged=True),
 )
 """d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
 
@@ -84,6 +81,7 @@ SHUFFLE_LANE = Instr(
     (out("d", 1), into("v", 1), value("lane")),
     "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, lane); }",
     _shuffle_lane,
+    Requires(warp_converged=True),
 )
 """d = v of lane `lane`, modulo 32: shfl.sync.idx."""
 

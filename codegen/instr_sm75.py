@@ -113,7 +113,7 @@ def _meet(machine: Any, group: Any) -> None:
     machine.sync_warp(group)
 
 
-WARP_SYNC = Instr("warp_sync", (), "void warp_sync() { __syncwarp(); }", _meet)
+WARP_SYNC = Instr("warp_sync", (), "void warp_sync() { __syncwarp(); }", _meet, Requires(warp_converged=True))
 """bar.warp.sync of all lanes: what one lane wrote, the others may read after it."""
 
 

@@ -309,17 +309,19 @@ class Machine:
         """Land all but the `newest` groups of copies of the active lanes."""
         group.copies.wait(group.active.mask, newest)
 
-    def exchange_in_warp(self, group: Group) -> None:
-        """The lanes of each executing warp trade registers.  Raises SimulationError where one is divided."""
+    def check_whole_warps(self, group: Group, instruction: str) -> None:
+        """Raise SimulationError where a warp executes an instruction of all its lanes with some of them."""
         lanes = group.active
-        idle = group.exists.mask & ~lanes.mask & numpy.repeat(lanes.warps, WARP)
+        idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
-            raise group.fail(f"meets a warp barrier that thread {thread} does not reach")
+            i = int((lanes.threads[:, 0] // WARP == thread // WARP).argmax())
+            raise group.fail(
+                f"executes {instruction} of a whole warp, which thread {thread} does not reach", i
+            )
 
     def sync_warp(self, group: Group) -> None:
-        """The lanes of each executing warp meet, and see what the others wrote; as `exchange_in_warp`."""
-        self.exchange_in_warp(group)
+        """The lanes of each executing warp meet, and see what the others wrote."""
         self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(group.active.warps))
 
     def arrive_block_barrier(self, group: Group) -> None:

@@ -112,6 +112,8 @@ class Program:
         def run(group: Group) -> Waits:
             group.number, group.statement = number, partial(where, group.frame)
             self._count(number, group)
+            if instr.requires.warp_converged:
+                machine.check_whole_warps(group, instr.name)
             taken = [source(group) for source in sources]
             given = _apply(s, machine, group, taken, shapes)
             for target, (value, poison) in zip(targets, given, strict=True):

@@ -214,8 +214,8 @@ class Kernel:
     """A finished tile program.
 
     `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
-    order of the kernel's signature; `notes` are the lines of its header comment.  A `dependent` kernel may
-    start while the one in front of it ends: it waits itself.
+    order of the kernel's signature; `notes` are the lines of its header comment.  A kernel with `awaited`
+    pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
     """
 
     name: str
@@ -227,7 +227,12 @@ class Kernel:
     body: tuple[Stmt, ...]
     notes: tuple[str, ...] = ()
     min_blocks: int = 1
-    dependent: bool = False
+    awaited: tuple[str, ...] = ()
+
+    @property
+    def dependent(self) -> bool:
+        """Whether it may start while the one in front of it ends."""
+        return bool(self.awaited)
 
     @property
     def tid(self) -> Var:

@@ -111,7 +111,8 @@ def overlapped(chain: Chain, arch: str | Arch) -> Chain:
     pointers = zip(first.params, before, strict=True)
     written = {name for p, name in pointers if isinstance(p, Global) and p.writable}
     fresh = [p.name for p, name in zip(second.params, after, strict=True) if name in written]
-    return replace(chain, kernels=(first, dependent(second, fresh, arch)))
+    read = [p.name for p, name in zip(second.params, after, strict=True) if name in before]
+    return replace(chain, kernels=(first, dependent(second, fresh, arch, read)))
 
 
 def printed_chain(chain: Chain, arch: str | Arch = "sm_90") -> Chain:

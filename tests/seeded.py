@@ -341,7 +341,7 @@ CASES: dict[Callable[[bool], Kernel], str] = {
     barrier_of_half_a_warp: "thread 0 .* meets a block barrier that thread 16 does not reach",
     barrier_of_one_warp: r"thread 32 does not reach|warp 0 waits at 'block_sync\(\)', warp 1 has",
     barriers_of_two_branches: "thread 32 does not reach|while warp [01] waits at another, 'block_sync",
-    warp_barrier_of_half_a_warp: "thread 0 .* meets a warp barrier that thread 16 does not reach",
+    warp_barrier_of_half_a_warp: "thread 0 .* warp_sync of a whole warp, which thread 16 does not",
     past_the_end_of_global: r"thread 63 \(warp 1, lane 31\) .* reads bytes 512 to 515 of x, which has 512",
     past_the_end_of_a_shared_buffer: "thread 63 .* writes bytes 256 to 259 of tile, which has 256",
     misaligned_global: "thread .* reads 16 bytes at byte 8 of x, which is no multiple of 16",

@@ -163,7 +163,7 @@ def test_a_shuffle_of_half_a_warp_is_an_error() -> None:
     with k.If(k.tid < 16):
         out = relayout(k, convert_layout(straight, turned, "f32"), held, "out", "shuffle")
         k.do(STG[4], k.at(dst, k.tid), out)
-    with pytest.raises(SimulationError, match="shuffles with lane 16, which does not arrive"):
+    with pytest.raises(SimulationError, match="shuffle_lane of a whole warp, which thread 16 does not reach"):
         simulate(k.build(), {"dst": np.zeros(32, np.uint32)})
 
 

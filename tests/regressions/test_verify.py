@@ -1,4 +1,4 @@
-"""What `layoutalg verify` did not see: the program that is printed."""
+"""What `layoutalg verify` did not see: the printed program, divided warps, a missing wait."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ import pytest
 
 import layoutalg
 from layoutalg.codegen import printed as printed_module
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.check import check
+from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_mma import LDMATRIX, MMA_SYNC, find_mma
+from layoutalg.codegen.instr_reduce import fill
 from layoutalg.codegen.lower import lower
+from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Do, Global, Kernel, MemRef, Stmt
-from layoutalg.errors import SimulationError
+from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES, api, reduce_api, verify
 from layoutalg.kernels.chain_verify import verify_chain
-from layoutalg.kernels.chains import OPERATIONS, find_problem
+from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from layoutalg.kernels.family import VerifyReport
 from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.kernels.gemm_bench import find_gemm_family
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+from layoutalg.layout import Layout
 from tests import mutate
 
 
@@ -105,3 +113,30 @@ def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
     finally:
         for kept in (api._program, reduce_api._chain):
             kept.cache_clear()
+
+
+@pytest.mark.parametrize("instr", [MMA_SYNC[find_mma("f16", "f32", 16)], LDMATRIX], ids=str)
+def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
+    """`check` and the simulator let mma.sync and ldmatrix (.aligned) stand under half of a warp."""
+    k = KernelBuilder("divided", threads=32)
+    tile = k.shared("tile", 1, Layout(512), 512, 128)
+    args: list[Any] = [k.reg(o.name, o.words) for o in instr.operands if o.role != "read"]
+    for register in args:
+        k.do(fill(*register.shape), register, Const(0))
+    if instr is LDMATRIX:
+        args.append(k.at(tile, k.tid * 16))
+    with k.If(k.tid < 16):
+        k.do(instr, *args)
+    with pytest.raises(IRError, match="of a whole warp"):
+        check(k.build())
+    with pytest.raises(SimulationError, match="thread 16 does not reach"):
+        simulate(k.build(), {})
+
+
+def test_a_dropped_grid_wait_is_refused() -> None:
+    """Nothing saw it: the simulator runs one kernel after the other."""
+    for op, shape, axis in (("sum", (1 << 26,), 0), ("softmax", (1, 1 << 20), 1)):
+        second = chain_of(find_problem(op, shape, (axis,), "f32")).kernels[1]
+        to_cuda(second)
+        with pytest.raises(IRError, match="while the kernel in front works on it"):
+            to_cuda(mutate.without(second, "grid_wait"))
