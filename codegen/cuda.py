@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layoutalg.codegen.ctext import ctype, summands, to_c
-from layoutalg.codegen.expr import Const, Expr, Var
+from layoutalg.codegen.expr import Const, Expr, Lt, Var
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.printed import printed
 from layoutalg.codegen.sums import terms, total
@@ -144,7 +144,8 @@ def _body(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 yield f"{pad}#pragma unroll {hint}"
                 kind = ctype(count)  # the variable reaches it at the end
                 steps = "".join(f", {c.var.name} += {to_c(c.step)}" for c in carry)
-                yield f"{pad}for ({kind} {var.name} = 0; {var.name} < {to_c(count)}; ++{var.name}{steps}) {{"
+                more = to_c(Lt(var, count))
+                yield f"{pad}for ({kind} {var.name} = 0; {more}; ++{var.name}{steps}) {{"
                 if carry and hint == 1:  # kept apart: to save a register, nvcc would derive one from another
                     kept = ", ".join(f'"+l"({c.var.name})' for c in carry)
                     yield f'{pad}    asm("" : {kept});'

@@ -92,6 +92,26 @@ def compile_shared(
     >>> compile_shared("int seven(void) { return 7; }", language="c").seven()
     7
     """
+    product = build_shared(source, language=language, flags=flags, timeout_s=timeout_s)
+    try:
+        library = ctypes.CDLL(str(product))
+    except OSError as error:
+        text = product.with_name(f"source{_TOOLCHAINS[language].suffix}")
+        raise _refused(text, ["dlopen", str(product)], f"does not load: {error}") from None
+    shutil.rmtree(product.parent)
+    return library
+
+
+def build_shared(
+    source: str, *, language: Language = "c++", flags: Sequence[str] = (), timeout_s: float = 120.0
+) -> Path:
+    """Compile `source` as `compile_shared` does, without loading it: the path of the shared object.
+
+    It lies in a folder of its own, which the caller removes.  Raises CompileError and UnsupportedError.
+
+    >>> product = build_shared("int seven(void) { return 7; }", language="c")
+    >>> shutil.rmtree(product.parent)
+    """
     compiler = find_compiler(language)
     chain = _TOOLCHAINS[language]
     folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
@@ -105,12 +125,7 @@ def compile_shared(
         raise _refused(text, command, str(error)) from None
     if run.status != 0:
         raise _refused(text, command, run.said)
-    try:
-        library = ctypes.CDLL(str(product))
-    except OSError as error:
-        raise _refused(text, command, f"does not load: {error}") from None
-    shutil.rmtree(folder)
-    return library
+    return product
 
 
 def _refused(source: Path, command: Sequence[str], log: str) -> CompileError:

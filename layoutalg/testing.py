@@ -161,8 +161,10 @@ def check_index_function(c_source: str, layout: AnyLayout, function: str = "f") 
 
     `function` takes the flat index, one integer per mode, or one per leaf of the shape, and returns an
     integer of any width.  CUDA's qualifiers are defined away; the text is built with the host's C++
-    compiler and runs in this process.  Raises MismatchError, whose `index` is the flat index shown;
-    CompileError; ShapeError for another number of parameters; ParseError for a name that is not one.
+    compiler and runs in a process of its own, with the rights of this one.  Raises MismatchError, whose
+    `index` is the flat index shown, also where the function ends its process, as a division by zero does;
+    CompileError; ShapeError for another number of parameters; ParseError for a name that is not one;
+    UndecidedError for a function that does not return.
 
     >>> check_index_function("int f(int i) { return i % 4 * 8 + i / 4; }", Layout((4, 8), (8, 1)))
     """

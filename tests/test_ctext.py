@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -10,12 +13,34 @@ from hypothesis import strategies as st
 from layoutalg import strategies
 from layoutalg.algebra import size
 from layoutalg.codegen.ctext import ctype, index_function, is_wide, to_c
-from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate, variables
+from layoutalg.codegen.expr import (
+    Add,
+    And,
+    Const,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Mod,
+    Mul,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+    evaluate,
+    variables,
+)
+from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.hostcc import compile_shared
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
+from layoutalg.testing import check_index_function
+from tests.ctext_cases import draw_case, draw_function, nodes, source, wrong
 
 I = Var("i", 1 << 20)  # noqa: E741
 J = Var("j", 1 << 20)
@@ -65,7 +90,7 @@ def test_a_block_index_is_narrow_however_many_blocks_a_kernel_is_built_for() -> 
 
 
 def test_unsimplified_literals_do_not_overflow() -> None:
-    assert to_c(Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000"
+    assert to_c(Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000u"
     assert to_c(Var("i", 1 << 20) >> 40) == "(u64)i >> 40"
 
 
@@ -99,3 +124,41 @@ def test_python_numpy_and_compiled_c_agree_on_the_whole_domain(layout: AnyLayout
 def test_a_negative_stride_is_refused() -> None:
     with pytest.raises(IRError, match="non-negative"):
         Layout((4, 2), (-1, 8))(Var("i", 8))
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_compiled_text_computes_the_expression_at_every_width(language: Literal["c", "c++"]) -> None:
+    """Selects, shifts, comparisons and constants around 2^31, 2^32 and 2^63; the bench draws many more."""
+    rng = random.Random(f"widths {language}")
+    cases = [draw_case(rng) for _ in range(120)]
+    kinds = {type(n) for case in cases for n in nodes(case.node)}
+    assert kinds >= {Add, Mul, FloorDiv, Mod, Xor, And, Or, Shl, Shr, Select, Lt, Le, Eq, Const, Var}
+    assert sum(is_wide(case.node) for case in cases) > 20
+    assert not wrong(cases, language)
+
+
+def test_nvrtc_reads_the_text_as_the_host_does() -> None:
+    rng = random.Random("nvrtc")
+    text = source([draw_case(rng) for _ in range(60)], "c++")
+    text = text.replace("static void f", "static __device__ void f").replace(
+        "void all", "__global__ void all"
+    )
+    assert compile_cubin(text, "all", "sm_80").name == "all"
+
+
+def test_the_parameters_of_a_function_are_in_the_order_that_is_asked_for() -> None:
+    """Whatever the variables are called, and also where the value does not depend on all of them."""
+    rng = random.Random("order")
+    for _ in range(6):
+        layout, text = draw_function(rng)
+        check_index_function(text, layout, "place")
+
+
+def test_parameters_that_make_no_function_are_refused() -> None:
+    node = I * 4 + J
+    assert index_function(node, "f", (J, I)).splitlines()[-1] == "u32 f(u32 j, u32 i) { return i * 4 + j; }"
+    assert index_function(J * 4 + I).splitlines()[-1] == "u32 f(u32 j, u32 i) { return j * 4 + i; }"
+    with pytest.raises(IRError, match="j is not among the parameters of f"):
+        index_function(node, "f", (I,))
+    with pytest.raises(IRError, match="two parameters of f have one name"):
+        index_function(node, "f", (I, J, Var("i", 8)))
