@@ -21,9 +21,8 @@ from collections.abc import Iterable
 from math import gcd, prod
 from typing import Any, SupportsIndex
 
-from layoutalg.codegen.cubin_cache import cache_folder
 from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import Launch, require_gpu
+from layoutalg.codegen.runtime import Launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
@@ -41,8 +40,7 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import load_chain
-from layoutalg.kernels.kept_chains import kept_chain
+from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import (
     CARRIER,
@@ -60,9 +58,6 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 SIMULATED_ELEMS = 1 << 14
 """CPU arrays up to this size go through the simulator."""
-
-KEPT_KERNELS = 1024
-"""Problems whose kernels stay loaded; those asked for longest ago leave."""
 
 _DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
@@ -222,7 +217,7 @@ def problem_of(
     return move_problem((*shape, pieces), _DTYPE[unit], of, to, src_at // unit, dst_at // unit)
 
 
-_relayout = functools.lru_cache(KEPT_KERNELS)(relayout_problem)
+_relayout = functools.lru_cache(LOADED_CHAINS)(relayout_problem)
 
 
 @functools.lru_cache(KEPT_FORMS)
@@ -234,17 +229,15 @@ def _permute_of(
     return problem_of(dst.shape, src.itemsize, strides, dst.strides, src_at, dst_at)
 
 
-@functools.lru_cache(KEPT_KERNELS)
+@functools.lru_cache(LOADED_CHAINS)
 def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
     """Its kernel, on the current GPU."""
     return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
 
 
-@functools.lru_cache(KEPT_KERNELS)
 def _kernel(p: PermuteProblem, device: int | None) -> Launch:
-    """The kernel of a problem, loaded on the current GPU, whose number is `device`."""
-    arch = require_gpu().arch
-    ((launch, _),) = load_chain(kept_chain(p, arch, cache_folder())).steps
+    """The kernel of a problem, on the current GPU, whose number is `device`."""
+    ((launch, _),) = chain_on_gpu(p, device).steps
     return launch
 
 
@@ -266,7 +259,7 @@ def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
     return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
 
 
-@functools.lru_cache(KEPT_KERNELS)
+@functools.lru_cache(LOADED_CHAINS)
 def _program(x: Moves) -> Kernel:
     """The program that the simulator runs: the one that is printed."""
     return printed(build(x, best(x)))

@@ -14,6 +14,7 @@ whatever its size and time of change.  An entry whose fields are not of the kind
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -22,10 +23,28 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.cubin_cache import Entry, fetch_entry, offer_entry, usable
+from layoutalg.codegen.cubin_cache import Entry, cache_folder, fetch_entry, offer_entry, usable
 from layoutalg.codegen.nvrtc import compile_options, version
 from layoutalg.codegen.prepare import Launchable
-from layoutalg.kernels.chains import Problem, ReadyChain, chain_of, prepare_chain
+from layoutalg.codegen.runtime import require_gpu
+from layoutalg.kernels.chains import LoadedChain, Problem, ReadyChain, chain_of, load_chain, prepare_chain
+
+LOADED_CHAINS = 1024
+"""Problems whose kernels stay loaded; those asked for longest ago leave."""
+
+
+@functools.lru_cache(LOADED_CHAINS)
+def chain_on_gpu(p: Problem, device: int | None) -> LoadedChain:
+    """The best plan of a problem, loaded on the current GPU, whose number is `device`.
+
+    Raises UnsupportedError without a GPU, and as `kept_chain` does.
+
+    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.kernels.chains import find_problem
+    >>> if gpu_status().available:
+    ...     loaded = chain_on_gpu(find_problem("max", (8, 64), (1,), "f16"), 0)
+    """
+    return load_chain(kept_chain(p, require_gpu().arch, cache_folder()))
 
 
 def kept_chain(p: Problem, arch: str, folder: Path | None) -> ReadyChain:

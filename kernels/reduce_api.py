@@ -23,11 +23,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
-from layoutalg.codegen.cubin_cache import cache_folder
-from layoutalg.codegen.runtime import require_gpu
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import norm_modes, reduce_family
-from layoutalg.kernels.api import KEPT_KERNELS, SIMULATED_ELEMS
+from layoutalg.kernels.api import SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
     Form,
@@ -49,12 +47,11 @@ from layoutalg.kernels.chains import (
     LoadedChain,
     bits_of,
     chain_of,
-    load_chain,
     numbers_of,
     printed_chain,
     simulate_chain,
 )
-from layoutalg.kernels.kept_chains import kept_chain
+from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.reduce_modes import find_axes
 from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
@@ -282,17 +279,10 @@ def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -
         chain(addresses, stream_of(source))
 
 
-@functools.lru_cache(KEPT_KERNELS)
+@functools.lru_cache(LOADED_CHAINS)
 def _loaded(ask: _Ask, src_at: int, dst_at: int) -> LoadedChain:
     """The chain of a problem, loaded on the current GPU."""
-    return _chain_on_gpu(ask.placed(src_at, dst_at), ask.source.device)
-
-
-@functools.lru_cache(KEPT_KERNELS)
-def _chain_on_gpu(p: ReduceProblem | NormProblem, device: int | None) -> LoadedChain:
-    """The same, by the problem and the number of the GPU."""
-    arch = require_gpu().arch
-    return load_chain(kept_chain(p, arch, cache_folder()))
+    return chain_on_gpu(ask.placed(src_at, dst_at), ask.source.device)
 
 
 def _check_whole(v: View, name: str) -> None:
@@ -338,7 +328,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 
 
-@functools.lru_cache(KEPT_KERNELS)
+@functools.lru_cache(LOADED_CHAINS)
 def _chain(p: ReduceProblem | NormProblem) -> Chain:
     """The chain that the simulator runs: the one that is printed."""
     return printed_chain(chain_of(p))

@@ -63,6 +63,8 @@ STEPS = (
     Step("norms", "tests.gpu.norm_cases", ["600"], 200, alone=False),
     Step("arrays", "tests.gpu.array_cases", [], 200, alone=False),
     Step("relayouts", "tests.gpu.relayouts", ["200"], 100, alone=False),
+    Step("views", "tests.gpu.views", ["--cases=1000"], 300, alone=False),
+    Step("views-memcheck", "tests.gpu.views", ["--memcheck=200"], 300, alone=False),
 )
 
 

@@ -1,0 +1,219 @@
+"""A GPU that is host memory: the whole path of arrays on a GPU, its launches made by the simulator.
+
+    with simulated_gpu("sm_90") as gpu:
+        x = gpu.array(raw, start, "float32", (3, 4), (-16, 4))      a view of raw bytes, on "the GPU"
+        y = layoutalg.softmax(x, 0)                                 as of a CuPy array, Python line by line
+
+The idea.  While it lasts, `cupy` names a module of a few lines whose arrays are views of NumPy bytes, and the
+one function that loads a problem's kernels gives launches that run in the simulator, on the bytes at the very
+addresses that a GPU would be given.  So forms, offsets, overlaps, problems and plans are those of the call on
+a GPU, and what the kernels read and write lies where it would lie there.  A launch may touch the 16-byte
+units that an array has an element in, and nothing else: what it does elsewhere is a SimulationError.
+
+Notes.  `planning_gpu` launches nothing: what is called inside plans and compiles its kernels, into the cache.
+Every such GPU has a number of its own, that no other has: whatever the package keeps by it is kept apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from math import prod
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from layoutalg.codegen.arguments import check_aligned
+from layoutalg.codegen.runtime import GpuStatus, Launch
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.kernels import kept_chains
+from layoutalg.kernels.chains import Chain, LoadedChain, Problem, ReadyChain, bits_of, chain_of
+
+UNIT_BYTES = 16
+ALIGNED_BYTES = 256
+"""Allocations start at multiples of it, as on a GPU."""
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of elements, as much of a NumPy type as an array has to show; NumPy has no bfloat16."""
+
+    name: str
+    itemsize: int
+    hasobject = False
+    isnative = True
+
+    @property
+    def str(self) -> str:
+        """Its name."""
+        return self.name
+
+
+KINDS = {
+    name: Kind(name, nbytes)
+    for name, nbytes in (
+        ("bool", 1), ("uint8", 1), ("float16", 2), ("bfloat16", 2), ("float32", 4), ("int64", 8),
+        ("float64", 8), ("complex128", 16),
+    )
+}  # fmt: skip
+CARRIERS = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
+
+
+def allocation(nbytes: int) -> Bytes:
+    """Bytes that start at a multiple of 256; of what a GPU would hold there before they are written."""
+    whole = np.full(nbytes + ALIGNED_BYTES, 0xFF, "u1")
+    return whole[-whole.ctypes.data % ALIGNED_BYTES :][:nbytes]
+
+
+class HostArray:
+    """A view of host bytes, as a CuPy array shows itself."""
+
+    def __init__(
+        self,
+        device: int,
+        raw: Bytes,
+        start: int,
+        dtype: Kind,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        step, dense = dtype.itemsize, []
+        for n in reversed(shape):
+            dense.append(step)
+            step *= n
+        self.raw, self.dtype, self.shape = raw, dtype, shape
+        self.strides = tuple(dense[::-1]) if strides is None else strides
+        self.data = SimpleNamespace(ptr=raw.ctypes.data + start, device_id=device)
+        carrier = np.dtype(CARRIERS[dtype.itemsize])
+        self.bits: np.ndarray[Any, Any] = np.ndarray(shape, carrier, raw.data, start, self.strides)
+
+    def fill(self, value: float) -> None:
+        """Write one number everywhere."""
+        short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(self.dtype.name)
+        self.bits[...] = bits_of(np.array([value]), short)[0] if short else value
+
+
+@dataclass
+class HostGpu:
+    """Its number, and what lies in its memory: the parts, as (address, bytes), that launches may touch."""
+
+    device: int = field(default_factory=itertools.count(1 << 20).__next__)
+    parts: list[tuple[int, Bytes]] = field(default_factory=list)
+
+    def array(
+        self, raw: Bytes, start: int, kind: str, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> HostArray:
+        """A view of an allocation, whose 16-byte units launches may touch from now on."""
+        made = HostArray(self.device, raw, start, KINDS[kind], shape, strides)
+        reach = [(n - 1) * d for n, d in zip(shape, strides, strict=True)]
+        if prod(shape):
+            low = start + sum(r for r in reach if r < 0)
+            end = start + sum(r for r in reach if r > 0) + made.dtype.itemsize
+            first, past = low & -UNIT_BYTES, -(-end // UNIT_BYTES) * UNIT_BYTES
+            self.parts.append((raw.ctypes.data + first, raw[first:past]))
+        return made
+
+    def empty(self, shape: tuple[int, ...], dtype: Kind) -> HostArray:
+        """A new array, of any content."""
+        nbytes = -(-prod(shape) * dtype.itemsize // UNIT_BYTES) * UNIT_BYTES
+        raw = allocation(nbytes)
+        self.parts.append((raw.ctypes.data, raw))
+        return HostArray(self.device, raw, 0, dtype, shape)
+
+    def bytes_at(self, address: int) -> Bytes:
+        """The bytes that a launch given an address may touch: from there to the end of an array."""
+        found = [raw[address - at :] for at, raw in self.parts if at <= address < at + len(raw)]
+        return max(found, key=len)
+
+
+def _simulated(gpu: HostGpu, kernel: Kernel, arch: str) -> Launch:
+    """A kernel as a launch: on the bytes at addresses."""
+
+    def launch(addresses: Sequence[int], stream: int | None) -> None:
+        buffers: dict[str, Bytes] = {}
+        for p, at in zip(kernel.params, addresses, strict=True):
+            if isinstance(p, Global):
+                check_aligned(p.name, p.align_bytes, at)
+                found = gpu.bytes_at(at)  # a source whose gaps are written: the simulator wants it apart
+                buffers[p.name] = found if p.writable else found.copy()
+        simulate(kernel, buffers, arch=arch, trace=False)
+
+    return launch
+
+
+def _module(gpu: HostGpu) -> ModuleType:
+    """What of CuPy the package calls."""
+    made = ModuleType("cupy")
+    made.__spec__ = ModuleSpec("cupy", None)
+    memory = SimpleNamespace(OutOfMemoryError=MemoryError)
+    runtime = SimpleNamespace(getDevice=lambda: gpu.device)
+    cuda = SimpleNamespace(memory=memory, runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
+    made.__dict__.update(ndarray=HostArray, empty=gpu.empty, cuda=cuda)
+    return made
+
+
+@contextlib.contextmanager
+def _named(name: str, module: ModuleType) -> Iterator[None]:
+    """A module by a name, and what was there before it afterwards."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+
+
+@contextlib.contextmanager
+def _standing_in(arch: str, kept: Callable[..., Any], load: Callable[..., LoadedChain]) -> Iterator[HostGpu]:
+    gpu = HostGpu()
+    status = GpuStatus(True, "host memory", arch)
+    with (
+        _named("cupy", _module(gpu)),
+        patch("layoutalg.codegen.runtime.require_gpu", lambda: status),
+        patch.object(kept_chains, "require_gpu", lambda: status),
+        patch.object(kept_chains, "kept_chain", kept),
+        patch.object(kept_chains, "load_chain", load),
+    ):
+        yield gpu
+
+
+@contextlib.contextmanager
+def simulated_gpu(arch: str) -> Iterator[HostGpu]:
+    """A GPU whose launches the simulator makes."""
+    made: list[HostGpu] = []
+
+    def load(chain: Chain) -> LoadedChain:
+        steps = zip(chain.kernels, chain.buffers, strict=True)
+        launches = ((_simulated(made[0], kernel, arch), names) for kernel, names in steps)
+        return LoadedChain(tuple(launches), chain.partial_bytes)
+
+    def planned(p: Problem, arch: str, folder: object) -> Chain:
+        return chain_of(p, arch)
+
+    with _standing_in(arch, planned, load) as gpu:
+        made.append(gpu)
+        yield gpu
+
+
+@contextlib.contextmanager
+def planning_gpu(arch: str) -> Iterator[HostGpu]:
+    """A GPU whose launches do nothing: their kernels are planned and compiled, and kept on disk."""
+
+    def load(chain: ReadyChain) -> LoadedChain:
+        return LoadedChain(
+            tuple((lambda addresses, stream: None, names) for names in chain.buffers), chain.partial_bytes
+        )
+
+    with _standing_in(arch, kept_chains.kept_chain, load) as gpu:
+        yield gpu
