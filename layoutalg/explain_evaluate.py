@@ -191,6 +191,9 @@ def _bit_by_bit(paper: Paper, swizzle: Swizzle, x: int) -> int:
         f"{binary(x)} ^ {binary(x ^ value)} = {binary(value)}",
         f"{name}({x}) = {value}",
     )
+    if not swizzle.is_involution:
+        less = f"|{swizzle.shift}| < {swizzle.bits}"
+        paper.step(f"{less}: the fields overlap, so {swizzle} is not its own inverse")
     flips = [(y, z) for y, z in sorted(swizzle.bit_pairs()) if x >> y & 1]
     shown = ", ".join(f"bit {y} flips bit {z}" for y, z in flips) or "no bit is set in the field that is read"
     paper.step(f"bit by bit: {shown}")

@@ -31,6 +31,7 @@ from layoutalg.analysis.enumerated import count_all, instruction_offsets
 from layoutalg.analysis.footprint import Footprint, find_footprint
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.guarded import guarded_table
+from layoutalg.analysis.notes import access_notes
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -110,6 +111,7 @@ def analyze(
             f"method {method!r} does not apply to {access.op} with tv {access.tv} on {layout}; "
             f"'auto' takes the one that does"
         )
+    notes = access_notes(rule, machine, access.element, layout)
     if rule.space == "shared":
         place = worst_kind(kinds).place
         if found is not None:
@@ -117,7 +119,7 @@ def analyze(
         else:
             offsets = instruction_offsets(layout, access, place, machine)
         witness = _witness(rule, machine, access.element.bits, place, offsets)
-        return shared_report(access.op, kinds, used, rule.provenance, witness)
+        return shared_report(access.op, kinds, used, rule.provenance, witness, notes)
     if found is not None:
         table = class_table(found)
     if table is not None:
@@ -125,7 +127,7 @@ def analyze(
     else:
         shifts = range(0, machine.sector_bytes, rule.width_bytes)
         worst = max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
-    return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes)
+    return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes, notes)
 
 
 def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:

@@ -67,7 +67,8 @@ class SharedReport:
 
     `total` wavefronts against `ideal_total`; `worst` is the most of one instruction, against its own
     `worst_ideal`; `witness` shows that instruction (None when no lane is ever active).  `provenance` tells
-    how far the rules of the instruction are known: measured, documented or assumed.
+    how far the rules of the instruction are known: measured, documented or assumed.  `notes` are true of the
+    count and easily overlooked (layoutalg.analysis.notes).
 
     >>> SharedReport("ldmatrix.x4", 512, 64, 16, 32, 4, "f2", None, "measured").excess
     448
@@ -82,6 +83,7 @@ class SharedReport:
     method: Method
     witness: Witness | None
     provenance: Provenance
+    notes: tuple[str, ...] = ()
 
     @property
     def conflict_free(self) -> bool:
@@ -109,7 +111,8 @@ class GlobalReport:
     """Sectors of a whole access: all warps, registers and iterations.
 
     `ideal` is the fewest sectors that hold each instruction's useful bytes, `lines` counts distinct lines;
-    `worst_alignment` is what `sectors` becomes at the worst base address that the instruction allows.
+    `worst_alignment` is what `sectors` becomes at the worst base address that the instruction allows;
+    `notes` as in SharedReport.
 
     >>> GlobalReport("ld.global.b32", 32, 4, 8, 32, 1, 128, 32, "gcd", "measured").efficiency
     0.125
@@ -125,6 +128,7 @@ class GlobalReport:
     sector_bytes: int
     method: Method
     provenance: Provenance
+    notes: tuple[str, ...] = ()
 
     @property
     def moved_bytes(self) -> int:
@@ -147,7 +151,12 @@ def worst_kind(kinds: Sequence[Kind]) -> Kind:
 
 
 def shared_report(
-    op: str, kinds: Sequence[Kind], method: Method, provenance: Provenance, witness: Witness | None
+    op: str,
+    kinds: Sequence[Kind],
+    method: Method,
+    provenance: Provenance,
+    witness: Witness | None,
+    notes: tuple[str, ...] = (),
 ) -> SharedReport:
     """The report of kinds whose cost is (wavefronts, ideal).
 
@@ -165,6 +174,7 @@ def shared_report(
         method,
         witness,
         provenance,
+        notes,
     )
 
 
@@ -175,6 +185,7 @@ def global_report(
     provenance: Provenance,
     worst_alignment: int,
     sector_bytes: int,
+    notes: tuple[str, ...] = (),
 ) -> GlobalReport:
     """The report of kinds whose cost is (sectors, lines, useful bytes).
 
@@ -193,4 +204,5 @@ def global_report(
         sector_bytes,
         method,
         provenance,
+        notes,
     )

@@ -29,10 +29,10 @@ from types import MappingProxyType
 from layoutalg.arch.model import Instruction, Provenance, Space
 
 _H200 = "counted on an H200, Nsight Compute 2025.3; tests/data/h200_wavefronts.jsonl"
-_ASSUMED = "carried over from the rules counted on sm_90"
+_ASSUMED = "carried over from the rule counted on sm_90"
 _BEST_PRACTICES = "CUDA C++ Best Practices Guide, Coalesced Access to Global Memory"
-_CP_ASYNC_16 = "bypasses the LSU wavefront counters; taken as a 16-byte store"
-_TRANSPOSED = "the row addresses of the untransposed form, which was counted; .trans acts in registers"
+_CP_ASYNC_16 = "the LSU wavefront counters do not see it; it is taken as st.shared.b128, counted on sm_90"
+_TRANSPOSED = "its row addresses are served as those of {}, counted on sm_90; .trans acts in registers"
 
 _WIDTHS_BYTES = {"b8": 1, "b16": 2, "b32": 4, "b64": 8, "b128": 16}
 
@@ -50,9 +50,9 @@ def instruction_table(
     """Every instruction of a machine with `lanes` lanes and `banks` banks of `bank_bytes` bytes.
 
     The flags add ldmatrix, stmatrix and cp.async; a lane wider than all banks together has no instruction.
-    `measured` marks the rules that the repository's own
-    measurements cover; otherwise shared rules are "assumed" and global ones "documented".  A read-only
-    mapping by name.
+    `measured` marks the rules that the repository's own measurements cover; otherwise shared rules are
+    "assumed", each with the counted rule that it is taken from as its source, and global ones "documented".
+    A read-only mapping by name.
 
     >>> toy = instruction_table(lanes=4, banks=4)
     >>> toy["ld.shared.b32"].group_lanes, toy["ld.shared.b64"].group_lanes
@@ -86,8 +86,9 @@ def instruction_table(
         for count in (1, 2, 4) if present else ():
             name = f"{mnemonic}.x{count}"
             add(name, "shared", 16, lanes=8 * count, matrices=count)
-            counted = measured and name == "ldmatrix.x4"
-            mark = {} if counted else {"provenance": "assumed", "source": _TRANSPOSED}
+            mark = {"provenance": "assumed", "source": _TRANSPOSED.format(name)}
+            if name == "ldmatrix.x4":  # counted in this form too
+                mark = {}
             add(f"{name}.trans", "shared", 16, lanes=8 * count, matrices=count, **mark)
     if async_copies:
         for width_bytes in (4, 8):

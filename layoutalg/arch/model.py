@@ -7,7 +7,8 @@ in the analysis, so a GPU of teaching size is one more value:
     toy = Arch(name="toy", compute_capability=(0, 0), lanes=4, banks=4, ...)
 
 `provenance` says how far a fact may be trusted: "measured" (counted on hardware; the rows are in
-tests/data), "documented" (a manual states it) or "assumed" (carried over from a measured architecture).
+tests/data), "documented" (a manual states it) or "assumed" (taken from a counted rule of another architecture
+or another instruction, which `source` names).
 """
 
 from __future__ import annotations

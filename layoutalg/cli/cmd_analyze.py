@@ -17,7 +17,7 @@ from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import header, progress, say, say_json, say_verbatim
-from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables, sentence
+from layoutalg.cli.reports import Report, report_fields, report_notes, report_tables, sentence
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.index_text import parse_index
@@ -110,7 +110,7 @@ def analyze_command(
         )
     else:
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
-        say(*provenance_notes((r for _, r in named), machine.name))
+        say(*report_notes(r for _, r in named))
         if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
             say_verbatim(f"A layout without conflicts: {hint}")
         for text in failed:
@@ -171,8 +171,9 @@ def _of_offsets(
     else:
         units, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
         warps = len(units)
-    report = count_explicit(op, to_bytes(units, bits, base), mask, warps, machine)
-    name = None if dtype is None else element_type(dtype).name
+    element = None if dtype is None else element_type(dtype)
+    report = count_explicit(op, to_bytes(units, bits, base), mask, warps, machine, element)
+    name = None if element is None else element.name
     where = None if path is None else str(path)
     return {"layout": None, "index": index, "offsets": where, "dtype": name}, [(op, report)], ""
 

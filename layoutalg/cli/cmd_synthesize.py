@@ -10,7 +10,7 @@ from rich.table import Table
 from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, header, progress, say, say_json, size_bytes, table
-from layoutalg.cli.reports import Report, provenance_notes, report_fields, report_tables
+from layoutalg.cli.reports import Report, report_fields, report_notes, report_tables
 from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
 from layoutalg.int_tuple import to_text
 from layoutalg.notation import parse_int_tuple
@@ -114,7 +114,7 @@ def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) 
     parts += ["", *report_tables(list(zip(specs, before, strict=True)), title="As given")]
     if found.layout is not None:
         parts += report_tables(list(zip(specs, found.reports, strict=True)), title="Found")
-    parts += [proof, *provenance_notes(before, found.arch.name)]
+    parts += [proof, *report_notes([*before, *found.reports])]
     if found.alternatives:
         columns = ("alternative", "kind", "wavefronts", "ideal", "extra memory")
         others = (

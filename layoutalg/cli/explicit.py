@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.analysis.banks import served_batch, worst_clash
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis.notes import access_notes
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -19,6 +20,7 @@ from layoutalg.analysis.report import (
 )
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.cli.inputs import Offsets
+from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError
 from layoutalg.index_text import IndexText
 
@@ -67,14 +69,22 @@ def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
 
 
 def count_explicit(
-    op: str, addresses: NDArray[Any], mask: NDArray[Any], warps: int, machine: Arch
+    op: str,
+    addresses: NDArray[Any],
+    mask: NDArray[Any],
+    warps: int,
+    machine: Arch,
+    element: DType | None = None,
 ) -> SharedReport | GlobalReport:
     """The report of instructions given by byte addresses and mask, both (count, lanes), warps fastest.
+
+    Notes speak of `element` where it is given.
 
     Raises as the definitions in layoutalg.analysis do.
     """
     rule = find_instruction(op, machine)
     checked = batch_lanes(rule, machine, addresses, mask)
+    notes = access_notes(rule, machine, element)
 
     def kinds(costs: Sequence[NDArray[Any]]) -> list[Kind]:
         rows = zip(*(cost.tolist() for cost in costs), strict=True)
@@ -86,7 +96,7 @@ def count_explicit(
             for shift in range(0, machine.sector_bytes, rule.width_bytes)
         )
         found = kinds(list(traffic_batch(rule, machine, *checked).T))
-        return global_report(op, found, "enumerated", rule.provenance, worst, machine.sector_bytes)
+        return global_report(op, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes)
     found = kinds(served_batch(rule, machine, *checked))
     worst_place = max(range(len(found)), key=lambda n: found[n].cost[0])
     offsets = [
@@ -95,4 +105,4 @@ def count_explicit(
     clash = worst_clash(op, offsets, machine)
     place = found[worst_place].place
     witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
-    return shared_report(op, found, "enumerated", rule.provenance, witness)
+    return shared_report(op, found, "enumerated", rule.provenance, witness, notes)

@@ -39,7 +39,7 @@ def report_fields(report: Report) -> dict[str, Any]:
             "efficiency": report.efficiency,
             "worst_alignment": report.worst_alignment,
         }
-    return fields | {"method": report.method, "provenance": report.provenance}
+    return fields | {"method": report.method, "provenance": report.provenance, "notes": list(report.notes)}
 
 
 def report_tables(named: Sequence[tuple[str, Report]], title: str = "Shared memory") -> list[Table]:
@@ -83,12 +83,9 @@ def sentence(name: str, report: Report) -> str:
     )
 
 
-def provenance_notes(reports: Iterable[Report], arch: str) -> list[str]:
-    """A sentence when the rules behind a count were not measured on this architecture."""
-    kinds = {r.provenance for r in reports}
-    if "assumed" in kinds:
-        return [f"The rules of {arch} used here are assumed: carried over from those counted on sm_90."]
-    return []
+def report_notes(reports: Iterable[Report]) -> list[str]:
+    """The notes of all reports, each once."""
+    return list(dict.fromkeys(note for report in reports for note in report.notes))
 
 
 def _shared_row(name: str, r: SharedReport) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ shown.  A global access is drawn as the 128-byte lines it touches, one colour a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
@@ -133,13 +133,14 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
             byte = address + n * access.element.bits // 8
             touched.setdefault((index % rows, index // rows), (lane, byte // machine.bank_bytes))
     where = f"warp {place.warp}, register {place.register}, iteration {place.iteration}"
-    return access_picture(
+    picture = access_picture(
         access.op,
         offsets,
         machine,
         title=f"{access.op} on {layout}, {access.element}, {machine.name}: {where}",
         panels=_tile_panels(touched),
     )
+    return replace(picture, notes=(*picture.notes, *report.notes))
 
 
 def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -> Panel:

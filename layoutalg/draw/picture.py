@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from layoutalg.analysis.notes import swizzle_notes
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 from layoutalg.int_tuple import IntTuple, product, to_text
@@ -204,7 +205,7 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
     else:
         rest = shape[1] if len(shape) == 2 else shape[1:]
         axes = f"rows run through mode 0, {to_text(shape[0])}, columns through {to_text(rest)}"
-    return (f"{axes}; {hue}",)
+    return (f"{axes}; {hue}", *swizzle_notes(layout))
 
 
 def _extents(shape: IntTuple) -> tuple[int, int]:
