@@ -91,6 +91,24 @@ class Result:
     part: Var | None
 
 
+def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> str:
+    """What a kernel makes of its sums, as its text says it; `parts`: of some k alone, see gemm_parts.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> statement(gemm_problem(8, 8, 8, bias=True, activation="relu"))
+    'D = relu(alpha A B + bias): f16 operands, f32 sums, f16 result'
+    >>> statement(gemm_problem(8, 8, 8, "s8"), parts=True)
+    'sums[s] = A B over part s of k: s8 operands, s32 sums'
+    """
+    types = f"{p.operand} operands, {p.accumulator} sums"
+    if parts:
+        return f"sums[s] = {product} over part s of k: {types}"
+    value = f"alpha {product}{' + beta C' if p.reads_c else ''}{' + bias' if p.bias else ''}"
+    if p.activation != "none":
+        value = f"{p.activation}({value})"
+    return f"D = {value}: {types}, {p.result} result"
+
+
 def declare_result(
     k: KernelBuilder,
     p: GemmProblem,

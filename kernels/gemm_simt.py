@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_nearest import checked
 from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import Part, declare_part
-from layoutalg.kernels.gemm_result import Finish, Result, declare_result
+from layoutalg.kernels.gemm_result import Finish, Result, declare_result, statement
 from layoutalg.kernels.gemm_simt_plan import SimtConfig, half, multiples, thread_row
 from layoutalg.kernels.gemm_simt_side import Side
 
@@ -38,7 +38,8 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     'gemm_simt_f32'
     """
     checked(p, c)
-    k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, min_blocks=c.min_blocks)
+    notes = ["", f"{statement(p, parts=c.splits > 1)}."]
+    k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     m, n, depth = (
         k.param(name, most, of, multiple=of)
         for name, most, of in zip("mnk", (p.m, p.n, p.k), multiples(p, c), strict=True)

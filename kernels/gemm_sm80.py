@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm_epilogue import write_result
 from layoutalg.kernels.gemm_nearest import checked
 from layoutalg.kernels.gemm_order import declare_tile
 from layoutalg.kernels.gemm_parts import Part, declare_part
-from layoutalg.kernels.gemm_result import declare_result
+from layoutalg.kernels.gemm_result import declare_result, statement
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of, stored, tile_layout
 from layoutalg.kernels.gemm_sm80_side import Side, least_extent, tile_order, tile_start
 
@@ -240,8 +240,7 @@ def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
     )
     return [
         "",
-        f"D = alpha A B{' + beta C' if p.reads_c else ''}{' + bias' if p.bias else ''}: "
-        f"{p.operand} operands, {p.accumulator} sums, {p.result} result, for {least_m} <= m <= {p.m}, "
+        f"{statement(p, parts=c.splits > 1)}, for {least_m} <= m <= {p.m}, "
         f"{least_n} <= n <= {p.n}, k <= {p.k}.",
         f"A block of {c.warps_m} x {c.warps_n} warps makes {c.tile_m} x {c.tile_n} of D, a warp "
         f"{c.warp_m} x {c.warp_n}, by {mma.ptx};",

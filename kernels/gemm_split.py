@@ -20,7 +20,7 @@ from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import MOST_SPLITS, part_problem
-from layoutalg.kernels.gemm_result import ARITHMETIC, Finish, declare_result
+from layoutalg.kernels.gemm_result import ARITHMETIC, Finish, declare_result, statement
 from layoutalg.kernels.predict import Costs, Prediction
 
 THREADS = 256
@@ -48,7 +48,8 @@ def build_combine(p: GemmProblem) -> Kernel:
     """
     vec, do = combine_vector(p), ARITHMETIC[p.accumulator.name]
     part = part_problem(p).result
-    k = KernelBuilder(f"gemm_combine_{p.result}", THREADS)
+    notes = ["", f"{statement(p, '(sums[0] + sums[1] + ...)')}; sums[s] = A B over part s of k."]
+    k = KernelBuilder(f"gemm_combine_{p.result}", THREADS, notes=notes)
     m, n, splits = k.param("m", p.m), k.param("n", p.n, vec, multiple=vec), k.param("splits", MOST_SPLITS)
     sums = k.pointer("sums", part.nbytes, (m * n, n, 1), align_bytes=part.nbytes * vec)
     result = declare_result(k, p, vec, m, n)

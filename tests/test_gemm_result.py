@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import product
 
+import numpy as np
 import pytest
 
 from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
-from layoutalg.kernels.gemm import gemm_problem, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm_launches import Config, Launches, launches
 from layoutalg.kernels.gemm_result import ARITHMETIC, Result, declare_result
+from layoutalg.kernels.gemm_simt_plan import SimtConfig
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
 
 
@@ -77,3 +84,53 @@ def test_every_accumulator_has_its_arithmetic() -> None:
         assert do.scale(2).operands[0].words == 2 * do.words
         assert do.add_scaled(2, "f32" if name == "f16" else name).operands[0].words == 2 * do.words
         assert len(do.one) == do.words
+
+
+STATED = re.compile(
+    r"// D = (?:(?P<activation>\w+)\()?alpha (?P<product>A B|\(sums\[0\] \+ sums\[1\] \+ \.\.\.\))"
+    r"(?P<c> \+ beta C)?(?P<bias> \+ bias)?\)?: "
+    r"(?P<operand>\w+) operands, (?P<sums>\w+) sums, (?P<result>\w+) result"
+)
+
+
+def stated(p: GemmProblem, text: str) -> tuple[str, GemmProblem]:
+    """What D is made of, and the problem that the head of a kernel's text describes."""
+    (said,) = STATED.finditer(text)
+    of = gemm_problem(
+        p.m, p.n, p.k, said["operand"], accumulator=said["sums"], result=said["result"],
+        reads_c=said["c"] is not None, bias=said["bias"] is not None, activation=said["activation"] or "none",
+    )  # fmt: skip
+    return said["product"], of
+
+
+TENSOR, SIMT = Sm80Config(64, 64, 32, 2, 2, 2, result_vec=2), SimtConfig(64, 64, 16, 8, 4, 4)
+EPILOGUES = [*product((False, True), (False, True), ("none", "relu"))]
+CONFIGS: dict[str, tuple[str, Config]] = {
+    "f16": ("f16", TENSOR),
+    "direct": ("f16", replace(TENSOR, epilogue="direct")),
+    "bf16, parts": ("bf16", replace(TENSOR, splits=2)),
+    "s8": ("s8", replace(TENSOR, tile_k=64)),
+    "f32": ("f32", SIMT),
+    "f32, parts": ("f32", replace(SIMT, splits=2)),
+}
+
+
+@pytest.mark.parametrize(("reads_c", "bias", "activation"), EPILOGUES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, activation: str) -> None:
+    """The kernels of a problem write what the head of their text says, read back as a problem."""
+    dtype, c = CONFIGS[name]
+    p = gemm_problem(64, 64, 64, dtype, reads_c=reads_c, bias=bias, activation=activation)
+    kernels = launches(p, c).kernels
+    texts = [to_cuda(kernel) for kernel in kernels]
+    what, described = stated(p, texts[-1])
+    assert (what == "A B") == (c.splits == 1)
+    if c.splits > 1:
+        assert "// sums[s] = A B over part s of k" in texts[0] and "// D = " not in texts[0]
+    args = arguments(p)
+    want = expected(described, args)
+    one = Launches(p, c.splits, kernels)
+    sums = np.zeros(one.workspace_elems, one.workspace_dtype)
+    for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+        simulate(lower(kernel), mine, trace=False)
+    np.testing.assert_array_equal(args["d"], want)

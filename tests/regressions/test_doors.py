@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.kernels import gemm_sm80
+from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from tests.command import run
 
 
@@ -31,3 +35,9 @@ def test_a_swizzle_that_is_no_involution_is_said_to_be_none() -> None:
     ):
         assert note in " ".join(run(*words).stdout.split()), words
     assert "Sw<3,3,2> is not its own inverse" in run("explain", "Sw<3,3,2>", "72").stdout
+
+
+def test_the_kernel_of_relu_says_relu() -> None:
+    p = gemm_problem(256, 256, 64, bias=True, activation="relu")
+    head = to_cuda(gemm_sm80.build(p, Sm80Config(64, 64, 32, 2, 2, 2))).partition("using")[0]
+    assert "D = relu(alpha A B + bias)" in head
