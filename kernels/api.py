@@ -25,7 +25,7 @@ from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import Launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, shown
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
@@ -120,7 +120,7 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
     """
     for name, layout in (("src", src), ("dst", dst)):
         if not isinstance(layout, Layout | ComposedLayout):
-            raise ArgumentTypeError(f"{name} is {layout!r}: a layout is needed")
+            raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
     source = _flat(view(x), "x")
     element = _DTYPE[source.form.itemsize]
     length = _relayout(src, dst, element, None).target_elems
@@ -153,9 +153,9 @@ def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[tuple[
         given = tuple(axes)
         asked = tuple(map(operator.index, given))
     except TypeError as error:
-        raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed") from error
+        raise ArgumentTypeError(f"axes {shown(axes)}: a sequence of ints is needed") from error
     if bool in map(type, given):
-        raise ArgumentTypeError(f"axes {axes!r}: a sequence of ints is needed, and a bool is none")
+        raise ArgumentTypeError(f"axes {shown(axes)}: a sequence of ints is needed, and a bool is none")
     return _order(asked, shape)
 
 
@@ -164,7 +164,7 @@ def _order(asked: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, .
     rank = len(shape)
     order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
     if sorted(order) != list(range(rank)):
-        raise ShapeError(f"axes {asked} are no permutation of 0..{rank - 1}, the modes of {shape}")
+        raise ShapeError(f"axes {shown(asked)} are no permutation of 0..{rank - 1}, the modes of {shape}")
     return order, tuple(shape[a] for a in order)
 
 

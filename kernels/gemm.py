@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 
 Major: TypeAlias = Literal["k", "mn"]
 
@@ -138,21 +139,34 @@ def gemm_problem(
 
 def _positive(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ShapeError(f"{name} = {value!r}: a positive integer is needed")
+        raise ShapeError(f"{name} = {shown(value)}: a positive integer is needed")
 
 
 def scalar_words(p: GemmProblem, name: str, value: float) -> dict[str, int]:
     """alpha or beta as a kernel takes it, in words of the accumulator: one, or `name`_low and `name`_high.
 
+    Integers are taken modulo 2^32 for integer sums; other values are rounded to f32 or f64.  Raises
+    ArgumentTypeError for what is not a number, ShapeError for a fraction where sums are integers, and for a
+    finite number that the accumulator cannot hold.
+
     >>> scalar_words(gemm_problem(2, 3, 4, "f32"), "alpha", 1.0) == {"alpha": 0x3F800000}
     True
     """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(f"{name} is {shown(value)}: a number is needed")
+    wide = p.accumulator.name == "f64"
+    try:
+        if p.accumulator.name == "s32" and value == int(value):
+            return {name: int(value) & 0xFFFFFFFF}
+        packed = struct.pack("<d" if wide else "<f", float(value))
+    except (OverflowError, ValueError):
+        raise ShapeError(f"{name} is {shown(value)}, which {p.accumulator} cannot hold") from None
     if p.accumulator.name == "s32":
-        return {name: int(value) & 0xFFFFFFFF}
-    if p.accumulator.name == "f64":
-        low, high = struct.unpack("<II", struct.pack("<d", value))
-        return {f"{name}_low": low, f"{name}_high": high}
-    return {name: struct.unpack("<I", struct.pack("<f", value))[0]}
+        raise ShapeError(f"{name} is {value}: {p.operand} has integer sums, and {name} must be an integer")
+    if not wide:
+        return {name: struct.unpack("<I", packed)[0]}
+    low, high = struct.unpack("<II", packed)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def matrices(p: GemmProblem, a: Any, b: Any) -> tuple[Any, Any]:

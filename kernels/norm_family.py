@@ -139,7 +139,7 @@ def _notes(w: Walk, part: Part) -> list[str]:
     }[c.hold]  # fmt: skip
     lines = [
         "",
-        f"{p.op} of {w.modes}, {p.dtype}.",
+        f"{p.op} of {w.modes}, {p.dtype}: {_formula(p)}.",
         f"{c.sharing} threads share the statistics of a {'row' if w.rows else 'column'}, {c.kept} groups of "
         f"them a block; vectors of {c.vec} elements, {w.rounds} a thread, {held}.",
     ]
@@ -147,3 +147,11 @@ def _notes(w: Walk, part: Part) -> list[str]:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
         lines.append(f"{c.splits} blocks have a part of a statistic each; {half}.")
     return lines
+
+
+def _formula(p: NormProblem) -> str:
+    """What becomes of an element x."""
+    if p.op == "softmax":
+        return "e^(x - max) / sum e^(x - max)"
+    extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"
+    return f"(x - mean) / sqrt(variance + {p.eps}){extra}"

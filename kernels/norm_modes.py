@@ -15,15 +15,15 @@ place means that the destination is the source: one buffer, the same strides and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError, shown
 from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem, compact_strides
 
 Op: TypeAlias = Literal["softmax", "layer_norm"]
@@ -35,6 +35,10 @@ OPS = ("softmax", "layer_norm")
 
 ELEMENTS = MappingProxyType({"f32": 4, "f16": 2, "bf16": 2})
 """Element types and their widths in bytes; statistics are floats of 32 bits for all of them."""
+
+
+MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
+"""The largest eps: statistics are kept in f32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +92,15 @@ def norm_problem(
     reduced modes, in their order, row-major.  In place, the destination is the source.
 
     Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
-    bf16 and for a softmax with weight or bias, ShapeError where in place the strides differ or eps is no
-    number from 0 on, and as `axes_problem` does.
+    bf16 and for a softmax with weight or bias, ArgumentTypeError where eps is not a number, ShapeError where
+    in place the strides differ or eps is not from 0 to MOST_EPS, and as `axes_problem` does.
 
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
     16
     """
     if op not in OPS:
         raise UnknownNameError("norm", str(op), OPS)
-    if isinstance(eps, bool) or not isinstance(eps, int | float):
-        raise ArgumentTypeError(f"eps of {op} is {eps!r}: a number is needed")
-    if not 0 <= eps < math.inf:
-        raise ShapeError(f"eps of {op} is {eps}: a finite number from 0 on is needed")
+    eps = checked_eps(op, eps)
     if op == "softmax" and (weight or bias):
         raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")
     if in_place and dst is None:
@@ -114,6 +115,19 @@ def norm_problem(
         )
     norm: Op = "softmax" if op == "softmax" else "layer_norm"
     return NormProblem(norm, p, float(eps) if norm == "layer_norm" else 0.0, weight, bias, in_place)
+
+
+def checked_eps(op: str, eps: object) -> float:
+    """`eps` as a float.  Raises ArgumentTypeError, and ShapeError past 0 to MOST_EPS and for NaN.
+
+    >>> checked_eps("layer_norm", 1)
+    1.0
+    """
+    if isinstance(eps, bool) or not isinstance(eps, Real):
+        raise ArgumentTypeError(f"eps of {op} is {shown(eps)}: a number is needed")
+    if not 0 <= eps <= MOST_EPS:
+        raise ShapeError(f"eps of {op} is {shown(eps)}: a number from 0 to {MOST_EPS:.8g} is needed")
+    return float(eps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+    shown,
+)
 from layoutalg.kernels import norm_modes, reduce_family
 from layoutalg.kernels.api import SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
@@ -52,7 +59,7 @@ from layoutalg.kernels.chains import (
     simulate_chain,
 )
 from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.norm_modes import OPS, NormProblem, checked_eps, norm_problem
 from layoutalg.kernels.reduce_modes import find_axes
 from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
 
@@ -81,8 +88,8 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     >>> reduce(numpy.arange(6, dtype="f4").reshape(2, 3), "sum", 1).tolist()
     [3.0, 12.0]
     """
-    if op not in FOLD:
-        raise UnknownNameError("reduction", str(op), FOLD)
+    if not isinstance(op, str) or op not in FOLD:
+        raise UnknownNameError("reduction", op if isinstance(op, str) else shown(op), FOLD)
     source = view(x)
     form = source.form
     _element(form, op)
@@ -118,14 +125,14 @@ def layer_norm(
     """(x - mean) / sqrt(variance + eps) * weight + bias, the mean and variance over some axes.
 
     Weight and bias, if given, are contiguous arrays of the shape of these axes, in their order, and of x's
-    type.  `out` may be x itself.  Raises as `reduce` does, ShapeError for an eps that is negative.
+    type.  `out` may be x itself.  Raises as `reduce` does, ArgumentTypeError for an eps that is
+    not a number, ShapeError for one that is not from 0 to the largest f32.
 
     >>> import numpy
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
-    if isinstance(eps, bool) or not isinstance(eps, int | float):
-        norm_problem("layer_norm", (1,), 0, "f32", eps=eps)  # raises
+    eps = checked_eps("layer_norm", eps)
     given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
     return _norm("layer_norm", x, axes, out, given, eps)
 

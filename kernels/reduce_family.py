@@ -263,9 +263,10 @@ def _all(predicates: Iterable[Expr | bool]) -> Expr:
 def _notes(p: Pass) -> list[str]:
     walk, c = p.walk, p.config
     kind = "rows" if walk.rows else "columns"
+    scaled = f", sums times 1/{round(1 / p.factor)}" if p.op == "mean" else ""
     lines = [
         "",
-        f"{p.op} of {p.element} to {p.result}, {kind}: {p.form}.",
+        f"{p.op} of {p.element} to {p.result}{scaled}, {kind}: {p.form}.",
         f"A block of {c.threads} threads = {c.fast} lanes x {c.kept} outputs x {c.slow} groups; loads of "
         f"{c.vec * p.element.nbytes} bytes, {c.depth * c.outs} in flight.",
         f"An output is {walk.steps} loads and at most {walk.edge_steps} single elements.",

@@ -28,7 +28,7 @@ from math import prod
 from layoutalg.algebra import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import NotInjectiveError, ShapeError
+from layoutalg.errors import NotInjectiveError, ShapeError, shown
 from layoutalg.layout import Layout
 
 MOST_RANK = 8
@@ -99,7 +99,9 @@ def find_axes(axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
     asked = (axes,) if isinstance(axes, int) else tuple(axes)
     for a in asked:
         if not isinstance(a, int) or isinstance(a, bool) or not -rank <= a < rank:
-            raise ShapeError(f"axis {a!r} of a tensor with {rank} modes: {-rank} to {rank - 1} are accepted")
+            raise ShapeError(
+                f"axis {shown(a)} of a tensor with {rank} modes: {-rank} to {rank - 1} are accepted"
+            )
     found = tuple(sorted(a % rank for a in asked))
     if len(set(found)) < len(found):
         raise ShapeError(f"axes {asked} of a tensor with {rank} modes name one mode twice")

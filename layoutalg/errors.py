@@ -14,9 +14,22 @@ in a text, the coordinate that shows why a composition fails, the limit a reques
 from __future__ import annotations
 
 from collections.abc import Iterable
+from reprlib import Repr
 
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
+
+
+class _Shown(Repr):
+    """Short texts of values for messages; Python refuses to write an int of more than 4300 digits at all."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        digits = x.bit_length() * 3 // 10
+        return super().repr_int(x, level) if digits < 4000 else f"an int of about {digits} digits"
+
+
+shown = _Shown().repr
+"""`repr`, shortened, of any value that was given and is refused."""
 
 
 class LayoutAlgError(Exception):

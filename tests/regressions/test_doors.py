@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import pytest
+
+from layoutalg import LayoutAlgError, ShapeError, layer_norm, permute, reduce, relayout, softmax, transpose
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.kernels import gemm_sm80
-from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
+from layoutalg.layout import Layout
 from tests.command import run
 
 
@@ -41,3 +50,66 @@ def test_the_kernel_of_relu_says_relu() -> None:
     p = gemm_problem(256, 256, 64, bias=True, activation="relu")
     head = to_cuda(gemm_sm80.build(p, Sm80Config(64, 64, 32, 2, 2, 2))).partition("using")[0]
     assert "D = relu(alpha A B + bias)" in head
+
+
+def test_the_second_kernel_of_a_mean_says_what_it_divides_by() -> None:
+    passes = plans(reduce_problem((2, 3_000_000), 1, "mean", "f32"))[0].passes
+    assert [p.op for p in passes] == ["sum", "mean"]
+    assert "// mean of f32 to f32, sums times 1/3000000," in to_cuda(build_pass(passes[-1]))
+
+
+PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
+SCALARS = [
+    10**5000, -(10**5000), 10**400, 1 << 63, 1 << 64, -(1 << 63), 1e39, 3.5e38,
+    float("nan"), float("inf"), -1.0,
+    1j, "a", "\ud800", b"x", None, True, [1], {}, object(), np.float32(1e-3), np.int64(1), np.float64("nan"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=[str(n) for n in range(len(SCALARS))])
+def test_every_scalar_of_an_array_function_is_taken_or_refused_by_name(value: Any) -> None:
+    """Nothing but errors of the library comes out, OverflowError of eps=10**400 least of all."""
+    x = np.ones((4, 8), "f4")
+    calls: list[Callable[[], object]] = [
+        lambda: layer_norm(x, eps=value),
+        lambda: layer_norm(x, axes=value),
+        lambda: softmax(x, value),
+        lambda: softmax(x, (value,)),
+        lambda: softmax(value),
+        lambda: reduce(x, "sum", value),
+        lambda: reduce(x, value),
+        lambda: permute(x, value),
+        lambda: permute(x, (value, 0)),
+        lambda: transpose(x, value),
+        lambda: relayout(x.ravel(), value, Layout(32)),
+        *(functools.partial(scalar_words, p, "alpha", value) for p in PRODUCTS),
+    ]
+    served = 0
+    for call in calls:
+        try:
+            call()
+        except LayoutAlgError as error:
+            assert 0 < len(str(error)) < 2000 and "\n" not in str(error)
+        else:
+            served += 1
+    assert served < len(calls)
+
+
+@pytest.mark.parametrize("eps", [10**400, 10**4000, 1e39, float("nan"), float("inf"), -1.0])
+def test_an_eps_that_f32_does_not_hold_is_refused(eps: float) -> None:
+    with pytest.raises(
+        ShapeError, match=r"eps of layer_norm is .*: a number from 0 to 3.4028235e.38 is needed"
+    ):
+        layer_norm(np.ones((4, 8), "f4"), eps=eps)
+
+
+def test_a_numpy_number_is_a_number() -> None:
+    x = np.arange(8, dtype="f4").reshape(2, 4)
+    assert np.array_equal(layer_norm(x, eps=np.float32(0.5)), layer_norm(x, eps=0.5))
+
+
+def test_alpha_of_integer_sums_is_not_truncated() -> None:
+    p = gemm_problem(8, 8, 8, "s8")
+    with pytest.raises(ShapeError, match=r"alpha is 1.5: s8 has integer sums"):
+        scalar_words(p, "alpha", 1.5)
+    assert scalar_words(p, "alpha", -2.0) == {"alpha": (1 << 32) - 2}
