@@ -177,14 +177,17 @@ def test_nothing_is_asserted(module: str) -> None:
     assert not found, f"assert vanishes under -O; raise an error of layoutalg.errors: {found}"
 
 
-FOREIGN_CODE = {"layoutalg.optional": "the import of another project's library may raise anything"}
+CATCHES_ALL = {
+    "layoutalg.optional": "the import of another project's library may raise anything",
+    "layoutalg.cli.entry": "whatever nobody foresaw is exit code 3, not 1",
+}
 """Where a handler catches everything, and why."""
 
 
 @LIBRARY
 def test_no_handler_catches_everything(module: str) -> None:
     path = MODULES[module]
-    for node in ast.walk(_tree(path)) if module not in FOREIGN_CODE else ():
+    for node in ast.walk(_tree(path)) if module not in CATCHES_ALL else ():
         if isinstance(node, ast.ExceptHandler):
             names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"bare"}
             broad = names & {"bare", "Exception", "BaseException"}

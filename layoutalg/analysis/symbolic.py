@@ -119,12 +119,7 @@ def solve_sectors(
     question = make_question(layout, access, base, arch, "global")
     criterion = FEWEST
     if efficiency is not None:
-        if type(efficiency) not in (int, float, Fraction):
-            kind = type(efficiency).__name__
-            raise ArgumentTypeError(f"efficiency {efficiency!r} is a {kind}; a number is needed")
-        if not 0 < efficiency <= 1:
-            raise ShapeError(f"efficiency is {efficiency}; a share above 0 and at most 1 is needed")
-        share = Fraction(str(efficiency))
+        share = efficiency_share(efficiency)
         criterion = Criterion(f"has an efficiency of at least {efficiency}", ("efficiency", ""), share)
     try:
         table = _tabulate(question, symbol, least, count)
@@ -134,6 +129,20 @@ def solve_sectors(
         return table.where(criterion.holds)
     fewest = min((cost.total for cost in table.values if cost is not None), default=0)
     return table.where(lambda cost: cost is not None and cost.total <= fewest)
+
+
+def efficiency_share(efficiency: float | Fraction) -> Fraction:
+    """An efficiency as a share in (0, 1].  Raises ArgumentTypeError and ShapeError for everything else.
+
+    >>> efficiency_share(0.9)
+    Fraction(9, 10)
+    """
+    if type(efficiency) not in (int, float, Fraction):
+        kind = type(efficiency).__name__
+        raise ArgumentTypeError(f"efficiency {efficiency!r} is a {kind}; a number is needed")
+    if not 0 < efficiency <= 1:
+        raise ShapeError(f"efficiency is {efficiency}; a share above 0 and at most 1 is needed")
+    return Fraction(str(efficiency))
 
 
 def symbolic_cost(

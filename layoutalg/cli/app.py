@@ -1,12 +1,11 @@
-"""The command's one door: the list of commands, and how errors and exit codes leave it."""
+"""The command's one door: the list of commands, and how errors that are foreseen leave it."""
 
 from __future__ import annotations
 
-import io
-import json
+import errno
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -25,13 +24,16 @@ from layoutalg.cli import (
     cmd_synthesize,
     cmd_verify,
 )
-from layoutalg.cli.output import header
+from layoutalg.cli.refusals import BAD_INPUT, EXIT_CODES, FAILED, INTERRUPTED, refuse
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
-
-FAILED, BAD_INPUT = 1, 2
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The class of every command-line error; where it is defined depends on typer's version."""
+
+_NO_FAULT_OF_A_NAME = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+)
+"""Errors of files for which another name would not help."""
 
 
 class _Door(TyperGroup):
@@ -47,38 +49,26 @@ class _Door(TyperGroup):
         **extra: Any,
     ) -> Any:
         words = sys.argv[1:] if args is None else list(args)
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # a terminal without the character is no reason to fail
         try:
             code = super().main(
                 words, prog_name or "layoutalg", complete_var, False, windows_expand_args, **extra
             )
         except _UsageError as error:
             message = getattr(error, "format_message", error.__str__)()
-            self._refuse(words, "UsageError", message, None)
+            code = BAD_INPUT
+            refuse(words, "UsageError", message)
         except LayoutAlgError as error:
             position = getattr(error, "position", None)
             code = FAILED if isinstance(error, MismatchError | SimulationError) else BAD_INPUT
-            self._refuse(words, type(error).__name__, str(error), position, code)
+            refuse(words, type(error).__name__, str(error), position)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            self._refuse(words, "OSError", f"{where}{error.strerror or error}", None)
+            if not error.filename or error.errno in _NO_FAULT_OF_A_NAME:
+                raise
+            code = BAD_INPUT
+            refuse(words, "OSError", f"{error.filename}: {error.strerror or error}")
         except typer.Abort:
-            code = 130
+            code = INTERRUPTED
         sys.exit(code or 0)
-
-    def _refuse(
-        self, words: list[str], error: str, message: str, position: int | None, code: int = BAD_INPUT
-    ) -> NoReturn:
-        sentence = " ".join(message.split())
-        options = words[: words.index("--")] if "--" in words else words
-        command = next((word for word in options if word in self.commands), None)
-        if "--json" in options:
-            payload = header(command or "")
-            print(json.dumps(payload | {"error": error, "message": sentence, "position": position}, indent=2))
-        else:
-            print(f"layoutalg{f' {command}' if command else ''}: {sentence}", file=sys.stderr)
-        sys.exit(code)
 
 
 app = typer.Typer(
@@ -98,17 +88,18 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+_HELP = f"""Analyse GPU memory layouts, find conflict-free ones, generate kernels from them and prove them.
+
+{EXIT_CODES}"""
+
+
+@app.callback(help=_HELP)
 def _root(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Analyse GPU memory layouts, find conflict-free ones, generate kernels from them and prove them.
-
-    Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input.
-    """
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -124,9 +115,3 @@ app.command("sass")(cmd_sass.sass_command)
 app.command("draw")(cmd_draw.draw_command)
 app.command("cache")(cmd_cache.cache_command)
 app.command("demo")(cmd_demo.demo_command)
-
-
-def main() -> NoReturn:
-    """Run the command on sys.argv; what the console script calls."""
-    app()
-    sys.exit(0)

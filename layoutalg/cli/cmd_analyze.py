@@ -16,7 +16,8 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
-from layoutalg.cli.output import header, progress, say, say_json, say_verbatim
+from layoutalg.cli.output import progress, say, say_json, say_verbatim
+from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import Report, report_fields, report_notes, report_tables, sentence
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError

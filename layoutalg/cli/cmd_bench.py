@@ -8,7 +8,8 @@ import typer
 
 from layoutalg.cli.ladder_words import predict_command
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import header, progress, say, say_json, table
+from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.refusals import header
 from layoutalg.cli.tensor_rates import permute_bench, rate_fields, rate_row, reduce_bench
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, header, say, say_json, size_bytes
+from layoutalg.cli.output import count, say, say_json, size_bytes
+from layoutalg.cli.refusals import header
 
 
 def cache_command(

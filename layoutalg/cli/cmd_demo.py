@@ -21,13 +21,8 @@ from layoutalg.cli.kernel_words import (
     verify_tables,
 )
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import (
-    PAGE,
-    header,
-    progress,
-    say,
-    say_json,
-)
+from layoutalg.cli.output import PAGE, progress, say, say_json
+from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables, sentence
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout

@@ -14,7 +14,8 @@ from layoutalg.analysis.access import Access
 from layoutalg.atom import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
-from layoutalg.cli.output import PAGE, header, say_json, write_whole
+from layoutalg.cli.output import PAGE, say_json, write_whole
+from layoutalg.cli.refusals import header, printable
 from layoutalg.draw.access import layout_access_picture
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.graph import as_dot, render
@@ -94,7 +95,7 @@ def draw_command(
             | {"content": content.decode() if output is None else None}
         )
     elif output is not None:
-        print(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)")
+        print(printable(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)"))
     else:
         sys.stdout.write(content.decode())
 

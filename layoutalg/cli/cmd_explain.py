@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import header, say_json, say_verbatim
+from layoutalg.cli.output import say_json, say_verbatim
+from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.swizzle import Swizzle

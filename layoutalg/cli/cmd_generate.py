@@ -9,8 +9,9 @@ import typer
 
 from layoutalg.cli.kernel_words import cubin_fields, cubin_sentence, kernel_sentence
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
-from layoutalg.cli.output import count, header, say, say_json, write_whole
+from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.products import find_kernel, is_product
+from layoutalg.cli.refusals import header
 from layoutalg.cli.tensors import find_part, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, header, say, say_json, size_bytes, table
+from layoutalg.cli.output import count, say, say_json, size_bytes, table
 from layoutalg.cli.products import SIDE, find_kernel
+from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 
 

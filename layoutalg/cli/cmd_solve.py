@@ -10,7 +10,8 @@ from rich.table import Table
 
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import count, header, progress, say, say_json, table
+from layoutalg.cli.output import count, progress, say, say_json, table
+from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
 
 if TYPE_CHECKING:
@@ -54,9 +55,11 @@ def solve_command(
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
     """
-    from layoutalg.analysis.symbolic import symbolic_access
+    from layoutalg.analysis.symbolic import efficiency_share, symbolic_access
     from layoutalg.arch import find_arch, find_instruction
 
+    if efficiency is not None:
+        efficiency_share(efficiency)
     given, of_strides, of_offset = _symbolic(layout)
     shift, more = _term(base, f"--base {base!r}")
     known = sorted(of_strides | of_offset | more)

@@ -9,8 +9,9 @@ import typer
 
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, ShapeOption
-from layoutalg.cli.output import header, progress, say, say_json
+from layoutalg.cli.output import progress, say, say_json
 from layoutalg.cli.products import is_product
+from layoutalg.cli.refusals import header
 from layoutalg.cli.tensors import find_tensor, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 

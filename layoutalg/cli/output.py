@@ -19,8 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-SCHEMA = "layoutalg/output/1"
-"""Value of the field `schema` of every JSON object; the schema is layoutalg/schema/output.json."""
+from layoutalg.cli.refusals import printable
 
 PAGE = 100
 """Columns of a page: tables and pictures fit it, also when the output is a file or a pipe."""
@@ -37,7 +36,7 @@ def console(*, stderr: bool = False) -> Console:
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], *, left: int = 1) -> Table:
     """A table: the first `left` columns are names, the others numbers; cells are plain text, never markup."""
     out = Table(
-        title=Text(title, style="bold"),
+        title=Text(printable(title), style="bold"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -49,7 +48,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], 
             Text(name), justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left
         )
     for row in rows:
-        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        out.add_row(*(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row))
     return out
 
 
@@ -67,23 +66,19 @@ def say(*parts: str | Table | Text) -> None:
             elif isinstance(part, Text):
                 out.print(part)
             else:
-                out.print(textwrap.fill(part, out.width, break_long_words=False, break_on_hyphens=False))
+                filled = textwrap.fill(part, out.width, break_long_words=False, break_on_hyphens=False)
+                out.print(printable(filled))
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
 def say_verbatim(line: str) -> None:
     """Print a line that must not be broken, such as a command to copy."""
-    console().print(line, soft_wrap=True)
+    console().print(printable(line), soft_wrap=True)
 
 
 def say_json(payload: dict[str, Any]) -> None:
     """Print one JSON object to stdout."""
     sys.stdout.write(json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
-
-
-def header(command: str) -> dict[str, Any]:
-    """The fields every JSON object starts with."""
-    return {"schema": SCHEMA, "command": command}
 
 
 def count(number: float) -> str:
@@ -124,13 +119,16 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file through a temporary one in the same folder: readers see all of it, or what was there.
 
-    A symbolic link stays and its target is written.  Raises OSError naming `path`, also for what is no
-    regular file.
+    A symbolic link stays and its target is written.  Raises OSError naming `path`, also for what is not a
+    regular file or may not be written.
     """
     try:
         target = path.resolve()
-        if target.exists() and not target.is_file():
-            raise OSError(errno.EINVAL, "not a regular file")
+        if target.exists():
+            if not target.is_file():
+                raise OSError(errno.EINVAL, "not a regular file")
+            if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
+                raise OSError(errno.EACCES, "the file is read-only")
         _replace(target, data)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.cli.output import header, progress, say, say_json, table
+from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.refusals import header
 
 if TYPE_CHECKING:
     from layoutalg.kernels.bench import BenchRow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from layoutalg.errors import CompileError
 from layoutalg.hostcc import compile_shared
 from layoutalg.kernels.arrays import view
 from layoutalg.symbols import is_symbolic
+from tests.command import refusal, run
 from tests.test_tools import gone
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,7 @@ IMPORTED_MEANWHILE = """
 import sys, threading, time
 from layoutalg import Layout, coalesce
 from layoutalg.symbols import is_symbolic
+from tests.command import refusal, run
 from tests.test_tools import gone
 wrong, ready, done = [], threading.Event(), threading.Event()
 def ask():
@@ -109,3 +112,88 @@ def test_a_compile_that_takes_too_much_memory_is_refused(
     monkeypatch.setattr(tools, "MEMORY_BYTES", 150 << 20)
     with pytest.raises(CompileError, match="memory"):
         compile_shared(ENDLESS, timeout_s=60)
+
+
+# --- streams and files ---------------------------------------------------------------------------------
+
+
+def command(script: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command started by a line of sh, in which "$@" is it."""
+    start = [sys.executable, "-c", "from layoutalg.cli import main; main()", *words]
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *start],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+ANALYZED = ("analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+FREE = ("analyze", "Sw<3,3,3> o 0 o (64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ('"$@" >&-', 3, "standard output: Bad file descriptor; the answer is not whole"),
+        ('"$@" >/dev/full', 3, "standard output: No space left on device; the answer is not whole"),
+        ('"$@" 2>&-', 0, ""),
+        ('"$@" 2>/dev/full', 0, ""),
+    ],
+)
+def test_a_stream_that_takes_nothing_is_not_a_property_that_fails(script: str, code: int, said: str) -> None:
+    done = command(script, *FREE)
+    assert done.returncode == code and said in done.stderr and done.stderr.count("\n") == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("explain", "composition", "8:1", "4:2"), 0), (ANALYZED, 0), (FREE, 0)]
+)
+def test_a_reader_that_leaves_changes_no_exit_code(words: tuple[str, ...], code: int) -> None:
+    done = command('{ "$@"; echo $? >&2; } | true', *words)
+    assert done.stderr == f"{code}\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_is_nearly_full_does_not_cut_the_text_silently(tmp_path: Path, unbuffered: str) -> None:
+    """A limit of file sizes stands for it: the write that meets it takes a part."""
+    path = tmp_path / "k.cu"
+    script = f'ulimit -f 4; "$@" > {path}'
+    done = command(script, "generate", "gemm-sm80", PYTHONUNBUFFERED=unbuffered)
+    assert path.stat().st_size == 2048
+    assert done.returncode == 3 and "File too large; the answer is not whole" in done.stderr
+
+
+def test_efficiencies_that_are_no_share_are_refused() -> None:
+    for text in ("inf", "nan", "-inf", "0", "1.5", "1e999"):
+        for access in ("ldmatrix.x4", "ld.global.b32"):
+            words = ("solve", "(64,64):(ld,1)", "--dtype", "f16", "--access", access, "--efficiency", text)
+            error, message = refusal(*words)
+            assert error == "ShapeError" and "a share above 0 and at most 1 is needed" in message
+
+
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "kept.txt"
+    path.write_text("kept")
+    path.chmod(0o444)
+    error, message = refusal("draw", "(4,8):(8,1)", "-o", str(path))
+    assert (error, message) == ("OSError", f"{path}: the file is read-only")
+    assert path.read_text() == "kept" and path.stat().st_mode & 0o777 == 0o444
+
+
+def test_escapes_in_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    name = str(tmp_path / "a\x1b]0;owned\x07\x9b31m\u202eb")
+    for words in (
+        ("draw", "(4,8):(8,1)", "-o", name + ".txt"),
+        ("draw", "(4,8):(8,1)", "-o", f"{name}/x.txt"),
+        ("generate", "transpose", "-o", name + ".cu"),
+        ("analyze", "--offsets", name, "--op", "ld.shared.b32"),
+        ("explain", name),
+        (name,),
+    ):
+        result = run(*words)
+        shown = result.stdout + result.stderr
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), shown
+        assert "\\x1b" in shown

@@ -1,0 +1,76 @@
+"""What the console script calls: the command, and the one place where what nobody foresaw gets an exit code.
+
+The idea.  Exit code 1 says that a checked property fails, so nothing else may end with it.  What the input
+is at fault for is an error of layoutalg.errors, which `app` turns into 2; everything else arrives here:
+memory that ran out, a disk that is full, a library that does not import, and defects.  It ends with 3 and
+one sentence.
+
+Nothing heavy is imported before `main` runs: an interrupt while the rest is imported is as quiet as later.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from layoutalg import __version__
+from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, refuse
+from layoutalg.cli.streams import checked_streams
+
+_SHOWN = 300
+"""Characters of a defect's own message that are shown."""
+
+
+def main() -> NoReturn:
+    """Run the command on sys.argv and exit with its code."""
+    code = INTERRUPTED
+    words = sys.argv[1:]
+    try:
+        with checked_streams() as out:
+            code = _run(words)
+            sys.stdout.flush()
+            if out.trouble:
+                code = UNANSWERED
+                said = f"standard output: {out.trouble}; the answer is not whole"
+                refuse([word for word in words if word != "--json"], "OSError", said)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    """The exit code of the command; what is not foreseen is said."""
+    try:
+        from layoutalg.cli.app import app
+
+        app()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no answer
+        refuse(words, type(error).__name__, _sentence(error))
+        return UNANSWERED
+    return 0
+
+
+def _sentence(error: Exception) -> str:
+    """Why there is no answer, and what to do about it."""
+    match error:
+        case MemoryError():
+            return "memory ran out: the request is too large for this machine"
+        case OSError():
+            return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        case ImportError():
+            return f"a library that it needs cannot be imported: {error}"
+    return (
+        f"a defect of layoutalg {__version__}, not an answer: {type(error).__name__} in {_place(error)}: "
+        f"{str(error)[:_SHOWN]}; please report it, with the command, to the project's issue tracker"
+    )
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of this package that an error came through."""
+    places = [(frame.f_globals["__name__"], line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = [(name, line) for name, line in places if name.startswith("layoutalg")][-1]
+    return f"{module}, line {line}"

@@ -1,0 +1,59 @@
+"""How the command says that it does not answer: one sentence on stderr, or one JSON object on stdout.
+
+No library is needed to say it, so that it can be said of a library that does not import.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+SCHEMA = "layoutalg/output/1"
+"""Value of the field `schema` of every JSON object; the schema is layoutalg/schema/output.json."""
+
+FAILED, BAD_INPUT, UNANSWERED, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: the checked property fails; the input is at fault; something else is; the user ended it."""
+
+EXIT_CODES = (
+    "Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input, 3 no answer for another "
+    "reason (a full disk, too little memory, a defect), 130 interrupted."
+)
+
+COMMANDS = (
+    "analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw", "cache",
+    "demo",
+)  # fmt: skip
+"""In the order in which the help shows them."""
+
+
+def header(command: str) -> dict[str, Any]:
+    """The fields every JSON object starts with."""
+    return {"schema": SCHEMA, "command": command}
+
+
+def refuse(words: Sequence[str], error: str, message: str, position: int | None = None) -> None:
+    """Say in one sentence why the command given by `words` has no answer; `error` is the error's class."""
+    sentence = printable(" ".join(message.split()))
+    options = words[: words.index("--")] if "--" in words else words
+    command = next((word for word in options if word in COMMANDS), "")
+    if "--json" in options:
+        payload = header(command) | {"error": error, "message": sentence, "position": position}
+        sys.stdout.write(json.dumps(payload, indent=2) + "\n")
+    else:
+        sys.stderr.write(f"layoutalg{command and ' '}{command}: {sentence}\n")
+
+
+def printable(text: str) -> str:
+    """Text of a user's as a terminal may be shown it: what controls it or hides is written as an escape.
+
+    Line breaks stay.
+
+    >>> printable("a\\x1b[31mb"), printable("größer 行")
+    ('a\\\\x1b[31mb', 'größer 行')
+    """
+    if text.isprintable():
+        return text
+    shown = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)
