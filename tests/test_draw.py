@@ -7,6 +7,7 @@ import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import graphviz
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -341,7 +342,10 @@ GRAPHS: list[AnyLayout] = [
 @pytest.mark.parametrize("layout", GRAPHS, ids=str)
 def test_the_graph_names_every_stage_in_order(layout: AnyLayout) -> None:
     dot = as_dot(layout)
-    labels = re.findall(r'^  n\d+ \[label="((?:[^"\\]|\\.)*)"', dot, re.M)
+    labels = [
+        quoted or plain
+        for quoted, plain in re.findall(r'^  n\d+ \[label=(?:"((?:[^"\\]|\\.)*)"|(\w+))', dot, re.M)
+    ]
     assert labels[0].startswith("coordinate") and labels[-1] == "offset"
     inner = layout
     stages: list[str] = []
@@ -358,9 +362,11 @@ def test_the_graph_names_every_stage_in_order(layout: AnyLayout) -> None:
 
 
 def test_dot_text_is_escaped() -> None:
-    from layoutalg.draw.graph import _quote
+    from layoutalg.draw.graph import _escaped
 
-    assert _quote('a"]; evil\\') == 'a\\"]; evil\\\\'
+    labelled = graphviz.Digraph()
+    labelled.node("n", _escaped('a"]; evil\\\nb'))
+    assert labelled.source.splitlines()[1].strip() == r'n [label="a\"]; evil\\\nb"]'
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")

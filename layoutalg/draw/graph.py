@@ -4,18 +4,23 @@ The idea.  A layout is a pipeline.  Every leaf mode takes a digit of the coordin
 stride; the products are added, the offset joins them, and swizzles or outer layouts act on the sum, from the
 inside out.  `as_dot` writes that pipeline in graphviz's DOT language; `render` has it drawn.
 
->>> from layoutalg.swizzle import Swizzle
 >>> print(as_dot(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1)))))
 digraph layout {
-  label="Sw<1,0,1> o 0 o (2,2):(2,1)"; labelloc=t; rankdir=LR; fontname="monospace";
-  node [shape=box, fontname="monospace"]; edge [fontname="monospace"];
-  n0 [label="coordinate\n(2,2)", shape=ellipse];
-  n1 [label="i0 < 2\n* 2"];
-  n2 [label="i1 < 2\n* 1"];
-  n3 [label="+"];
-  n4 [label="Sw<1,0,1>\nx ^ ((x & 0x2) >> 1)"];
-  n5 [label="offset", shape=ellipse];
-  n0 -> n1; n0 -> n2; n1 -> n3; n2 -> n3; n3 -> n4; n4 -> n5;
+  graph [fontname=monospace label="Sw<1,0,1> o 0 o (2,2):(2,1)" labelloc=t rankdir=LR]
+  node [fontname=monospace shape=box]
+  edge [fontname=monospace]
+  n0 [label="coordinate\n(2,2)" shape=ellipse]
+  n1 [label="i0 < 2\n* 2"]
+  n2 [label="i1 < 2\n* 1"]
+  n3 [label="+"]
+  n4 [label="Sw<1,0,1>\nx ^ ((x & 0x2) >> 1)"]
+  n5 [label=offset shape=ellipse]
+  n0 -> n1
+  n0 -> n2
+  n1 -> n3
+  n2 -> n3
+  n3 -> n4
+  n4 -> n5
 }
 """
 
@@ -45,7 +50,7 @@ def as_dot(layout: AnyLayout) -> str:
     Raises ResourceError past MAX_NODES nodes.
 
     >>> as_dot(Layout(4)).splitlines()[-2].strip()
-    'n0 -> n1; n1 -> n2; n2 -> n3;'
+    'n2 -> n3'
     """
     inner, stages = _stages(layout)
     extents, strides = flatten(inner.shape), flatten(inner.stride)
@@ -57,20 +62,19 @@ def as_dot(layout: AnyLayout) -> str:
     last, total = len(labels) - 1, len(digits) + 1
     edges = [(0, i) for i in range(1, total)] + [(i, total) for i in range(1, total)]
     edges += [(i, i + 1) for i in range(total, last)]
-    nodes = [
-        f'  n{i} [label="{_quote(label)}"{", shape=ellipse" if i in (0, last) else ""}];'
-        for i, label in enumerate(labels)
-    ]
-    return "\n".join(
-        [
-            "digraph layout {",
-            f'  label="{_quote(str(layout))}"; labelloc=t; rankdir=LR; fontname="monospace";',
-            '  node [shape=box, fontname="monospace"]; edge [fontname="monospace"];',
-            *nodes,
-            "  " + " ".join(f"n{a} -> n{b};" for a, b in edges),
-            "}",
-        ]
+    import graphviz
+
+    font = {"fontname": "monospace"}
+    graph = graphviz.Digraph(
+        "layout",
+        graph_attr={"label": _escaped(str(layout)), "labelloc": "t", "rankdir": "LR", **font},
+        node_attr={"shape": "box", **font},
+        edge_attr=font,
     )
+    for i, label in enumerate(labels):
+        graph.node(f"n{i}", _escaped(label), **({"shape": "ellipse"} if i in (0, last) else {}))
+    graph.edges((f"n{a}", f"n{b}") for a, b in edges)
+    return graph.source.expandtabs(2).rstrip()
 
 
 def render(dot: str, file_format: str) -> bytes:
@@ -124,6 +128,8 @@ def _formula(swizzle: Swizzle) -> str:
     return f"{swizzle}\nx ^ ((x & {swizzle.yyy_mask:#x}) {arrow} {abs(swizzle.shift)})"
 
 
-def _quote(text: str) -> str:
-    """`text` inside a DOT string: quotes and backslashes escaped, line breaks as DOT writes them."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _escaped(text: str) -> str:
+    """`text` as a label: backslashes are themselves, and its lines are centred."""
+    import graphviz
+
+    return "\\n".join(map(graphviz.escape, text.splitlines()))
