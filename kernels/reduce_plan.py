@@ -56,8 +56,11 @@ class ReduceProblem:
 
     @property
     def of_nothing(self) -> float | None:
-        """What every output is if no element is reduced: 0 for a sum, NaN for a mean; None if some are."""
-        return None if self.axes.count else {"sum": 0.0, "mean": nan}[self.op]
+        """What every output is if no element is reduced: 0 for a sum, NaN for a mean.
+
+        None if some are, and if there are no outputs: then a maximum has no element either.
+        """
+        return None if self.axes.count or not self.axes.outputs else {"sum": 0.0, "mean": nan}[self.op]
 
     @property
     def read_bytes(self) -> int:
