@@ -9,8 +9,9 @@ strides; reduced rows shorter than a sector come after the mode that follows the
     softmax of (64,256,56,56) over (0,2,3)               R 3136:1->1, K 256:3136->3136, R 64:802816->802816
 
 Notes.  Strides and offsets are in elements and count from a 16-byte boundary.  A source that runs backwards
-is turned round and the other strides with it, which may then be negative: such a mode starts at its end.  In
-place means that the destination is the source: one buffer, the same strides and offset.
+is turned round and the other strides with it, which may then be negative: such a mode starts at its end, and
+coordinate 0 of the destination, `dst_start`, is not its lowest element.  In place means that the destination
+is the source: one buffer, the same strides and offset.
 """
 
 from __future__ import annotations
@@ -55,6 +56,14 @@ class NormProblem:
     weight: bool = False
     bias: bool = False
     in_place: bool = False
+    weight_offset: int = 0
+    bias_offset: int = 0
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The weight and bias that there are, by name, and the offset of each."""
+        given = {"weight": (self.weight, self.weight_offset), "bias": (self.bias, self.bias_offset)}
+        return {name: offset for name, (there, offset) in given.items() if there}
 
     @property
     def dtype(self) -> DType:
@@ -67,7 +76,8 @@ class NormProblem:
         return (self.axes.read_elems + prod(self.axes.shape)) * self.dtype.nbytes
 
     def __str__(self) -> str:
-        extra = [n for n in ("weight", "bias", "in_place") if getattr(self, n)]
+        extra = [f"{name} at {at}" if at else name for name, at in self.parameters.items()]
+        extra += ["in_place"] * self.in_place
         return f"{self.op} {self.axes}" + (f", {' and '.join(extra)}" if extra else "")
 
 
@@ -85,15 +95,19 @@ def norm_problem(
     weight: bool = False,
     bias: bool = False,
     in_place: bool = False,
+    weight_offset: int = 0,
+    bias_offset: int = 0,
 ) -> NormProblem:
     """A checked problem: softmax = e^x / sum e^x, layer_norm = (x - mean) / sqrt(variance + eps) * w + b.
 
     Strides, one a mode on either side, are row-major by default.  Weight and bias have the shape of the
-    reduced modes, in their order, row-major.  In place, the destination is the source.
+    reduced modes, in their order, row-major, and start at an offset too.  In place, the destination is the
+    source.
 
     Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
     bf16 and for a softmax with weight or bias, ArgumentTypeError where eps is not a number, ShapeError where
-    in place the strides differ or eps is not from 0 to MOST_EPS, and as `axes_problem` does.
+    in place the strides differ, where eps is not from 0 to MOST_EPS or an offset is negative, and as
+    `axes_problem` does.
 
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
     16
@@ -103,6 +117,10 @@ def norm_problem(
     eps = checked_eps(op, eps)
     if op == "softmax" and (weight or bias):
         raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")
+    if min(weight_offset, bias_offset) < 0:
+        raise ShapeError(
+            f"offsets {weight_offset} and {bias_offset} of weight and bias: must not be negative"
+        )
     if in_place and dst is None:
         dst, dst_offset = src, src_offset
     p = axes_problem(shape, axes, dtype, src, dst, src_offset, dst_offset, keeps=True)
@@ -114,7 +132,8 @@ def norm_problem(
             f"{p.dst_offset} of the destination must be the same"
         )
     norm: Op = "softmax" if op == "softmax" else "layer_norm"
-    return NormProblem(norm, p, float(eps) if norm == "layer_norm" else 0.0, weight, bias, in_place)
+    eps = eps if norm == "layer_norm" else 0.0
+    return NormProblem(norm, p, eps, weight, bias, in_place, weight_offset, bias_offset)
 
 
 def checked_eps(op: str, eps: object) -> float:
@@ -167,6 +186,16 @@ class NormModes:
     def element_bytes(self) -> int:
         """Width of an element."""
         return self.problem.dtype.nbytes
+
+    @property
+    def dst_start(self) -> int:
+        """Where coordinate 0 lies in the destination, from the boundary on; in the source, at `src_offset`.
+
+        >>> backwards = shortest(norm_problem("softmax", (2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1))
+        >>> print(backwards, backwards.dst_offset, backwards.dst_start)
+        R 3:1->1, K 2:3->-3 1 4
+        """
+        return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
 
     @property
     def outputs(self) -> int:

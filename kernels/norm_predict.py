@@ -271,22 +271,23 @@ def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:
 
 def _weights(w: Walk, v: _Lanes, costs: Costs) -> None:
     size, vec, chunk, p = w.modes.element_bytes, w.config.vec, v.chunk, w.modes.problem
-    for _ in range(p.weight + p.bias):
+    for offset in p.parameters.values():
+        start = chunk.weight + offset
         if not w.rows:
-            place, active = v.spread(chunk.weight, v.taken), v.taken.reshape(-1, WARP)
+            place, active = v.spread(start, v.taken), v.taken.reshape(-1, WARP)
             costs.lanes(f"ld.global.b{8 * size}", "global", place * size, active)
         elif w.vector_weights:
             after = v.active & (chunk.at < w.lead.extent)
-            place = v.spread((chunk.weight + chunk.at) * after) * size
+            place = v.spread((start + chunk.at) * after) * size
             costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, after.reshape(-1, WARP))
             if w.ragged:
                 before = v.active & (chunk.at >= vec)
-                place = v.spread((chunk.weight + chunk.at - vec) * before) * size
+                place = v.spread((start + chunk.at - vec) * before) * size
                 costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, before.reshape(-1, WARP))
         else:
             for e in range(vec):
                 one = v.active & chunk.has(e) if w.ragged else v.active
-                place = v.spread((chunk.weight + w.weight_of(chunk, e)) * one) * size
+                place = v.spread((start + w.weight_of(chunk, e)) * one) * size
                 costs.lanes(f"ld.global.b{8 * size}", "global", place, one.reshape(-1, WARP))
 
 

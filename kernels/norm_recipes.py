@@ -238,42 +238,43 @@ def _norm_apply(b: Body, f: RegRef, v: Vector) -> None:
     n, vec, p = b.statistics, b.config.vec, b.modes.problem
     b.k.do(apply_norm(vec, n), f, b.reg("mean", n), b.reg("q", n))
     if p.weight:
-        w = _factors(b, v, b.extra("weight"))
+        w = _factors(b, v, "weight")
         b.k.do(multiply(vec, vec if b.walk.rows else 1), f, w)
     if p.bias:
-        w = _factors(b, v, b.extra("bias"))
+        w = _factors(b, v, "bias")
         b.k.do(fold("sum", vec, vec) if b.walk.rows else add_one(vec), f, w)
 
 
-def _factors(b: Body, v: Vector, buffer: Global) -> RegRef:
+def _factors(b: Body, v: Vector, name: str) -> RegRef:
     """Weights or biases of a vector: one for each element of a row, one for all of a column."""
-    k, vec, chunk = b.k, b.config.vec, v.chunk
+    k, vec, chunk, buffer = b.k, b.config.vec, v.chunk, b.extra(name)
+    start = chunk.weight + b.modes.problem.parameters[name]
     if not b.walk.rows:
-        return _one_factor(b, buffer, chunk.weight)
+        return _one_factor(b, buffer, start)
     if b.walk.vector_weights:
         raw = b.reg("w", words(vec, b.size))
         if b.walk.ragged:
-            _shifted(b, v, buffer, raw)
+            _shifted(b, v, buffer, start, raw)
         else:
-            k.do(LDG[b.nbytes], raw, k.at(buffer, chunk.weight + chunk.at))
+            k.do(LDG[b.nbytes], raw, k.at(buffer, start + chunk.at))
         return b.widened(RegRef(raw, ()), vec, "wide")
     found = b.filled("wide", vec, 0)
     for e in range(vec):
         with b.where([chunk.has(e)] if v.cut else []):
-            one = _one_factor(b, buffer, chunk.weight + b.walk.weight_of(chunk, e))
+            one = _one_factor(b, buffer, start + b.walk.weight_of(chunk, e))
             k.do(MOVE, found[e], one)
     return RegRef(found, ())
 
 
-def _shifted(b: Body, v: Vector, buffer: Global, raw: Reg) -> None:
+def _shifted(b: Body, v: Vector, buffer: Global, start: Index, raw: Reg) -> None:
     """The weights of a vector of a ragged row: the end of one vector of weights and the start of the next."""
     k, vec, chunk, n = b.k, b.config.vec, v.chunk, words(b.config.vec, b.size)
     before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
     with b.where([as_expr(chunk.at) >= vec]):
         earlier = minus(chunk.at, vec, b.walk.lead.extent + vec)
-        k.do(LDG[b.nbytes], before, k.at(buffer, chunk.weight + earlier // vec * vec))
+        k.do(LDG[b.nbytes], before, k.at(buffer, start + earlier // vec * vec))
     with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
-        k.do(LDG[b.nbytes], after, k.at(buffer, chunk.weight + chunk.at))
+        k.do(LDG[b.nbytes], after, k.at(buffer, start + chunk.at))
     k.do(window(vec, b.size), raw, before, after, as_expr(minus(vec, chunk.low, vec)))
 
 

@@ -58,8 +58,16 @@ def can_skew(x: NormModes, vec: int) -> bool:
 
 
 def _one_phase(x: NormModes, vec: int) -> bool:
-    """True when every element's place in a vector of the source is that in one of the destination."""
-    differences = [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_offset]
+    """True when every element's place in a vector of the source is that in one of the destination.
+
+    Coordinate 0 has the same place in both, and so has every step from it, up or down.
+
+    >>> from layoutalg.kernels.norm_modes import norm_problem, shortest
+    >>> turned = norm_problem("softmax", (2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1)
+    >>> _one_phase(shortest(turned), 2)
+    False
+    """
+    differences = [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_start]
     return not any(d % vec for d in differences)
 
 

@@ -350,8 +350,8 @@ class Walk:
     @property
     def vector_weights(self) -> bool:
         """True when a row's weights are read as vectors: two for each of the row's where that is ragged."""
-        outer = any(m.weight % self.config.vec for m in self.others)
-        return self.rows and self.lead.weight == 1 and not outer
+        places = [m.weight for m in self.others] + [*self.modes.problem.parameters.values()]
+        return self.rows and self.lead.weight == 1 and not any(at % self.config.vec for at in places)
 
     def weight_of(self, chunk: Chunk, e: int) -> Index:
         """Where the weight of element e of a row's vector is, from `chunk.weight` on."""

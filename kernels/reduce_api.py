@@ -125,8 +125,8 @@ def layer_norm(
     """(x - mean) / sqrt(variance + eps) * weight + bias, the mean and variance over some axes.
 
     Weight and bias, if given, are contiguous arrays of the shape of these axes, in their order, and of x's
-    type.  `out` may be x itself.  Raises as `reduce` does, ArgumentTypeError for an eps that is
-    not a number, ShapeError for one that is not from 0 to the largest f32.
+    type; they may start at any element.  `out` may be x itself.  Raises as `reduce` does, ArgumentTypeError
+    for an eps that is not a number, ShapeError for one that is not from 0 to the largest f32.
 
     >>> import numpy
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
@@ -145,12 +145,14 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
     for name, v in given.items():
         _check_parameter(source, tuple(form.shape[k] for k in reduced), name, v)
     target = destination(source, form.shape, out, kinds=(form.kind,))
-    in_place = source.address == target.address and form.strides == target.form.strides
+    in_place = source.address == target.address and _lie_alike(form, target.form)
     if out is not None:
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
     ask = _ask(op, form, reduced, target.form, eps, "weight" in given, "bias" in given, in_place)
     if form.elems:
+        for name, v in given.items():
+            _check_whole(v, name)
         _compute(ask, source, target, given)
     else:
         _ = ask.dense  # raises what has to be refused of arrays without elements too
@@ -207,6 +209,11 @@ def _is_dense(form: Form) -> bool:
     return not form.elems or all(n == 1 or d == s for n, d, s in modes)
 
 
+def _lie_alike(a: Form, b: Form) -> bool:
+    """Whether the elements of arrays of one shape that start together lie at the same places."""
+    return all(n == 1 or d == e for n, d, e in zip(a.shape, a.strides, b.strides, strict=True))
+
+
 # --- computing -----------------------------------------------------------------------------------------
 
 
@@ -238,16 +245,23 @@ class _Ask:
         """The same of dense arrays, not in place."""
         return self._problem((), in_place=False)
 
-    def placed(self, src_at: int, dst_at: int) -> ReduceProblem | NormProblem:
+    def placed(
+        self, src_at: int, dst_at: int, weight_at: int = 0, bias_at: int = 0
+    ) -> ReduceProblem | NormProblem:
         """The problem of arrays that start at these bytes of their 16-byte units."""
         src, dst = _in_elems(self.source), _in_elems(self.target)
         if len(dst) < len(src):
             steps = iter(dst)
             dst = tuple(0 if k in self.axes else next(steps) for k in range(len(src)))
         at, to = src_at // self.source.itemsize, dst_at // self.target.itemsize
-        return self._problem((src, dst, at, to), in_place=self.in_place)
+        size = self.source.itemsize
+        return self._problem(
+            (src, dst, at, to), weight_at // size, bias_at // size, in_place=self.in_place
+        )  # fmt: skip
 
-    def _problem(self, place: Place, *, in_place: bool) -> ReduceProblem | NormProblem:
+    def _problem(
+        self, place: Place, weight_at: int = 0, bias_at: int = 0, *, in_place: bool
+    ) -> ReduceProblem | NormProblem:
         shape, element = self.source.shape, self.element
         if self.op not in OPS:
             src, dst, at, to = place or (None, None, 0, 0)
@@ -255,6 +269,7 @@ class _Ask:
         return norm_problem(
             self.op, shape, self.axes, element, *place,
             eps=self.eps, weight=self.weight, bias=self.bias, in_place=in_place,
+            weight_offset=weight_at, bias_offset=bias_at,
         )  # fmt: skip
 
 
@@ -276,10 +291,10 @@ def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -
         _compute_here(ask, source, target, given)
         return
     with launching(source):
-        chain = _loaded(ask, src_at, dst_at)
-        addresses = {"src": src, "dst": dst}
+        addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
         for name, v in given.items():
-            addresses[name] = v.address
+            addresses[name], at[name] = unit_base(v)
+        chain = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
         if chain.partial_bytes:
             scratch = new_array(source, (-(-chain.partial_bytes // source.form.itemsize),))
             addresses["partial"] = scratch.address
@@ -287,9 +302,9 @@ def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -
 
 
 @functools.lru_cache(LOADED_CHAINS)
-def _loaded(ask: _Ask, src_at: int, dst_at: int) -> LoadedChain:
+def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedChain:
     """The chain of a problem, loaded on the current GPU."""
-    return chain_on_gpu(ask.placed(src_at, dst_at), ask.source.device)
+    return chain_on_gpu(ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
 
 
 def _check_whole(v: View, name: str) -> None:
