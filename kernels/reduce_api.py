@@ -103,6 +103,8 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     else:
         p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
+            _check_whole(target, "out")
+            ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
             fill(target, p.of_nothing)
     return of_library(x, target) if out is None else out
 

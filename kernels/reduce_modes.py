@@ -175,8 +175,8 @@ def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _check_written(shape: tuple[int, ...], dst: tuple[int, ...], has: list[bool]) -> None:
     """Raise NotInjectiveError for a destination that has one place for two coordinates."""
-    written = [(n, abs(d)) for n, d, h in zip(shape, dst, has, strict=True) if h and n > 1]
-    if not written or any(n == 0 for n in shape):
+    written = [(n, abs(d)) for n, d, h in zip(shape, dst, has, strict=True) if h and n != 1]
+    if not written or any(n == 0 for n, _ in written):
         return
     target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
     clash = find_collision(target)

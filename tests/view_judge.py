@@ -92,14 +92,12 @@ def reasons(case: Case, *, aligned_buffers: bool = True) -> dict[type[LayoutAlgE
         count = prod(x.shape[k] for k in case.over)
         if case.function == "max" and count == 0 and 0 not in case.result_shape:
             found[ShapeError] = "a maximum of nothing"
-    if 0 in x.shape:
-        return found
     if case.function not in MOVES:
         for p, nbytes in ((x, width), *([(out, KINDS[case.result].itemsize)] if out else [])):
             steps = [d for n, d in zip(p.shape, p.strides, strict=True) if n > 1]
-            if any(v % nbytes for v in (p.start, *steps)):
+            if 0 not in p.shape and any(v % nbytes for v in (p.start, *steps)):
                 found[AlignmentError] = "elements that start at no multiple of their width"
-    if out is not None:
+    if out is not None and 0 not in out.shape:
         written = _touched(out, KINDS[case.result].itemsize)
         if len(written) < prod(out.shape) * KINDS[case.result].itemsize:
             found[NotInjectiveError] = "a destination with one place for two elements"

@@ -56,7 +56,9 @@ class Placed:
         return np.ndarray(self.shape, CARRIERS[nbytes], raw.data, self.start, self.strides)
 
     def reach(self, nbytes: int) -> tuple[int, int]:
-        """Its first byte, and the one past the last."""
+        """Its first byte, and the one past the last; without elements, those that one would have."""
+        if 0 in self.shape:
+            return self.start, self.start + nbytes
         ends = [(n - 1) * d for n, d in zip(self.shape, self.strides, strict=True)]
         return self.start + sum(e for e in ends if e < 0), self.start + sum(e for e in ends if e > 0) + nbytes
 

@@ -64,7 +64,7 @@ STEPS = (
     Step("arrays", "tests.gpu.array_cases", [], 200, alone=False),
     Step("relayouts", "tests.gpu.relayouts", ["200"], 100, alone=False),
     Step("views", "tests.gpu.views", ["--cases=1000"], 300, alone=False),
-    Step("views-memcheck", "tests.gpu.views", ["--memcheck=200"], 300, alone=False),
+    Step("views-memcheck", "tests.gpu.views", ["--memcheck=200", "--library=cupy"], 300, alone=False),
 )
 
 

@@ -209,7 +209,7 @@ def main(args: list[str]) -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--most", type=int, default=MOST_ELEMS, help="elements of an array")
     parser.add_argument("--library", choices=(*BOTH, "both"), default="both")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=min(16, len(os.sched_getaffinity(0))))
     parser.add_argument("--memcheck", type=int, default=0, help="cases to run under compute-sanitizer")
     parser.add_argument("--unguarded", action="store_true", help="run what is compiled already")
     asked = parser.parse_args(args)

@@ -9,7 +9,7 @@ import pytest
 
 import layoutalg
 from layoutalg.codegen.simulate import simulate
-from layoutalg.errors import AlignmentError, ArgumentTypeError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.reduce_plan import reduce_problem
@@ -72,6 +72,16 @@ def test_a_maximum_over_nothing_without_results_is_nothing() -> None:
         for op in ("sum", "mean", "max"):
             assert layoutalg.reduce(x, op, axis).shape == kept
             assert reduce_problem(shape, axis, op, "f32").of_nothing is None
+
+
+def test_what_nothing_is_reduced_to_is_written_to_no_aliasing_destination() -> None:
+    """It was written by the array's own library, past the checks of a destination."""
+    x, raw = np.zeros((3, 0), "f4"), np.full(17, 7, "u1")
+    with pytest.raises(NotInjectiveError):
+        layoutalg.reduce(x, "sum", 1, out=np.lib.stride_tricks.as_strided(raw[:4].view("f4"), (3,), (0,)))
+    with pytest.raises(AlignmentError):
+        layoutalg.reduce(x, "sum", 1, out=raw[1:13].view("f4"))
+    assert (raw == 7).all()
 
 
 def test_a_weight_may_start_at_any_element() -> None:
