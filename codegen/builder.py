@@ -18,7 +18,6 @@ another index.  Every name goes through `check_name`, so that nothing but identi
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -195,8 +194,7 @@ class KernelBuilder:
         if is_predicate(value) and not isinstance(value, Const):
             raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
         f = value.facts
-        step = math.gcd(f.stride, f.offset) if f.stride else 1
-        var = Var(check_name(name), f.hi + 1, "let", f.lo, step)
+        var = Var(check_name(name), f.hi + 1, "let", f.lo, f.stride or 1, f.offset if f.stride else 0)
         self._scopes[-1].append(Let(var, value))
         return var
 

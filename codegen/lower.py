@@ -168,8 +168,7 @@ class _Bases:
         name = f"{prefix}{number}"
         self.taken.add(name)
         f = value.facts
-        step = f.stride if f.stride and f.offset == 0 else 1
-        return Var(name, f.hi + 1, kind, f.lo, step)
+        return Var(name, f.hi + 1, kind, f.lo, f.stride or 1, f.offset if f.stride else 0)
 
     def lets(self) -> tuple[Let, ...]:
         return tuple(Let(var, value) for var, value in self.found.values())

@@ -130,7 +130,7 @@ class _Node(_Operators):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Var(_Node):
-    """A named value in [lo, extent), a multiple of `multiple`; `extent` may itself be an expression.
+    """A named value in [lo, extent), `offset` modulo `multiple`; `extent` may itself be an expression.
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
     address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind
@@ -145,16 +145,18 @@ class Var(_Node):
     kind: VarKind = "thread"
     lo: int = 0
     multiple: int = 1
+    offset: int = 0
 
     def __post_init__(self) -> None:
         top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
         if self.kind == "block":
             top = min(top, MOST_BLOCKS)
-        first = -(-self.lo // self.multiple) * self.multiple if self.multiple > 0 else top
+        first = self.lo + (self.offset - self.lo) % self.multiple if self.multiple > 0 else top
         if self.lo < 0 or first >= top:
-            what = f"no multiple of {self.multiple}" if self.multiple != 1 else "no value"
+            what = "no value" if self.multiple == 1 else f"no multiple of {self.multiple}"
+            what += f" plus {self.offset}" if self.offset else ""
             raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has {what} >= 0")
-        self._seal(F.between(first, top - 1, self.multiple))
+        self._seal(F.between(first, top - 1, self.multiple, self.offset % self.multiple))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

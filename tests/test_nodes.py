@@ -127,6 +127,13 @@ def test_a_range_starts_and_ends_on_its_multiple() -> None:
     assert Var("v", 17, "let", 1, 16).facts.is_constant
 
 
+def test_a_range_may_stand_at_an_offset_from_its_multiples() -> None:
+    assert Var("v", 100, "let", 5, 16, 3).facts == Facts(19, 99, 16, 3, 115, 3)
+    assert Var("v", 20, "let", 5, 16, 3).facts.is_constant
+    with pytest.raises(IRError, match=r"v in \[4, 19\) has no multiple of 16 plus 3"):
+        Var("v", 19, "let", 4, 16, 3)
+
+
 def test_an_extent_may_be_an_expression() -> None:
     block = Var("b", (N + 31) // 32 * N, "block")
     assert block.facts.hi == 4 * 99 - 1
