@@ -34,6 +34,9 @@ PLAIN = Swizzle(0, 4, 3)
 WORD_BYTES = 4
 """What a bank holds."""
 
+LINE_BYTES = 128
+"""What all banks hold."""
+
 LEAD_PARTS = 8
 """A lead of whole runs is staged where it is at most one part in so many of the tile."""
 
@@ -272,9 +275,19 @@ class Stage:
 
     @cached_property
     def tile_bytes(self) -> int:
-        """Shared memory of a block: whole lines of the banks, so that the swizzle stays inside."""
-        free = 0 if self.src_aligned else self.chunk_bytes
-        return -(-(free + self._placement[1] + self._over_bytes) // 128) * 128
+        """Shared memory of a block: whole lines of the banks, so that the swizzle stays inside.
+
+        Every access lies inside.  A tile starts less than a chunk behind a boundary, and ends `span` later;
+        chunks end with the line, vectors reach `over` further.  Where rows start at chunks all tiles start
+        `ahead` of a boundary, by the lead that lies in front of them in their rows; vectors then reach no
+        further than the lead that `over` counts once more than `span` does.
+        """
+        span, over = self._placement[1], self._over_bytes
+        if not self.src_aligned:
+            return _whole_lines(self.chunk_bytes + span + over)
+        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run else 0
+        ahead = -lead % self.chunk_bytes
+        return _whole_lines(span + max(over, ahead + max(0, over - lead)))
 
     @cached_property
     def _over_bytes(self) -> int:
@@ -350,6 +363,11 @@ class Stage:
     def stores(self) -> int:
         """Vectors of a tile; those of a group count once."""
         return self.vectors * prod(self.tile[k] for k in self.dst_rows) // self.group
+
+
+def _whole_lines(nbytes: int) -> int:
+    """Lines of 128 bytes, all banks once, that hold as many."""
+    return -(-nbytes // LINE_BYTES) * LINE_BYTES
 
 
 def row_distance(span: int, residue: int, chunk_bytes: int, unit_bytes: int) -> int:

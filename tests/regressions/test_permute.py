@@ -1,0 +1,54 @@
+"""Permutes that left their tile, and copies of slices that were refused."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import layoutalg
+from layoutalg.codegen.check import check
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import normalise
+from layoutalg.kernels.permute_plan import best
+from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
+from tests.moves import Move, plans, verdict
+
+INTO_A_BUFFER = (
+    Move((5, 8), 8, (8, 272), (64, 8), 96, 40),  # float64 (8, 34)[:, 12:17], turned, to element 5
+    Move((2, 15), 4, (4, 8), (60, 4), 0, 4),  # f32 (15, 2) to (2, 15), out at byte 4
+    Move((7, 72), 2, (2, 20), (144, 2), 0, 28),  # f16 (72, 10)[:, :7], 66 bytes past the tile
+)
+
+
+@pytest.mark.parametrize("case", INTO_A_BUFFER, ids=str)
+def test_a_destination_that_starts_between_vectors_has_room_in_the_tile(case: Move) -> None:
+    for c in plans(case):
+        assert verdict(case, c, 1) == ""
+
+
+def test_relayout_to_a_swizzle_with_an_offset() -> None:
+    x = np.arange(28, dtype="u4")
+    target = ComposedLayout(Swizzle(1, 1, 1), 1, Layout(28))
+    y = layoutalg.relayout(x, Layout(28), target)
+    assert [int(y[target(i)]) for i in range(28)] == x.tolist()
+
+
+def test_a_copy_of_columns_is_proven_aligned() -> None:
+    case = Move((8, 32), 2, (68, 2), (64, 2), 2, 0)  # f16 (8, 34)[:, 1:33]
+    for c in plans(case):
+        assert verdict(case, c, 1) == ""
+
+
+@pytest.mark.parametrize("item", [1, 2, 4])
+def test_copies_of_random_slices_are_proven_aligned(item: int) -> None:
+    rng = random.Random(item)
+    for _ in range(15):
+        rows, row = rng.randint(2, 64), 2 * rng.randint(16, 150)
+        first, width = rng.randrange(row - 16), 8 * rng.randint(1, 30)
+        width = min(width, row - first)
+        case = Move((rows, width), item, (row * item, item), (width * item, item), first * item % 16, 0)
+        x = normalise(case.problem)
+        check(build(x, best(x)))
