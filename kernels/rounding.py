@@ -13,6 +13,7 @@ Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd editio
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import Any
 
@@ -29,8 +30,54 @@ SMALLEST_SUM = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0*
 SMALLEST_NORM = MappingProxyType({"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126})
 """What may be lost of a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
 
+ROUNDS_TO_INFINITY = MappingProxyType(
+    {
+        "f64": math.inf, "f32": (2 - 2.0**-24) * 2.0**127, "f16": 65520.0, "bf16": (2 - 2.0**-8) * 2.0**127,
+        "s32": math.inf,
+    }
+)  # fmt: skip
+"""From here on a number of each type is infinite."""
+
+VANISHES = 110.0
+"""e^-110 is less than 2^-158: it counts for nothing beside 1, nor do 2^30 of them."""
+
 NORM_ADDITIONS = 40
 """Bound on the roundings in a row of a norm's statistics: rounds, a vector's tree, butterflies, warps."""
+
+
+def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
+    """Where results of a type are what a definition allows, for arrays of float64 of one shape.
+
+    NaN where the definition is NaN, infinite where it is, otherwise within `allowed`; what lies past the
+    largest number of the type, or within `allowed` of that, may be infinite.
+
+    >>> import numpy
+    >>> exact = numpy.array([1.0, numpy.nan, numpy.inf, -7e4])
+    >>> agrees(numpy.array([1.25, 1.0, numpy.inf, -numpy.inf]), exact, numpy.full(4, 0.5), "f16").tolist()
+    [True, False, True, True]
+    """
+    import numpy
+
+    with numpy.errstate(all="ignore"):
+        near = numpy.abs(found - exact) <= allowed
+        past = numpy.abs(exact) + allowed >= ROUNDS_TO_INFINITY[element]
+        over = numpy.isinf(found) & (numpy.sign(found) == numpy.sign(exact)) & past
+    special = numpy.where(numpy.isnan(exact), numpy.isnan(found), found == exact)
+    return numpy.where(numpy.isfinite(exact), near | over, special)
+
+
+def largest_share(found: Any, exact: Any, allowed: Any) -> float:
+    """The largest error in units of what is allowed, of results that are numbers.
+
+    >>> import numpy
+    >>> largest_share(numpy.array([1.25, numpy.nan]), numpy.array([1.0, numpy.nan]), numpy.array([0.5, 0.5]))
+    0.5
+    """
+    import numpy
+
+    with numpy.errstate(all="ignore"):
+        shares = numpy.abs(found - exact) / numpy.maximum(allowed, numpy.finfo(float).tiny)
+    return float(shares[numpy.isfinite(shares)].max(initial=0.0))
 
 
 def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
@@ -71,7 +118,7 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
     with numpy.errstate(all="ignore"):
         if p.op == "softmax":
             most = x.max(axis=axes, keepdims=True, initial=-numpy.inf)
-            apart = numpy.where(numpy.isfinite(x), most - x, 0).max(axis=axes, keepdims=True, initial=0)
+            apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
             relative = place * (NORM_ADDITIONS + 4 * apart) + half
             return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
         variance = x.var(axis=axes, keepdims=True)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ShapeError
 from layoutalg.kernels import chain_verify
 from layoutalg.kernels.chain_verify import predicted, verify_chain
 from layoutalg.kernels.chains import OPERATIONS, Chain, chain_of, find_problem
 from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.kernels.permute_modes import permute_problem
 from layoutalg.kernels.reduce_plan import reduce_problem
+from layoutalg.kernels.trials import TENSOR_TRIALS
 from tests import mutate
 
 
@@ -60,10 +61,22 @@ def test_a_missing_store_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    "extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_and_norms_in_place_are_verified(extra: dict[str, bool], axis: int) -> None:
+    p = norm_problem("layer_norm", (19, 24), axis, "f16", **extra)  # type: ignore[arg-type]
+    report = verify_chain(p, seed=3)
+    assert report.passed, report
+    assert [c.name for c in report.checks if c.name.startswith("result, ")][2:] == [
+        f"result, {trial}" for trial in list(TENSOR_TRIALS)[1:]
+    ]
+
+
+@pytest.mark.parametrize(
     ("p", "error"),
     [
         (norm_problem("softmax", (0, 4), 1, "f32"), ShapeError),
-        (norm_problem("layer_norm", (2, 4), 1, "f32", weight=True), UnsupportedError),
         (reduce_problem((4, 4), 1, "sum", "f32", src=(8, 1)), ShapeError),
         (permute_problem((4, 4), (1, 0), "f32", src_offset=1), ShapeError),
     ],

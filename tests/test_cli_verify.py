@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from layoutalg.cli.cmd_verify import VERIFIED_PRODUCTS
 from layoutalg.kernels import gemm_verify
 from layoutalg.kernels.family import Check, VerifyReport
 from tests.command import answer, refusal, run
@@ -34,8 +35,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer("verify", "gemm-sm80", *only, exit_code=1)["passed"] is False
     assert seen == [
         "40 x 40 x 40 bf16 TN, simulator, 7",
-        "128 x 128 x 64 f16 TN, simulator, 0",
-        "67 x 131 x 45 f16 TN, simulator, 0",
+        *(f"{m} x {n} x {k} f16 TN, simulator, 0" for m, n, k in VERIFIED_PRODUCTS),
     ]
 
 

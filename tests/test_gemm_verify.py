@@ -84,7 +84,7 @@ def test_a_forgotten_factor_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm_verify, "ALPHA", 1)  # the kernel is given 1, the definition means 2
     given = operands(p, 0)
     monkeypatch.undo()
-    monkeypatch.setattr(gemm_verify, "operands", lambda p, seed: given)
+    monkeypatch.setattr(gemm_verify, "operands", lambda p, seed, trial="normal": given)
     assert not verify_product(SIMT, p).passed
 
 

@@ -23,10 +23,15 @@ TARGETS = ("auto", "simulator", "gpu")
 VERIFIED = ((200, 136), (67, 259), (256, 256))
 """What `verify` checks when no size is given: with and without tiles that stick out."""
 
-VERIFIED_PRODUCTS = ((128, 128, 64), (67, 131, 45))
-"""The same of products: m, n and k."""
+VERIFIED_PRODUCTS = (
+    (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),
+    (64, 72, 392),
+)  # fmt: skip
+"""The same of products: m, n and k; of tiles of k there are one, two and more, a ring ends in each place."""
 
-VERIFIED_TENSORS = (((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)))
+VERIFIED_TENSORS = (
+    ((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)), ((5, 3001), (1,)), ((601, 5), (0,))
+)  # fmt: skip
 """The same of reductions and norms: shape and axes."""
 
 VERIFIED_PERMUTES = (((13, 22, 35), (2, 0, 1)), ((16, 64, 48), (0, 2, 1)))

@@ -1,0 +1,140 @@
+"""Trials: the data on which kernels are verified, chosen so that every instruction of them matters.
+
+The idea.  A softmax of normal numbers is right to the last bit whatever its maximum is.  So the elements that
+share a statistic (a group of n) are drawn in several ways, and each is a launch of its own:
+
+    normal        N(0, 1)
+    ties          all elements of a group are equal: what is left out, or counted twice, changes n
+    negative      all are far below 0: what stands for no element must not be 0
+    spikes        one element decides: the first, the last, or another one of each group.  For a maximum it is
+                  256 above the others, so that e^x overflows without it; for a sum all others are 0
+    NaN           one element of a group is NaN
+    infinities    -infinity for one element, for all; +infinity; both
+    extremes      largest and least numbers of the type and signed zeros; for sums, powers of two that cancel
+
+What has to come out is what IEEE 754 makes of the definition: a maximum, a sum or a norm of a group with NaN
+is NaN; a sum with one infinity is that infinity, with both NaN; a softmax of a group with +infinity, or with
+-infinity alone, is NaN, and 0 where an element is -infinity otherwise; a layer norm of a group with any
+infinity is NaN.  A result past the largest number of its type is infinite.
+
+Notes.  Offsets of 8192 lie under the spikes of every third group.  Partial sums stay far from overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+LARGEST = MappingProxyType(
+    {"f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
+)
+"""The largest finite number of each type."""
+
+LEAST = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133})
+"""The least positive number of each type."""
+
+OFFSETS = (0.0, 8192.0, -8192.0)
+ABOVE = 256.0
+"""How far a spike is above: e^256 is infinite in f32."""
+
+_COMPARES = ("max", "softmax")
+"""Operations in which the largest element decides."""
+
+
+def _normal(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    return rng.standard_normal((groups, n))
+
+
+def _ties(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    import numpy
+
+    values = numpy.array([1.0, -2.0, 0.5, 3.0])[numpy.arange(groups) % 4]
+    return numpy.repeat(values[:, None], n, axis=1)
+
+
+def _negative(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    return -8192.0 - 64.0 * rng.integers(0, 64, (groups, n))
+
+
+def _spikes(where: str) -> Callable[[Any, int, int, str, str], Any]:
+    def drawn(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+        import numpy
+
+        every = numpy.arange(groups)
+        at = {"first": every * 0, "last": every * 0 + n - 1, "other": _places(rng, groups, n)}[where]
+        if op in _COMPARES:
+            x = rng.standard_normal((groups, n)) + numpy.array(OFFSETS)[every % 3][:, None]
+            x[every, at] = x.max(axis=1) + ABOVE
+            return x
+        x = numpy.zeros((groups, n))
+        x[every, at] = 1.0 + every % 5
+        return x
+
+    return drawn
+
+
+def _nan(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    import numpy
+
+    x, every = rng.standard_normal((groups, n)), numpy.arange(groups)
+    struck = every % 3 != 1
+    x[every[struck], _places(rng, groups, n)[struck]] = numpy.nan
+    return x
+
+
+def _infinities(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    import numpy
+
+    x, every = rng.standard_normal((groups, n)), numpy.arange(groups)
+    for word, of in ((-numpy.inf, 0), (numpy.inf, 1), (-numpy.inf, 3), (numpy.inf, 3)):
+        struck = every[every % 4 == of]
+        x[struck, _places(rng, groups, n)[struck]] = word
+    x[every % 4 == 2] = -numpy.inf
+    return x
+
+
+def _extremes(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    import numpy
+
+    if op in _COMPARES:
+        big, small = LARGEST[element], LEAST[element]
+        return numpy.array([big, -big, small, -small, 0.0, -0.0, 1.0])[rng.integers(0, 7, (groups, n))]
+    return 2.0 ** rng.integers(-8, 8, (groups, n)) * rng.choice([-1.0, 1.0], (groups, n))
+
+
+def _places(rng: Any, groups: int, n: int) -> Any:
+    """A place for each group: all there are, in a random order, before one comes again."""
+    import numpy
+
+    return rng.permutation(n)[numpy.arange(groups) % n]
+
+
+TENSOR_TRIALS: Mapping[str, Callable[[Any, int, int, str, str], Any]] = MappingProxyType(
+    {
+        "normal": _normal, "ties": _ties, "negative": _negative, "first spikes": _spikes("first"),
+        "last spikes": _spikes("last"), "other spikes": _spikes("other"), "more spikes": _spikes("other"),
+        "NaN": _nan, "infinities": _infinities, "extremes": _extremes,
+    }
+)  # fmt: skip
+"""How the elements of a tensor's groups are drawn, by name."""
+
+
+def tensor_numbers(
+    trial: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...], element: str, seed: int
+) -> Any:
+    """The elements of a dense tensor, flat, as float64 not yet rounded to `element`.
+
+    >>> tensor_numbers("ties", "sum", (2, 3), (1,), "f32", 0).tolist()
+    [1.0, 1.0, 1.0, -2.0, -2.0, -2.0]
+    """
+    import numpy
+
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    groups, n = prod(shape[k] for k in kept), prod(shape[k] for k in axes)
+    rng = numpy.random.default_rng([seed, list(TENSOR_TRIALS).index(trial)])
+    x = TENSOR_TRIALS[trial](rng, groups, n, op, element)
+    order = (*kept, *axes)
+    turned = x.reshape(tuple(shape[k] for k in order))
+    return numpy.ascontiguousarray(turned.transpose(numpy.argsort(order))).reshape(-1)

@@ -1,0 +1,97 @@
+"""The data that kernels are verified on: what each trial promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layoutalg.kernels.chains import bits_of, numbers_of
+from layoutalg.kernels.norm_modes import norm_problem
+from layoutalg.kernels.norm_modes import reference as normed
+from layoutalg.kernels.rounding import ROUNDS_TO_INFINITY, agrees
+from layoutalg.kernels.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
+
+ELEMENTS = ("f32", "f16", "bf16")
+
+
+def groups(trial: str, op: str, element: str, shape: tuple[int, ...] = (6, 40)) -> np.ndarray:
+    x = tensor_numbers(trial, op, shape, (1,), element, 3)
+    return numbers_of(bits_of(x, element), element).reshape(shape)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("trial", ["first spikes", "last spikes", "other spikes", "more spikes"])
+def test_without_its_spike_a_softmax_overflows(trial: str, element: str) -> None:
+    """In f32, whatever other element stands for the maximum, and 0 too where an offset is added."""
+    x = groups(trial, "softmax", element)
+    most = x.argmax(axis=1)
+    if trial == "first spikes":
+        assert not most.any()
+    if trial == "last spikes":
+        assert (most == 39).all()
+    second = np.sort(x, axis=1)[:, -2]
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.exp((x.max(axis=1) - second).astype(np.float32))).all()
+    assert {0.0, 8192.0, -8192.0} <= set(np.round(np.median(x, axis=1) / 8192) * 8192)
+
+
+def test_other_spikes_reach_every_place() -> None:
+    for trial in ("other spikes", "more spikes"):
+        assert sorted(groups(trial, "max", "f32", (40, 40)).argmax(axis=1)) == list(range(40))
+    one, two = (groups(t, "max", "f32").argmax(axis=1) for t in ("other spikes", "more spikes"))
+    assert not np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_every_kind_of_group_that_is_not_of_numbers_is_there(element: str) -> None:
+    x = groups("infinities", "softmax", element, (8, 40))
+    kinds = [(int((row == -np.inf).sum()), int((row == np.inf).sum())) for row in x]
+    assert kinds[:3] == [(1, 0), (0, 1), (40, 0)] == kinds[4:7]
+    assert {kinds[3], kinds[7]} <= {(1, 1), (0, 1)}  # both, or one in the place of the other
+    p = norm_problem("softmax", (8, 40), 1, element)
+    wanted = np.isnan(normed(p, x)).all(axis=1)
+    assert wanted.tolist() == [False, True, True, True] * 2
+    assert not np.isnan(normed(p, x)[~wanted]).any()
+    nan = np.isnan(groups("NaN", "sum", element)).sum(axis=1)
+    assert nan.tolist() == [1, 0, 1, 1, 0, 1]
+    assert np.isnan(normed(norm_problem("layer_norm", (8, 40), 1, element), x)).all(axis=1).all()
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_the_ends_of_a_type_are_its_ends(element: str) -> None:
+    for value in (LARGEST[element], LEAST[element]):
+        bits = bits_of(np.array([value, -value]), element)
+        assert numbers_of(bits, element).tolist() == [value, -value]
+    up = np.array([ROUNDS_TO_INFINITY[element], np.nextafter(ROUNDS_TO_INFINITY[element], 0)])
+    assert numbers_of(bits_of(up, element), element).tolist() == [np.inf, LARGEST[element]]
+    half = numbers_of(bits_of(np.array([LEAST[element] / 2]), element), element)
+    assert half.tolist() == [0.0]
+    assert set(np.abs(groups("extremes", "max", element)).ravel()) == {
+        LARGEST[element],
+        LEAST[element],
+        0.0,
+        1.0,
+    }
+
+
+def test_trials_differ_and_repeat() -> None:
+    for trial in TENSOR_TRIALS:
+        one = tensor_numbers(trial, "softmax", (3, 4, 5), (0, 2), "f32", 1)
+        assert one.shape == (60,) and np.array_equal(
+            one, tensor_numbers(trial, "softmax", (3, 4, 5), (0, 2), "f32", 1), equal_nan=True
+        )
+    ties = tensor_numbers("ties", "sum", (3, 4, 5), (0, 2), "f32", 1).reshape(3, 4, 5)
+    assert (ties == ties[:1, :, :1]).all() and len(set(ties[0, :, 0])) == 4
+
+
+def test_results_agree_where_the_definition_says() -> None:
+    inf, nan = np.inf, np.nan
+    cases = [
+        (1.0, 1.5, 0.5, True), (1.0, 1.6, 0.5, False), (nan, nan, nan, True), (nan, 0.0, nan, False),
+        (nan, inf, nan, False), (inf, inf, nan, True), (inf, -inf, nan, False), (inf, nan, nan, False),
+        (inf, 65504.0, inf, False), (1.0, nan, 0.5, False), (1.0, inf, 0.5, False), (65519.9, inf, 0.5, True),
+        (65519.0, inf, 0.5, False), (-7e4, -inf, 0.5, True), (-7e4, inf, 0.5, False),
+        (7e4, 65504.0, 0.5, False),
+    ]  # fmt: skip
+    exact, found, allowed, wanted = (np.array(x) for x in zip(*cases, strict=True))
+    assert agrees(found, exact, allowed, "f16").tolist() == wanted.astype(bool).tolist()
