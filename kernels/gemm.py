@@ -142,7 +142,7 @@ def _positive(name: str, value: object) -> None:
         raise ShapeError(f"{name} = {shown(value)}: a positive integer is needed")
 
 
-def scalar_words(p: GemmProblem, name: str, value: float) -> dict[str, int]:
+def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
     """alpha or beta as a kernel takes it, in words of the accumulator: one, or `name`_low and `name`_high.
 
     Integers are taken modulo 2^32 for integer sums; other values are rounded to f32 or f64.  Raises

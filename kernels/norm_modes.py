@@ -144,9 +144,10 @@ def checked_eps(op: str, eps: object) -> float:
     """
     if isinstance(eps, bool) or not isinstance(eps, Real):
         raise ArgumentTypeError(f"eps of {op} is {shown(eps)}: a number is needed")
-    if not 0 <= eps <= MOST_EPS:
+    number: Any = eps
+    if not 0 <= number <= MOST_EPS:
         raise ShapeError(f"eps of {op} is {shown(eps)}: a number from 0 to {MOST_EPS:.8g} is needed")
-    return float(eps)
+    return float(number)
 
 
 @dataclass(frozen=True, slots=True)

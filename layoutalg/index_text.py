@@ -6,14 +6,23 @@ function from lanes to offsets, and that is all an access analysis needs:
     index = parse_index("(lane/8)*144 + (lane%8)*16")
     index(lane=numpy.arange(32))    ->  0, 16, 32, ..., 112, 144, 160, ...
 
-The grammar.  Integers (decimal, 0x, 0b; the C suffixes u and l are read and mean nothing), variables,
-parentheses, and these operators, tightest first, in the order on which Python and C agree:
+The grammar.  Integers (decimal, 0x, 0b, with C's suffixes), variables, parentheses, and these operators,
+tightest first, in the order on which Python and C agree:
 
     + - ~ (unary)     * / // %     + -     << >>     &     ^     |
 
-The meaning.  Values are exact integers.  `/` and `//` are both the integer division.  Where Python, signed C
-and unsigned C give different answers, namely `/ // % << >>` on a negative operand, the expression is refused
-with the lane that shows it; everywhere else the three agree on every result that C can hold.
+The meaning.  Values are exact integers, and so they are in C, or the expression is refused with the lane that
+shows it.  `/` and `//` are both the integer division (`//` is Python's alone: in C it begins a comment).
+C's types are followed: a variable is an int or an unsigned int, whichever the kernel declares, and a number
+has 64 bits where it is that large or has the suffix l (as on Linux).  Refused is what Python, C with signed
+and C with unsigned variables do not answer alike:
+
+    / // % << >>      of a negative operand; a division by zero; a shift by all bits of its type or more
+    32 bits           a result past an int, or past an unsigned int where a number has the suffix u
+    64 bits           a negative 32-bit operand that C may have unsigned, in an expression of 64 bits
+    ++ --             which change a variable in C and are two signs in Python
+
+A negative result is that of signed variables; unsigned ones hold it modulo 2^32.
 
 Notes.  The text becomes a postfix program: neither the parser nor the evaluation recurses, so no nesting can
 exhaust the stack.  Length, nesting and the size of every intermediate value are bounded.
@@ -26,9 +35,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +51,9 @@ MAX_NESTING = 128
 MAX_VALUE = 1 << 62
 """No intermediate value may reach this magnitude, so that 64-bit arithmetic is exact."""
 
+SIGNED, EITHER, UNSIGNED = range(3)
+"""What a C type is: of numbers, of variables (as the kernel declares them), of numbers with the suffix u."""
+
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {"lane": "lane", "laneid": "lane", "tid": "tid", "threadIdx.x": "tid", "warp": "warp", "reg": "reg"}
 )
@@ -51,6 +63,7 @@ _BINARY: Mapping[str, int] = MappingProxyType(
     {"*": 6, "/": 6, "//": 6, "%": 6, "+": 5, "-": 5, "<<": 4, ">>": 4, "&": 3, "^": 2, "|": 1}
 )
 _UNARY: Mapping[str, str] = MappingProxyType({"+": "pos", "-": "neg", "~": "inv"})
+_SPELLED: Mapping[str, str] = MappingProxyType({name: symbol for symbol, name in _UNARY.items()})
 _UNARY_STRENGTH = 7
 _NATURALS_ONLY = frozenset({"/", "//", "%", "<<", ">>"})
 _APPLY: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -63,9 +76,10 @@ _APPLY: Mapping[str, Callable[..., Any]] = MappingProxyType(
 )  # fmt: skip
 
 _TOKEN = re.compile(
-    r"(?P<number>0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)(?P<suffix>[uUlL]{0,3})(?![\w.])"
+    r"(?P<number>0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])(?![\w.])"
     r"|(?P<malformed>[0-9][\w.]*)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)"
+    r"|(?P<changing>\+\+|--)"
     r"|(?P<symbol><<|>>|//|[-+*/%&^|~()])"
 )
 
@@ -75,12 +89,22 @@ class Step:
     """One step of the postfix program: push a number, push a variable, or apply an operator.
 
     `action` is an int, a variable's name, or an operator (`"+"`, `"neg"`); `position` is where it stands in
-    the text.
+    the text.  A number has `bits` in C and is `sign`, SIGNED or UNSIGNED.
     """
 
     action: int | str
     arity: int
     position: int
+    bits: int = 32
+    sign: int = SIGNED
+
+
+class _Term(NamedTuple):
+    """Exact values, and the C type of the expression that has them."""
+
+    values: NDArray[Any]
+    bits: int
+    sign: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +127,9 @@ class IndexText:
     def __call__(self, **variables: Any) -> NDArray[Any]:
         """Evaluate on integer arrays, one per variable; returns an int64 array of the broadcast shape.
 
-        Raises ArgumentTypeError when a variable is not given, ParseError where an operator has no
-        agreed meaning (division by zero, a negative operand of `/ // % << >>`), naming operator and
-        lane, and ResourceError when a value may reach MAX_VALUE.
+        Raises ArgumentTypeError when a variable is not given or is not of integers, ParseError for what has
+        no agreed meaning (see the module's text), naming operator and lane, and ResourceError when a value
+        may reach MAX_VALUE.
         """
         import numpy as np
 
@@ -113,34 +137,42 @@ class IndexText:
             raise ArgumentTypeError(
                 f"{self.text!r} uses {', '.join(missing)}, for which no values were given"
             )
-        environment = {name: np.asarray(v, dtype=np.int64) for name, v in variables.items()}
+        environment = {name: _integers(name, v) for name, v in variables.items()}
         shape = np.broadcast_shapes(*(v.shape for v in environment.values()))
-        stack: list[NDArray[Any]] = []
+        stack: list[_Term] = []
         for step in self.steps:
             if isinstance(step.action, int):
-                stack.append(np.asarray(step.action, dtype=np.int64))
+                stack.append(_Term(np.asarray(step.action, dtype=np.int64), step.bits, step.sign))
             elif _is_name(step):
-                stack.append(environment[step.action])
+                stack.append(_Term(environment[step.action], 32, EITHER))
             else:
-                operands = [stack.pop() for _ in range(step.arity)][::-1]
-                self._check(step, operands, environment)
-                stack.append(_APPLY[step.action](*operands))
-        return np.broadcast_to(stack.pop(), shape).copy()
+                terms = [stack.pop() for _ in range(step.arity)][::-1]
+                stack.append(self._apply(step, terms, environment))
+        last = stack.pop()
+        wraps = f"is past what C's unsigned integer of {last.bits} bits holds"
+        self._require(last.sign < UNSIGNED or _fits(last), self.steps[-1], environment, wraps)
+        return np.broadcast_to(last.values, shape).copy()
 
-    def _check(self, step: Step, operands: list[NDArray[Any]], environment: dict[str, NDArray[Any]]) -> None:
-        """Refuse an application that is undefined, disputed between languages, or too large."""
+    def _apply(self, step: Step, terms: list[_Term], environment: dict[str, NDArray[Any]]) -> _Term:
+        """The value of an operator; refuses what is undefined, disputed between languages, or too large."""
         symbol = str(step.action)
+        operands = [t.values for t in terms]
+        bits = max(t.bits for t in terms)
+        sign = max(t.sign for t in terms if t.bits == bits)
         if symbol in _NATURALS_ONLY:
-            for operand in operands:
-                if operand.size and operand.min() < 0:
-                    self._refuse(
-                        step,
-                        operand < 0,
-                        environment,
-                        f"has a negative operand ({int(operand.min())}), on which Python and C disagree",
-                    )
-            if symbol in ("/", "//", "%") and not operands[1].all():
-                self._refuse(step, operands[1] == 0, environment, "divides by zero")
+            for v in operands:
+                why = f"has a negative operand ({_span(v)[0]}), on which Python and C disagree"
+                self._require(v >= 0, step, environment, why)
+        if symbol in ("/", "//", "%"):
+            self._require(operands[1] != 0, step, environment, "divides by zero")
+        if symbol in ("<<", ">>"):
+            bits, sign = terms[0].bits, terms[0].sign
+            why = f"shifts {bits} bits by {_span(operands[1])[1]}, which C leaves undefined"
+            self._require(operands[1] < bits, step, environment, why)
+        for t in terms:
+            if symbol in _NATURALS_ONLY or (t.bits < bits and t.sign != SIGNED):
+                why = f"has an operand that C may hold as another number in {t.bits} bits"
+                self._require(_fits(t), step, environment, why)
         largest = _growth(symbol, [_span(v) for v in operands])
         if largest >= MAX_VALUE:
             raise ResourceError(
@@ -148,6 +180,20 @@ class IndexText:
                 largest,
                 MAX_VALUE - 1,
             )
+        result = _Term(_APPLY[symbol](*operands), bits, sign)
+        if sign != UNSIGNED and bits == 32:
+            held = (result.values >= -(1 << 31)) & (result.values < 1 << 31)
+            why = "is past the 32 bits of C's int (a number with the suffix ll has 64)"
+            self._require(held, step, environment, why)
+        return result
+
+    def _require(self, holds: Any, step: Step, environment: dict[str, NDArray[Any]], why: str) -> None:
+        """Refuse a step for the first lane at which a condition fails."""
+        import numpy as np
+
+        mask = np.asarray(holds)
+        if not mask.all():
+            self._refuse(step, ~mask, environment, why)
 
     def _refuse(
         self, step: Step, mask: NDArray[Any], environment: dict[str, NDArray[Any]], why: str
@@ -158,8 +204,9 @@ class IndexText:
         first = int(values[0].argmax())
         case = ", ".join(f"{n}={int(v.flat[first])}" for n, v in zip(environment, values[1:], strict=True))
         where = f" at {case}" if case else ""
+        name = _SPELLED.get(str(step.action), str(step.action))
         raise ParseError(
-            f"{step.action!r} at character {step.position} of {self.text!r} {why}{where}",
+            f"{name!r} at character {step.position} of {self.text!r} {why}{where}",
             text=self.text,
             position=step.position,
         )
@@ -186,6 +233,13 @@ def parse_index(text: str, variables: Mapping[str, str] = VARIABLES) -> IndexTex
         token = _TOKEN.match(text, position)
         if token is None:
             raise _unexpected(text, position, operand_next, variables)
+        if token["changing"]:
+            raise ParseError(
+                f"{token[0]!r} at character {position} of {text!r} changes a variable in C; write a blank or "
+                f"parentheses between two signs",
+                text=text,
+                position=position,
+            )
         symbol = token["symbol"]
         if operand_next:
             if symbol == "(":
@@ -265,7 +319,12 @@ def _operand(text: str, token: re.Match[str], variables: Mapping[str, str]) -> S
     value = int(digits, 0)
     if value >= MAX_VALUE:
         raise ResourceError(f"number at character {position} of the index expression", value, MAX_VALUE - 1)
-    return Step(value, 0, position)
+    suffix = token["suffix"].lower()
+    unsigned = "u" in suffix or (
+        digits.isdigit() is False and 1 << 31 <= value < 1 << 32 and "l" not in suffix
+    )
+    narrow = "l" not in suffix and value < (1 << 32 if unsigned else 1 << 31)
+    return Step(value, 0, position, 32 if narrow else 64, UNSIGNED if unsigned else SIGNED)
 
 
 def _unexpected(text: str, position: int, operand_next: bool, variables: Mapping[str, str]) -> ParseError:
@@ -282,6 +341,23 @@ def _unexpected(text: str, position: int, operand_next: bool, variables: Mapping
 
 def _is_name(step: Step) -> bool:
     return step.arity == 0 and isinstance(step.action, str)
+
+
+def _integers(name: str, given: Any) -> NDArray[Any]:
+    """The values of a variable: 32-bit integers."""
+    import numpy as np
+
+    values = np.asarray(given)
+    low, high = _span(values) if values.dtype.kind in "iu" else (1, 0)
+    if not -(1 << 31) <= low <= high < 1 << 31:
+        raise ArgumentTypeError(f"{name} is {shown(given)}: an array of integers of 32 bits is needed")
+    return values.astype(np.int64)
+
+
+def _fits(term: _Term) -> Any:
+    """Where C has the exact value, signed or not."""
+    bound = MAX_VALUE if term.bits == 64 else 1 << (32 if term.sign == UNSIGNED else 31)
+    return (term.values >= 0) & (term.values < bound)
 
 
 def _span(values: NDArray[Any]) -> tuple[int, int]:

@@ -1,94 +1,92 @@
-"""Index expressions: the meaning is Python's on naturals, every disputed or unbounded case is refused."""
+"""Index expressions: what Python and C agree upon is read, every disputed or unbounded case is refused."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import Any
+import random
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
-from layoutalg.index_text import MAX_LENGTH, MAX_NESTING, MAX_VALUE, parse_index
+from layoutalg.index_text import MAX_LENGTH, MAX_NESTING, parse_index
+from tests import index_trees
 
 LANE = np.arange(32)
-BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
-    "*": (6, operator.mul),
-    "/": (6, operator.floordiv),
-    "//": (6, operator.floordiv),
-    "%": (6, operator.mod),
-    "+": (5, operator.add),
-    "-": (5, operator.sub),
-    "<<": (4, operator.lshift),
-    ">>": (4, operator.rshift),
-    "&": (3, operator.and_),
-    "^": (2, operator.xor),
-    "|": (1, operator.or_),
-}
-UNARY: dict[str, Callable[[Any], Any]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert}
-
-# A tree is the text of an expression with no more parentheses than it needs, the strength of its outermost
-# operator, and its value at each lane by Python's own operators (None where the expression is undefined).
-Tree = tuple[str, int, list[int | None]]
 
 
-def leaf(value: int) -> Tree:
-    return str(value), 9, [value] * len(LANE)
-
-
-def unary(symbol: str, a: Tree) -> Tree:
-    text = a[0] if a[1] >= 7 else f"({a[0]})"
-    return f"{symbol}{text}", 7, [None if x is None else UNARY[symbol](x) for x in a[2]]
-
-
-def binary(symbol: str, a: Tree, b: Tree, spaced: bool) -> Tree:
-    strength, function = BINARY[symbol]
-    left = a[0] if a[1] >= strength else f"({a[0]})"
-    right = b[0] if b[1] > strength else f"({b[0]})"
-
-    def one(x: int | None, y: int | None) -> int | None:
-        if x is None or y is None:
-            return None
-        if symbol in ("/", "//", "%", "<<", ">>") and (x < 0 or y < 0):
-            return None
-        if symbol in ("/", "//", "%") and y == 0:
-            return None
-        if symbol == "<<":
-            return 0 if x == 0 else x << y if y < 63 and x << y < MAX_VALUE else None
-        value = int(function(x, y))
-        return value if abs(value) < MAX_VALUE else None
-
-    gap = " " if spaced else ""
-    return f"{left}{gap}{symbol}{gap}{right}", strength, [*map(one, a[2], b[2])]
-
-
-NAMED: list[Tree] = [("lane", 9, [*range(32)]), ("0x1F", 9, [31] * 32)]
-LEAVES: st.SearchStrategy[Tree] = st.one_of(st.integers(0, 300).map(leaf), st.sampled_from(NAMED))
-TREES: st.SearchStrategy[Tree] = st.recursive(
-    LEAVES,
-    lambda t: st.one_of(
-        st.builds(unary, st.sampled_from(sorted(UNARY)), t),
-        st.builds(binary, st.sampled_from(sorted(BINARY)), t, t, st.booleans()),
-    ),
-    max_leaves=12,
-)
-
-
-@given(TREES)
-@example(binary("<<", leaf(0), leaf(201), False))
-def test_the_meaning_is_pythons_or_the_text_is_refused(tree: Tree) -> None:
-    text, _, expected = tree
+def read(tree: index_trees.Tree) -> list[int] | None:
+    """What is read, or None where the text is refused for what it means."""
     try:
-        got = parse_index(text)(lane=LANE)
+        return [int(x) for x in parse_index(tree.text)(lane=LANE)]
     except ParseError:
-        assert None in expected, text
+        return None
+
+
+@given(st.integers(0, 1 << 32), st.integers(1, 10))
+def test_the_meaning_is_that_of_python_and_of_c_or_the_text_is_refused(seed: int, leaves: int) -> None:
+    """Refused exactly where the definition, lane by lane in the types of C, finds a disagreement."""
+    tree = index_trees.draw(random.Random(seed), leaves)
+    wanted = index_trees.expected(tree)
+    try:
+        got = read(tree)
     except ResourceError:
-        pass  # the bound on growth is an interval's, so it may refuse what just fits
+        return  # the bound on growth is an interval's, so it may refuse what just fits
+    if got is None:
+        assert None in wanted, tree.text
     else:
-        assert got.tolist() == expected, text
+        assert got == wanted, tree.text
+
+
+def test_what_is_accepted_is_what_the_compiler_computes() -> None:
+    """Each accepted text is a constant expression of C++, in which nothing undefined compiles."""
+    wrong, accepted = index_trees.against_the_compiler(seed=2026, cases=60)
+    assert not wrong and accepted >= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "part"),
+    [
+        ("++lane", 0, "'++' at character 0 of '++lane' changes a variable in C"),
+        ("--lane", 0, "'--'"),
+        ("lane--1", 4, "'--' at character 4"),
+        ("lane+++1", 4, "'++' at character 4"),
+        ("lane >> 64", 5, "shifts 32 bits by 64, which C leaves undefined"),
+        ("lane << 32", 5, "shifts 32 bits by 32"),
+        ("0 << 4000", 2, "shifts 32 bits by 4000"),
+        ("1ll << 64", 4, "shifts 64 bits by 64"),
+        (
+            "lane * 0x10000000",
+            5,
+            "is past the 32 bits of C's int (a number with the suffix ll has 64) at lane=8",
+        ),
+        ("2147483647 + lane", 11, "is past the 32 bits of C's int"),
+        ("lane - 4u", 5, "is past what C's unsigned integer of 32 bits holds at lane=0"),
+        ("0xFFFFFFFF + lane", 11, "unsigned integer of 32 bits holds at lane=1"),
+        ("(lane - 4) * 8ll", 11, "has an operand that C may hold as another number in 32 bits at lane=0"),
+        ("(4u - lane) % 3", 12, "has a negative operand (-27)"),
+        ("(0xFFFFFFFF + lane) >> 1", 20, "another number in 32 bits at lane=1"),
+        ("1lll", 0, "'1lll' at character 0"),
+        ("1lL", 0, "'1lL'"),
+        ("1uu", 0, "'1uu'"),
+        ("lane && 1", 6, "'&' at character 6"),
+        ("!lane", 0, "'!'"),
+        ("lane < 4", 5, "'<'"),
+        ("lane ? 1 : 2", 5, "'?'"),
+        ("lane /* 4 */", 6, "'*' at character 6"),
+    ],
+)
+def test_what_is_c_alone_or_python_alone_is_refused(text: str, position: int, part: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_index(text)(lane=LANE)
+    assert caught.value.position == position and part in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [1.5, True, [1 << 31], np.arange(4.0), "lane", [1 << 70]])
+def test_variables_are_integers_of_32_bits(given: object) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"lane is .*: an array of integers of 32 bits is needed"):
+        parse_index("lane * 4")(lane=given)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,11 @@ def test_the_meaning_is_pythons_or_the_text_is_refused(tree: Tree) -> None:
         ("0b101ULL + 0X10", [21] * 32),
         ("~~lane", list(range(32))),
         ("-(-lane)", list(range(32))),
-        ("0 << 4000", [0] * 32),
+        ("lane - 4", [lane - 4 for lane in range(32)]),
+        ("(lane - 4) * 4 + 64", [lane * 4 + 48 for lane in range(32)]),
+        ("lane * 0x10000000LL", [lane << 28 for lane in range(32)]),
+        ("lane - -1 + +2", [lane + 3 for lane in range(32)]),
+        ("3 - 2u", [1] * 32),
     ],
 )
 def test_examples(text: str, expected: list[int]) -> None:
@@ -159,14 +161,13 @@ def test_refusals_name_the_place(text: str, position: int, part: str) -> None:
     "text",
     [
         "(" * (MAX_NESTING + 1) + "1" + ")" * (MAX_NESTING + 1),
-        "-" * (MAX_NESTING + 1) + "1",
+        "- " * (MAX_NESTING + 1) + "1",
         "1+" * MAX_LENGTH + "1",
         "9" * 40,
-        "1 << 62",
-        "1 << 100000000",
-        "(1 << 61) * 2",
-        "((1 << 61) - 1 + (1 << 61)) + 1",
-        "*".join(["lane"] * 13),
+        "1ll << 62",
+        "(1ll << 61) * 2",
+        "((1ll << 61) - 1 + (1ll << 61)) + 1",
+        "*".join(["lane", "1ll"] * 13),
     ],
 )
 def test_growth_is_bounded(text: str) -> None:

@@ -105,7 +105,8 @@ def test_an_eps_that_f32_does_not_hold_is_refused(eps: float) -> None:
 
 def test_a_numpy_number_is_a_number() -> None:
     x = np.arange(8, dtype="f4").reshape(2, 4)
-    assert np.array_equal(layer_norm(x, eps=np.float32(0.5)), layer_norm(x, eps=0.5))
+    float32: Any = np.float32
+    assert np.array_equal(layer_norm(x, eps=float32(0.5)), layer_norm(x, eps=0.5))
 
 
 def test_alpha_of_integer_sums_is_not_truncated() -> None:
