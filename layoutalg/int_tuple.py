@@ -21,13 +21,17 @@ from collections.abc import Callable
 from reprlib import repr as shown
 from typing import Any, TypeAlias, TypeGuard
 
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 from layoutalg.symbols import canonical, is_symbolic, require
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 
 MAX_DEPTH = 64
 """Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
+
+
+MAX_ARRAY_OFFSET = 1 << 58
+"""Farthest offset of coordinates in an array, for each argument of a layout: sums are exact in int64."""
 
 
 def normalize(
@@ -237,14 +241,23 @@ def check_index(index: Any) -> None:
         raise ArgumentTypeError(f"coordinate {index!r} is a {type(index).__name__}; an integer is needed")
     dtype = getattr(index, "dtype", None)
     if dtype is not None:
-        if dtype.kind not in "iu":
-            raise ArgumentTypeError(f"coordinates have dtype {dtype}; an integer dtype is needed")
+        check_integers_of(index)
         if dtype.kind == "i" and bool((index < 0).any()):
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
     elif not hasattr(index, "__floordiv__"):
         raise ArgumentTypeError(f"coordinate {shown(index)} is a {type(index).__name__}, no integer")
+
+
+def check_integers_of(array: Any) -> None:
+    """Refuse an array, or a NumPy number, of anything but integers with an ArgumentTypeError.
+
+    >>> import numpy
+    >>> check_integers_of(numpy.arange(4))
+    """
+    if array.dtype.kind not in "iu":
+        raise ArgumentTypeError(f"coordinates have dtype {array.dtype}; an integer dtype is needed")
 
 
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
@@ -267,6 +280,8 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
         return total
     if type(crd) is not int or crd < 0:
         check_index(crd)
+        if hasattr(crd, "dtype"):
+            crd = _widened(crd, flatten(shape), flatten(stride))
     if not isinstance(shape, tuple):
         return crd * stride
     extents, strides = flatten(shape), flatten(stride)
@@ -279,6 +294,19 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
             total = total + crd % s * strides[i]
             crd = crd // s
     return total + crd * strides[-1]
+
+
+def _widened(array: Any, extents: tuple[int, ...] = (), strides: tuple[int, ...] = (1,)) -> Any:
+    """An array of coordinates as int64, in which no multiple by the strides is cut off."""
+    left = reach = int(array.max()) if array.size else 0
+    if extents and all(type(x) is int for x in (*extents, *strides)):
+        reach = 0
+        for s, d in zip(extents[:-1], strides, strict=False):
+            reach, left = reach + min(left, s - 1) * abs(d), left // s
+        reach += left * abs(strides[-1])
+    if reach > MAX_ARRAY_OFFSET:
+        raise ResourceError("offset that an array of coordinates may reach", reach, MAX_ARRAY_OFFSET)
+    return array.astype("int64")
 
 
 def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
@@ -297,6 +325,8 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
     (((1, 3), 5), (6, 8))
     """
     check_index(index)
+    if hasattr(index, "dtype"):
+        index = _widened(index)
     leaves = flatten(shape)
     digits: list[Any] = []
     for s in leaves[:-1]:

@@ -11,6 +11,7 @@ The idea.  `Swizzle(bits, base, shift)` XORs one field of the bits of an offset 
 Rows of a tile that would start in the same bank are so moved to different ones, without padding.  With
 |shift| >= bits the two fields are disjoint and f is its own inverse.  With 0 < |shift| < bits the fields
 overlap: still a bijection, no longer an involution.  bits > 0 with shift 0 clears bits and is refused.
+A negative offset is its two's complement, whose bits go on without end: f(x + P) = f(x) + P holds for it too.
 
 `ComposedLayout(outer, offset, inner)` is `c -> outer(offset + inner(c))`.
 
@@ -25,8 +26,8 @@ from collections.abc import Iterable
 from reprlib import repr as shown
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, check_index, normalize
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.int_tuple import MAX_ARRAY_OFFSET, IntTuple, check_index, check_integers_of, normalize
 from layoutalg.layout import Layout, has_bases, integer_leaves
 from layoutalg.symbols import is_symbolic
 
@@ -70,7 +71,7 @@ class _Value:
 
 
 class Swizzle(_Value):
-    """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the non-negative integers; printed Sw<B,M,S>.
+    """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the integers; printed Sw<B,M,S>.
 
     `bits` is the width of the fields, `base` the bits below them that stay, `shift` the distance between
     them (negative: shifts left).  Raises ShapeError for values that do not make a bijection.
@@ -128,15 +129,34 @@ class Swizzle(_Value):
         return tuple(moves if self.shift > 0 else reversed(moves))
 
     def __call__(self, offset: Any) -> Any:
-        """The swizzled offset of an int, a NumPy array or an index expression (not a sympy symbol)."""
+        """The swizzled offset of an int, a NumPy array or an index expression (not a sympy symbol).
+
+        Arrays of signed integers become int64; raises ShapeError where a result is past that.
+        """
         if type(offset) is not int:
             if is_symbolic(offset):
                 raise UnsupportedError(f"{self} of the symbol {offset}: see layoutalg.analysis.symbolic")
+            if hasattr(offset, "dtype"):
+                return self._of_array(offset)
             check_index(offset)
         if self.bits == 0:
             return offset
         moved = offset & self.yyy_mask
         return offset ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
+
+    def _of_array(self, offsets: Any) -> Any:
+        check_integers_of(offsets)
+        unsigned = offsets.dtype.kind == "u"
+        wide = offsets.astype("uint64" if unsigned else "int64")
+        if self.bits == 0:
+            return wide
+        if not unsigned and self.period > 1 << 63:  # bit 63 is int64's sign
+            if any(self(x) >> 63 not in (0, -1) for x in wide.ravel().tolist()):
+                raise ShapeError(f"{self} of an array has a value past int64; give offsets as uint64 or ints")
+            wide = wide.astype("uint64")
+        moved = wide & wide.dtype.type(self.yyy_mask)
+        out = wide ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
+        return out if unsigned else out.astype("int64")
 
     def __str__(self) -> str:
         return f"Sw<{self.bits},{self.base},{self.shift}>"
@@ -315,6 +335,8 @@ class ComposedLayout(_Value):
         """Offset of a coordinate, as for Layout."""
         value = self.inner(*crd)
         if self.offset:
+            if hasattr(value, "dtype") and self.offset > MAX_ARRAY_OFFSET:
+                raise ResourceError("offset that is added to an array", self.offset, MAX_ARRAY_OFFSET)
             value = value + self.offset
         if isinstance(self.outer, Layout):
             return self.outer(value)

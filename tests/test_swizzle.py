@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from itertools import product as pairs_of
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -178,3 +181,37 @@ def test_a_chain_that_is_one_swizzle_becomes_it(a: Swizzle) -> None:
     assert len(twice) == 1
     left = max(0, a.bits - abs(a.shift))
     assert twice[0].bits == left and (not left or twice[0].shift == 2 * a.shift)
+
+
+DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_any_integers_are_swizzled_as_integers_are(dtype: Any) -> None:
+    """Negative ones too, in two's complement; what int64 does not hold is refused."""
+    rng, limits, refused = random.Random(7), np.iinfo(dtype), 0
+    for _ in range(300):
+        bits, shift = rng.randrange(7), rng.choice([-1, 1]) * rng.randrange(1, 41)
+        swizzle = Swizzle(bits, rng.randrange(65 - bits - abs(shift)), shift)
+        low, high = (int(limits.min), int(limits.max)) if rng.random() < 0.5 else (-100, 100)
+        offsets = [rng.randint(max(low, int(limits.min)), min(high, int(limits.max))) for _ in range(4)]
+        wanted = [swizzle(x) for x in offsets]
+        mask, out = swizzle.yyy_mask, []
+        for x in offsets:
+            moved = (x & mask) >> shift if shift > 0 else (x & mask) << -shift
+            out.append(x ^ moved)
+        assert out == wanted
+        try:
+            got = swizzle(np.array(offsets, dtype))
+        except ShapeError:
+            refused += 1
+            assert any(not -(1 << 63) <= y < 1 << 63 for y in wanted)
+        else:
+            assert got.tolist() == wanted and swizzle(np.array(offsets, dtype)[:1][0]) == wanted[0]
+    assert refused < 30
+
+
+@given(swizzles(), st.integers(-(1 << 70), 1 << 70))
+def test_a_bijection_on_all_integers(swizzle: Swizzle, x: int) -> None:
+    assert swizzle(x + swizzle.period) == swizzle(x) + swizzle.period
+    assert swizzle(apply(swizzle_inverse(swizzle), x)) == x

@@ -10,13 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import LayoutAlgError, ShapeError, layer_norm, permute, reduce, relayout, softmax, transpose
+from layoutalg import (
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    layer_norm,
+    permute,
+    reduce,
+    relayout,
+    softmax,
+    transpose,
+)
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.kernels import gemm_sm80
 from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
 from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.command import run
 
 
@@ -56,6 +67,27 @@ def test_the_second_kernel_of_a_mean_says_what_it_divides_by() -> None:
     passes = plans(reduce_problem((2, 3_000_000), 1, "mean", "f32"))[0].passes
     assert [p.op for p in passes] == ["sum", "mean"]
     assert "// mean of f32 to f32, sums times 1/3000000," in to_cuda(build_pass(passes[-1]))
+
+
+def test_a_swizzle_of_negative_integers_is_one_function_of_ints_and_arrays() -> None:
+    swizzle, x = Swizzle(3, 3, 3), [-1, -64, -1000, 1000]
+    assert swizzle(np.array(x)).tolist() == [swizzle(n) for n in x]
+    mirrored = ComposedLayout(swizzle, 0, Layout((8, 64), (-64, 1)))
+    assert mirrored(np.arange(512)).tolist() == [mirrored(i) for i in range(512)]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_an_array_of_coordinates_is_not_cut_off(dtype: str) -> None:
+    """8-bit coordinates have offsets past 8 bits; what int64 does not hold is refused."""
+    index = np.array([0, 99, 100, 127], dtype)
+    for layout in (
+        Layout((4, 50), (1000, 3)),
+        Layout((4, (5, 10)), (-1, (1 << 40, 7))),
+        ComposedLayout(Swizzle(3, 4, 3), 300, Layout((4, 50), (1, 80))),
+    ):
+        assert layout(index).tolist() == [layout(int(i)) for i in index]
+    with pytest.raises(ResourceError, match="offset that an array of coordinates may reach"):
+        Layout((4, 50), (1, 1 << 60))(index)
 
 
 PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
