@@ -93,7 +93,9 @@ def reasons(case: Case, *, aligned_buffers: bool = True) -> dict[type[LayoutAlgE
         if case.function == "max" and count == 0 and 0 not in case.result_shape:
             found[ShapeError] = "a maximum of nothing"
     if case.function not in MOVES:
-        for p, nbytes in ((x, width), *([(out, KINDS[case.result].itemsize)] if out else [])):
+        read = [x, *(case.parameters.values() if 0 not in x.shape else ())]
+        widths = [(p, width) for p in read] + ([(out, KINDS[case.result].itemsize)] if out else [])
+        for p, nbytes in widths:
             steps = [d for n, d in zip(p.shape, p.strides, strict=True) if n > 1]
             if 0 not in p.shape and any(v % nbytes for v in (p.start, *steps)):
                 found[AlignmentError] = "elements that start at no multiple of their width"

@@ -164,7 +164,8 @@ class _Drawing:
         self.reversed = 0.0 if not free else float(rng.choice([0, 0.3, 0.6]))
         self.padded = float(rng.choice([0, 0.3, 0.6]))
         self.broadcast = float(rng.choice([0, 0, 0.25]))
-        self.shuffled = bool(rng.random() < 0.5)
+        self.shuffled = bool(rng.random() < 0.4)
+        self.plain = bool(rng.random() < 0.45)
         self.bytewise = free and bool(rng.random() < 0.06)
 
     def chance(self, p: float) -> bool:
@@ -197,6 +198,8 @@ class _Drawing:
                 axes = None
         elif x.allocation == "skewed":
             axes = rank - 2
+        elif rank and self.chance(0.35):  # rows
+            axes = min(range(rank), key=lambda k: (x.shape[k] == 1, x.strides[k] == 0, abs(x.strides[k])))
         elif rank and self.chance(0.5):
             axes = int(self.rng.integers(-rank, rank))
         elif not self.chance(0.1):
@@ -245,11 +248,13 @@ class _Drawing:
         ranks = [0.03, 0.14, 0.28, 0.2, 0.13, 0.08, 0.06, 0.04, 0.03, 0.01]
         rank = int(self.rng.choice(len(ranks), p=ranks))
         extents: list[int] = []
-        for _ in range(rank):
+        for left in range(rank, 0, -1):
             room = self.size // prod(extents)
-            extents.append(self.pick(*(n for n in SIZES if n <= room)) if room else 1)
+            fair = min(room, max(2, int(room ** (2 / (left + 1)))))
+            least = 2 if room > 1 and self.chance(0.85) else 1
+            extents.append(self.pick(*(n for n in SIZES if least <= n <= fair)))
             if self.chance(0.1):
-                extents[-1] = max(1, min(room, int(self.rng.integers(1, 2 * self.size))))
+                extents[-1] = int(self.rng.integers(1, room + 1))
         self.rng.shuffle(extents)
         if extents and self.chance(0.05):
             extents[int(self.rng.integers(rank))] = 0
@@ -272,6 +277,8 @@ class _Drawing:
         order = list(range(len(shape)))[::-1]
         if self.shuffled:
             self.rng.shuffle(order)
+        if self.plain or self.chance(0.3):
+            return self.slice(shape, order, nbytes, allocation)
         step = nbytes * (self.pick(2, 3, 4) if self.padded and self.chance(0.2) else 1)
         strides = [0] * len(shape)
         for k in order:
@@ -284,6 +291,30 @@ class _Drawing:
                 step += nbytes * self.pick(1, 1, 2, 3, 4, 8, 16)
                 step += int(self.rng.integers(nbytes)) if self.bytewise and self.chance(0.5) else 0
         return self.at(shape, tuple(strides), self.start(nbytes), allocation)
+
+    def slice(self, shape: tuple[int, ...], order: list[int], nbytes: int, allocation: str) -> Placed:
+        """A slice as users take them, of few modes, of a dense array that starts at a 16-byte unit.
+
+        A plain one turns one mode round, or none.
+        """
+        steps = [1] * len(shape)
+        before, after = [0] * len(shape), [0] * len(shape)
+        turned = (-1, -1, -2) if self.reversed else (1,)
+        for k in range(len(shape)):
+            if self.plain:
+                continue
+            if self.chance(min(0.5, 1.2 / len(shape))):
+                steps[k] = self.pick(1, 1, 2, 3, *turned, *turned)
+                before[k], after[k] = self.pick(0, 0, 1, 2, 5), self.pick(0, 0, 1, 3)
+        if self.plain and shape and self.reversed and self.chance(0.7):
+            steps[int(self.rng.integers(len(shape)))] = -1
+        strides, start, step = [0] * len(shape), 0, nbytes
+        for k in order:
+            n = max(1, shape[k])
+            strides[k] = step * steps[k]
+            start += step * (before[k] if steps[k] > 0 else before[k] + (n - 1) * -steps[k])
+            step *= before[k] + n * abs(steps[k]) + after[k]
+        return Placed(shape, tuple(strides), start, allocation)
 
     def at(self, shape: tuple[int, ...], strides: tuple[int, ...], at: int, allocation: str) -> Placed:
         """An array whose first byte or, less often, coordinate 0 lies at a byte."""
