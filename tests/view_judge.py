@@ -93,8 +93,9 @@ def reasons(case: Case, *, aligned_buffers: bool = True) -> dict[type[LayoutAlgE
         if case.function == "max" and count == 0 and 0 not in case.result_shape:
             found[ShapeError] = "a maximum of nothing"
     if case.function not in MOVES:
-        read = [x, *(case.parameters.values() if 0 not in x.shape else ())]
-        widths = [(p, width) for p in read] + ([(out, KINDS[case.result].itemsize)] if out else [])
+        factors = case.parameters.values() if 0 not in x.shape else ()
+        widths = [(p, width) for p in (x, *factors)]
+        widths += [(out, KINDS[case.result].itemsize)] if out is not None else []
         for p, nbytes in widths:
             steps = [d for n, d in zip(p.shape, p.strides, strict=True) if n > 1]
             if 0 not in p.shape and any(v % nbytes for v in (p.start, *steps)):
@@ -208,7 +209,9 @@ def _as_bytes(x: Array) -> Array:
 def _is_wrong(found: Array, exact: Array, apart: Array, element: str) -> Array:
     """Where numbers are further off than they may be."""
     with np.errstate(all="ignore"):
-        right = (np.abs(found - exact) <= apart) | (found == exact) | (np.isnan(found) & np.isnan(exact))
+        right: Array = (
+            (np.abs(found - exact) <= apart) | (found == exact) | (np.isnan(found) & np.isnan(exact))
+        )
         if element != "f32":  # past the largest number of the type
             right |= (found == numbers_of(bits_of(exact, element), element)) & np.isinf(found)
     wrong: Array = ~right
