@@ -10,14 +10,15 @@ of these is its name.  Nothing ever has to be invalidated: other text is another
     8 bytes, n bytes           the length of the header, and it: JSON with the key and more about the code
     the rest                   the machine code
 
-An entry is read whole and believed only if digest, key and fields are right; what is damaged, cut short or
-of another format is compiled again and overwritten.  Writers fill a file of their own in the same folder and
-rename it, so readers see an entry whole or not at all, however many processes are at it; of two that
-compile the same text it does not matter whose entry stays.  Nothing is locked, nothing is synced:
-what a power failure tears, the digest finds.  Past `LIMIT_BYTES` the entries used longest ago are removed.
+An entry is read whole and believed only if digest, key and fields are right and only this user and root can
+have written it (`trusted_folder`); what is damaged, cut short or of another format is compiled again and
+overwritten.  Writers fill a file of their own in the same folder and rename it, so readers see an entry whole
+or not at all, however many processes are at it; of two that compile the same text it does not matter whose
+entry stays.  Nothing is locked, nothing is synced: what a power failure tears, the digest finds.  Before a
+file is filled it has its size, and the entries used longest ago are removed until all files together, those
+of other writers too, are at most `LIMIT_BYTES`: of several writers the last to look sees the files of all.
 
-A folder that cannot be used is said once, as a warning, and then done without.  So is one that everybody may
-write to: its machine code would run in this process's name, and a digest proves no origin.
+A folder that cannot be used or trusted is said once, as a warning, and then done without.
 
 Notes.  Why not a library: `diskcache` keeps values by pickle, which runs what it reads, in an SQLite file,
 which does not belong on network homes, and checks no content; a file for each key has neither problem, needs
@@ -27,29 +28,27 @@ directory specification; CUDA with NVRTC is used on Linux here, so that a librar
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import json
 import os
-import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin, compile_options, version
+from layoutalg.codegen.trusted_folder import TEMPORARY, Folder, UntrustedError, trusted_folder
 
 LIMIT_BYTES = 256 << 20
 """Size of all entries past which the oldest are removed: some twenty thousand kernels."""
 
-SWEEPING = "00"
-"""Who stores a key that begins so looks at the size of all entries: one store in 256, without a counter."""
+MOST_ENTRY_BYTES, MOST_HEADER_BYTES = 64 << 20, 1 << 20
+"""An entry that is larger, or has a larger header, is neither stored nor read."""
 
-STALE_SECONDS = 3600
-"""A writer's own file of this age was left by a process that ended."""
+STALE_SECONDS = 600
+"""A writer's own file of this age was left by a process that ended: to write one takes milliseconds."""
 
 Entry: TypeAlias = "tuple[dict[str, Any], bytes]"
 """Fields by name, and machine code."""
@@ -66,12 +65,13 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
     a warning.
 
     >>> text = 'extern "C" __global__ void nothing() {}'
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first, second = (cached_cubin(text, "nothing", "sm_80", Path(folder)) for _ in range(2))
     >>> first == second
     True
     """
-    if folder is None or not usable(folder):
+    if folder is None:
         return compile_cubin(source, name, arch)
     key = cubin_key(source, name, arch)
     found = fetch(folder, key)
@@ -84,18 +84,19 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Where entries lie, by the environment; None where caching is off or there is no home.
 
+    A `~` at the beginning of LAYOUTALG_CACHE is a home.
+
     >>> print(cache_folder({"LAYOUTALG_CACHE": "off"}))
     None
     """
-    chosen = environ.get("LAYOUTALG_CACHE", "")
-    if chosen:
-        return None if chosen == "off" else Path(chosen)
-    base = Path(environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # unset, or to be ignored by the specification
-        try:
+    chosen, base = environ.get("LAYOUTALG_CACHE", ""), Path(environ.get("XDG_CACHE_HOME", ""))
+    try:
+        if chosen:
+            return None if chosen == "off" else Path(chosen).expanduser()
+        if not base.is_absolute():  # unset, or to be ignored by the specification
             base = Path.home() / ".cache"
-        except RuntimeError:
-            return None
+    except RuntimeError:
+        return None
     return base / "layoutalg" / "cubins"
 
 
@@ -127,21 +128,21 @@ def fetch_entry(folder: Path, key: str) -> Entry | None:
     >>> fetch_entry(Path("no such folder"), "0" * 64) is None
     True
     """
-    path = folder / key
     try:
-        data = path.read_bytes()
-    except OSError:
+        with trusted_folder(folder) as opened:
+            data = opened.read(key, MOST_ENTRY_BYTES)
+    except FileNotFoundError:
         return None
-    found = _parse(data, key)
-    if found is not None:
-        with contextlib.suppress(OSError):  # a folder that is only read from keeps the ages it has
-            os.utime(path)
-    return found
+    except OSError as error:
+        _warn_once(folder, _why(error, "read"))
+        return None
+    return None if data is None else _parse(data, key)
 
 
 def store(folder: Path, key: str, cubin: Cubin) -> None:
     """Write machine code as `store_entry` does.  Raises OSError.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store(Path(folder), "0" * 64, Cubin("k", "sm_80", b"code", 16, 0, 0, 0, "log"))
     ...     fetch(Path(folder), "0" * 64).image
@@ -153,6 +154,9 @@ def store(folder: Path, key: str, cubin: Cubin) -> None:
 def offer_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
     """Write an entry where that is possible; where it is not, that is said once, as a warning.
 
+    One that is too large is not kept.
+
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     offer_entry(Path(folder), "0" * 64, {"threads": 32}, b"code")
     ...     fetch_entry(Path(folder), "0" * 64)
@@ -161,7 +165,7 @@ def offer_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) 
     try:
         store_entry(folder, key, named, image)
     except OSError as error:
-        _warn_once(folder, f"it cannot be written ({error.strerror})")
+        _warn_once(folder, _why(error, "written"))
 
 
 def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
@@ -169,75 +173,104 @@ def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) 
 
     Raises OSError.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store_entry(Path(folder), "0" * 64, {}, b"code")
     ...     usage(Path(folder))[0]
     1
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_packed(key, named, image))
-        Path(temporary).replace(folder / key)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    if key.startswith(SWEEPING):
-        evict(folder, LIMIT_BYTES)
+    data = _packed(key, named, image)
+    if data is None or len(data) > min(MOST_ENTRY_BYTES, LIMIT_BYTES):
+        return
+    with trusted_folder(folder, create=True) as opened:
+        opened.write(key, data, lambda: _evict(opened, LIMIT_BYTES))
 
 
 def evict(folder: Path, limit_bytes: int) -> int:
-    """Remove entries used longest ago until the rest fits into `limit_bytes`; how many were removed.
+    """Remove entries used longest ago until all files fit into `limit_bytes`; how many were removed.
 
-    `evict(folder, 0)` clears the cache.  Files that ended processes left go too.  Files of other names stay.
+    Files that ended processes left go first.  Files of other names stay.  Raises OSError.
 
     >>> evict(Path("no such folder"), 0)
     0
     """
-    for path, status in _files(folder, ".new-"):
-        if time.time() - status.st_mtime > STALE_SECONDS:
-            path.unlink(missing_ok=True)
-    entries = sorted(_files(folder), key=lambda entry: entry[1].st_mtime)
-    total, removed = sum(status.st_size for _, status in entries), 0
-    for path, status in entries:
-        if total <= limit_bytes:
-            break
-        path.unlink(missing_ok=True)
-        total -= status.st_size
-        removed += 1
-    return removed
+    try:
+        with trusted_folder(folder, shared=True) as opened:
+            return _evict(opened, limit_bytes)
+    except FileNotFoundError:
+        return 0
+
+
+def clear(folder: Path) -> int:
+    """Remove all entries, of any version and kind, and files being written; how many entries there were.
+
+    Files of other names stay.  Raises OSError.
+
+    >>> clear(Path("no such folder"))
+    0
+    """
+    try:
+        with trusted_folder(folder, shared=True) as opened:
+            mine = [item.name for item in opened.items() if _is_key(item.name) or _is_temporary(item.name)]
+            for name in mine:
+                opened.remove(name)
+            return sum(map(_is_key, mine))
+    except FileNotFoundError:
+        return 0
 
 
 def usage(folder: Path) -> tuple[int, int]:
-    """Entries of a cache, and their bytes together.
+    """Entries of a cache, and the bytes of all its files, those still being written too.
+
+    Raises OSError.
 
     >>> usage(Path("no such folder"))
     (0, 0)
     """
-    sizes = [status.st_size for _, status in _files(folder)]
-    return len(sizes), sum(sizes)
+    try:
+        with trusted_folder(folder, shared=True) as opened:
+            mine = [item for item in opened.items() if _is_key(item.name) or _is_temporary(item.name)]
+    except FileNotFoundError:
+        return 0, 0
+    return sum(_is_key(item.name) for item in mine), sum(item.size_bytes for item in mine if item.regular)
 
 
-def _files(folder: Path, prefix: str = "") -> Iterator[tuple[Path, os.stat_result]]:
-    """Entries, or files of writers; those that another process removes meanwhile are not there."""
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as listing:
-        for item in listing:
-            mine = item.name.startswith(prefix) if prefix else _is_key(item.name)
-            with contextlib.suppress(FileNotFoundError):
-                if mine and item.is_file(follow_symlinks=False):
-                    yield Path(item.path), item.stat()
+def _evict(opened: Folder, limit_bytes: int) -> int:
+    entries, total, removed, now = [], 0, 0, time.time()
+    for item in opened.items():
+        if _is_temporary(item.name) and now - item.used > STALE_SECONDS:
+            opened.remove(item.name)
+        elif item.regular and (_is_key(item.name) or _is_temporary(item.name)):
+            total += item.size_bytes
+            if _is_key(item.name):
+                entries.append(item)
+    if total > limit_bytes:
+        for item in sorted(entries, key=lambda item: item.used):
+            opened.remove(item.name)
+            removed += 1
+            total -= item.size_bytes
+            if total <= limit_bytes:
+                break
+    return removed
 
 
 def _is_key(name: str) -> bool:
     return len(name) == 2 * _DIGEST and set(name) <= set("0123456789abcdef")
 
 
+def _is_temporary(name: str) -> bool:
+    return name.startswith(TEMPORARY)
+
+
 def _entry_of(cubin: Cubin) -> Entry:
     return {k: v for k, v in asdict(cubin).items() if k != "image"}, cubin.image
 
 
-def _packed(key: str, named: Mapping[str, Any], image: bytes) -> bytes:
+def _packed(key: str, named: Mapping[str, Any], image: bytes) -> bytes | None:
+    """An entry as it is written, None where its header is too long."""
     header = json.dumps({"key": key, **named}).encode()
+    if len(header) > MOST_HEADER_BYTES:
+        return None
     body = len(header).to_bytes(8, "little") + header + image
     return _MAGIC + hashlib.sha256(body).digest() + body
 
@@ -249,35 +282,30 @@ def _parse(data: bytes, key: str) -> Entry | None:
     if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
         return None
     end = 8 + int.from_bytes(body[:8], "little")
+    if end > min(len(body), 8 + MOST_HEADER_BYTES):
+        return None
     try:
         header = json.loads(body[8:end])
-    except ValueError:
+    except (ValueError, RecursionError):  # what is nested too deeply is not what was written
         return None
     if not isinstance(header, dict) or header.pop("key", None) != key:
         return None
     return header, body[end:]
 
 
-@functools.cache
-def usable(folder: Path) -> bool:
-    """Whether a folder may be trusted; what is wrong with it is said once.
-
-    >>> usable(Path("no such folder"))
-    True
-    """
-    try:
-        status = folder.stat()
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        _warn_once(folder, f"it cannot be read ({error.strerror})")
-        return False
-    if status.st_mode & 0o002:
-        _warn_once(folder, "everybody may write to it")
-        return False
-    return True
+def _why(error: OSError, used: str) -> str:
+    """What is wrong with a folder."""
+    if isinstance(error, UntrustedError):
+        return str(error.strerror)
+    return f"it cannot be {used} ({error.strerror})"
 
 
-@functools.cache
+_warned: set[Path] = set()
+"""Folders of which something was said."""
+
+
 def _warn_once(folder: Path, why: str) -> None:
-    warnings.warn(f"compiled kernels are not kept in {folder}: {why}", RuntimeWarning, stacklevel=5)
+    if folder not in _warned:
+        _warned.add(folder)
+        message = f"compiled kernels are not kept in {str(folder)!r}: {why}"
+        warnings.warn(message, RuntimeWarning, stacklevel=5)

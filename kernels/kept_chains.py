@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.cubin_cache import Entry, cache_folder, fetch_entry, offer_entry, usable
+from layoutalg.codegen.cubin_cache import Entry, cache_folder, fetch_entry, offer_entry
 from layoutalg.codegen.nvrtc import compile_options, version
 from layoutalg.codegen.prepare import Launchable
 from layoutalg.codegen.runtime import require_gpu
@@ -60,7 +60,7 @@ def kept_chain(p: Problem, arch: str, folder: Path | None) -> ReadyChain:
     >>> first == second
     True
     """
-    if folder is None or not usable(folder):
+    if folder is None:
         return prepare_chain(chain_of(p, arch), arch)
     key = chain_key(p, arch)
     entry = fetch_entry(folder, key)
@@ -158,7 +158,7 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 "dependent": bool(dependent),
             }:
                 pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
-                if len(pairs) < len(pointers) or at + image_bytes > len(image):
+                if len(pairs) < len(pointers) or not 0 <= image_bytes <= len(image) - at:
                     return
                 code = image[at : at + image_bytes]
                 yield Launchable(name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent)

@@ -15,9 +15,9 @@ import pytest
 
 from layoutalg.codegen import cubin_cache
 from layoutalg.codegen.cubin_cache import (
-    SWEEPING,
     cache_folder,
     cached_cubin,
+    clear,
     cubin_key,
     evict,
     fetch,
@@ -35,8 +35,7 @@ OTHER = "cd" * 32
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "deep" / "cubins"
-    cubin_cache.usable.cache_clear()
-    cubin_cache._warn_once.cache_clear()
+    cubin_cache._warned.clear()
 
 
 @pytest.fixture
@@ -146,12 +145,12 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, compiles: list[str], da
 
 
 def test_a_writer_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> Path:
+    def full(*names: str, **folders: int) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full)
-        with pytest.warns(RuntimeWarning, match=r"not kept in .*cubins: .*No space left on device"):
+        patch.setattr(os, "rename", full)
+        with pytest.warns(RuntimeWarning, match=r"not kept in .*cubins': .*No space left on device"):
             cached_cubin(SOURCE, "two", "sm_80", folder)
     assert list(folder.iterdir()) == []
 
@@ -167,8 +166,9 @@ def test_a_folder_that_cannot_be_used_is_said_once(
     else:
         path.write_text("taken")
     folder = path / "below" if kind == "below a file" else path
-    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in"):
+    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in") as said:
         cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert len(said) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cached_cubin(SOURCE, "two", "sm_80", folder)
@@ -194,6 +194,8 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache_folder({"XDG_CACHE_HOME": usual}) == Path(usual) / "layoutalg" / "cubins"
     assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "/mine"}) == Path("/mine")
     assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "off"}) is None
+    assert cache_folder({"LAYOUTALG_CACHE": "~/kept"}) == Path("/nobody/kept")
+    assert cache_folder({"LAYOUTALG_CACHE": "~no-such-user/kept"}) is None
 
 
 def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,13 +225,16 @@ def test_those_used_longest_ago_are_removed_first(tmp_path: Path) -> None:
     assert evict(tmp_path, 0) == 3 and usage(tmp_path) == (0, 0)
 
 
-def test_a_store_now_and_then_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubin_cache, "LIMIT_BYTES", 10_000)
+    (tmp_path / ".new-other").write_bytes(b"x" * 2000)
     for n in range(1, 30):
         store(tmp_path, f"ff{n:062x}", CUBIN)
-    assert usage(tmp_path)[0] == 29
-    store(tmp_path, f"{SWEEPING}{0:062x}", CUBIN)
-    assert 0 < usage(tmp_path)[1] <= 10_000
+        assert fetch(tmp_path, f"ff{n:062x}") == CUBIN
+        assert sum(p.stat().st_size for p in tmp_path.iterdir()) == usage(tmp_path)[1] <= 10_000
+    assert usage(tmp_path)[0] == 3
+    store(tmp_path, KEY, replace(CUBIN, image=b"x" * 10_000))
+    assert fetch(tmp_path, KEY) is None and usage(tmp_path)[0] == 3, "what is larger than all is not kept"
 
 
 def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:
@@ -241,6 +246,9 @@ def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:
     store(tmp_path, KEY, CUBIN)
     assert evict(tmp_path, 0) == 1
     assert {p.name for p in tmp_path.iterdir()} == {*names[:-1], OTHER}
+    store(tmp_path, KEY, CUBIN)
+    assert clear(tmp_path) == 2
+    assert {p.name for p in tmp_path.iterdir()} == set(names[:4])
 
 
 def churn(folder: str, seed: int) -> list[str]:

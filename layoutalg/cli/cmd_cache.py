@@ -16,10 +16,11 @@ def cache_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""
-    from layoutalg.codegen.cubin_cache import LIMIT_BYTES, cache_folder, evict, usage
+    from layoutalg.codegen.cubin_cache import LIMIT_BYTES, cache_folder, usage
+    from layoutalg.codegen.cubin_cache import clear as clear_folder
 
     folder = cache_folder()
-    removed = evict(folder, 0) if clear and folder else 0
+    removed = clear_folder(folder) if clear and folder else 0
     entries, size = usage(folder) if folder else (0, 0)
     if as_json:
         say_json(

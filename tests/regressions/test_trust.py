@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,12 +15,12 @@ import numpy
 import pytest
 
 from layoutalg import tools
-from layoutalg.codegen import runtime
+from layoutalg.codegen import cubin_cache, runtime
 from layoutalg.errors import CompileError
 from layoutalg.hostcc import compile_shared
 from layoutalg.kernels.arrays import view
 from layoutalg.symbols import is_symbolic
-from tests.command import refusal, run
+from tests.command import answer, refusal, run
 from tests.test_tools import gone
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ IMPORTED_MEANWHILE = """
 import sys, threading, time
 from layoutalg import Layout, coalesce
 from layoutalg.symbols import is_symbolic
-from tests.command import refusal, run
+from tests.command import answer, refusal, run
 from tests.test_tools import gone
 wrong, ready, done = [], threading.Event(), threading.Event()
 def ask():
@@ -197,3 +198,39 @@ def test_escapes_in_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
         shown = result.stdout + result.stderr
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), shown
         assert "\\x1b" in shown
+
+
+# --- the cache of compiled kernels ---------------------------------------------------------------------
+
+SOURCE = 'extern "C" __global__ void two(unsigned* p) { p[threadIdx.x] *= 2; }'
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o720])
+def test_a_forged_entry_of_a_folder_that_others_write_to_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Also where the folder was private when it was used first."""
+    folder = tmp_path / "cubins"
+    made = cubin_cache.cached_cubin(SOURCE, "two", "sm_80", folder)
+    forged = dataclasses.replace(made, image=b"forged")
+    cubin_cache.store(folder, cubin_cache.cubin_key(SOURCE, "two", "sm_80"), forged)
+    folder.chmod(mode)
+    monkeypatch.setattr(cubin_cache, "_warned", set())
+    with pytest.warns(RuntimeWarning, match="others may write to it"):
+        loaded = cubin_cache.cached_cubin(SOURCE, "two", "sm_80", folder)
+    assert loaded.image == made.image
+
+
+def test_clearing_removes_all_that_the_cache_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    kept = tmp_path / "notes.txt"
+    kept.write_text("mine")
+    (tmp_path / ("1" * 64)).write_bytes(b"layoutalg-cubin 9\n of a later version")
+    (tmp_path / ("2" * 64)).write_bytes(b"")
+    (tmp_path / ("3" * 64)).symlink_to(kept)
+    os.mkfifo(tmp_path / ("4" * 64))
+    (tmp_path / ".new-young").write_bytes(b"half an entry")
+    assert answer("cache", "--clear")["removed"] == 4
+    assert list(tmp_path.iterdir()) == [kept]
