@@ -371,4 +371,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_NAMES})
+    """What is there: help() asks for all of it, and `strategies` is there only with hypothesis."""
+    from importlib.util import find_spec
+
+    absent = () if find_spec("hypothesis") else ("strategies",)
+    return sorted({*globals(), *_MODULES, *_NAMES}.difference(absent))

@@ -106,6 +106,9 @@ class LinearLayout:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LinearLayout is immutable; build a new one instead of setting {name!r}")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a LinearLayout is immutable; {name!r} stays")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LinearLayout):
             return NotImplemented

@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import strategies as st
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as error:
+    message = "layoutalg.strategies needs hypothesis: pip install 'layoutalg[testing]'"
+    raise ModuleNotFoundError(message, name=error.name) from error
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.guard import Guard

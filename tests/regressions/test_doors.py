@@ -27,6 +27,7 @@ from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
 from layoutalg.layout import Layout
+from layoutalg.linear import LinearLayout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.command import run
 
@@ -88,6 +89,14 @@ def test_an_array_of_coordinates_is_not_cut_off(dtype: str) -> None:
         assert layout(index).tolist() == [layout(int(i)) for i in index]
     with pytest.raises(ResourceError, match="offset that an array of coordinates may reach"):
         Layout((4, 50), (1, 1 << 60))(index)
+
+
+def test_nothing_of_a_linear_layout_is_deleted() -> None:
+    linear = LinearLayout({"lane": [1, 2]}, {"offset": 4})
+    for name in ("ins", "outs"):
+        with pytest.raises(AttributeError, match="a LinearLayout is immutable"):
+            delattr(linear, name)
+    assert linear(lane=3) == {"offset": 3}
 
 
 PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
