@@ -23,6 +23,7 @@ from collections.abc import Callable
 from reprlib import repr as shown
 from typing import TypeAlias, TypeGuard, cast, overload
 
+from layoutalg.budget import budget_of
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -189,7 +190,14 @@ def normal_form(layout: AnyLayout) -> AnyLayout:
     check_layouts("normal_form", layout)
     if isinstance(layout, Layout):
         return layout
-    inner = normal_form(layout.inner)
+    with budget_of(lambda: f"normal_form of {layout}:"):
+        return _normal_form(layout)
+
+
+def _normal_form(layout: AnyLayout) -> AnyLayout:
+    if isinstance(layout, Layout):
+        return layout
+    inner = _normal_form(layout.inner)
     if isinstance(inner, Layout):
         swizzles: tuple[Swizzle, ...] = ()
         offset = layout.offset

@@ -24,6 +24,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from layoutalg.budget import Budget
 from layoutalg.distinct import joined
 from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError
 from layoutalg.extent import (
@@ -248,10 +249,12 @@ def _linear_cycles(layout: AnyLayout, columns: Columns) -> tuple[tuple[int, int]
     """By counting: the k-th power fixes 2^dim ker(M^k - 1) points, which lie on cycles of lengths d | k."""
     unit, power, n = identity(len(columns)), columns, 1
     fixed: dict[int, int] = {}
+    budget = Budget(lambda: f"cycles of {layout}:", reached="no power of it was the identity when")
     while True:
         fixed[n] = 1 << len(columns) - rank(c ^ e for c, e in zip(power, unit, strict=True))
         if power == unit:
             break
+        budget.spend(len(columns) ** 2 // 8)
         power, n = multiply(columns, power), n + 1
         if n > ORDER_BUDGET:
             raise UndecidedError(

@@ -32,6 +32,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from layoutalg.budget import Budget
 from layoutalg.coordinates import compose_coordinates
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, flatten
@@ -41,7 +42,9 @@ from layoutalg.symbolic_algebra import compose_symbols, undecided_value
 from layoutalg.symbols import is_symbolic
 
 SEARCH_LIMIT = 1 << 16
-"""Coordinates that are checked one by one, at most, before an UndecidedError."""
+"""Coordinates that are checked one by one, at most; all of them draw from the budget as well."""
+
+_CARRY = "digits of the first layout carry, and whether the carries cancel was not decided when"
 
 Piece: TypeAlias = "tuple[list[int], list[int]]"
 Leaves: TypeAlias = "tuple[int, ...]"
@@ -183,6 +186,7 @@ def _refuse_negative(a: Layout, b: Layout) -> None:
 def _search(a: Layout, b: Layout) -> list[Piece]:
     """Decide by looking: the only candidate is read off mode by mode, then checked everywhere it may fail."""
     radix, weights = merge_open(a)
+    budget, cost = Budget(f"composition({a}, {b}):", reached=_CARRY), 2 * (len(radix) + len(leaves(b)) + 1)
     out: list[Piece] = []
     uses: list[list[int]] = []
     base = 1
@@ -197,6 +201,7 @@ def _search(a: Layout, b: Layout) -> list[Piece]:
             start = run
             while run < rest and a(run * step) == run * slope:
                 run += 1
+                budget.spend(cost)
                 if run - start > SEARCH_LIMIT:
                     raise _undecided(a, b)
             if rest % run:
@@ -209,7 +214,7 @@ def _search(a: Layout, b: Layout) -> list[Piece]:
         out.append((extents, strides) if extents else ([1], [0]))
         uses.append(use)
         base *= s
-    _check(a, b, _assemble(b.shape, out), _contenders(b, radix, uses))
+    _check(a, b, _assemble(b.shape, out), _contenders(b, radix, uses), budget)
     return out
 
 
@@ -229,7 +234,7 @@ def _contenders(b: Layout, radix: list[int], uses: list[list[int]]) -> list[tupl
     return out
 
 
-def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]]) -> None:
+def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]], budget: Budget) -> None:
     """Compare candidate with a o b where only the given modes of `b` move."""
     total = math.prod(s for s, _ in modes)
     if total <= SEARCH_LIMIT:
@@ -240,7 +245,9 @@ def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]]
         edges = [sorted({x * w for x in (1, 2, 3, s // 2, s - 2, s - 1) if 0 < x < s}) for s, w in modes]
         pairs = (map(sum, itertools.product(*both)) for both in itertools.combinations(edges, 2))
         coordinates = itertools.chain(*edges, *pairs, [sum((s - 1) * w for s, w in modes)])
+    cost = 2 * (len(leaves(a)) + len(leaves(b)) + len(leaves(candidate)) + 1)
     for c in coordinates:
+        budget.spend(cost)
         if candidate(c) != a(b(c)):
             raise _refusal(a, b, None, c, candidate(c))
     if total > SEARCH_LIMIT:

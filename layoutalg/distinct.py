@@ -31,6 +31,7 @@ import math
 from bisect import bisect_left, insort
 from itertools import islice, pairwise
 
+from layoutalg.budget import Budget, budget_of, spend
 from layoutalg.extent import WINDOW_BITS, reached
 from layoutalg.lattice import Relations
 from layoutalg.measure import plain
@@ -47,7 +48,10 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
     >>> count_sums("A", [(1, 4), (2, 8)]), count_sums("A", [(3, 4), (5, 4)])
     (18, 16)
     """
-    return math.prod(_count(whose, part) for part in _independent(joined(modes)))
+    if len(modes) < 3:
+        return math.prod(_count(whose, part) for part in _independent(joined(modes)))
+    with budget_of(f"how many offsets has {whose}?"):
+        return math.prod(_count(whose, part) for part in _independent(joined(modes)))
 
 
 def joined(modes: list[Mode]) -> list[Mode]:
@@ -58,6 +62,7 @@ def joined(modes: list[Mode]) -> list[Mode]:
     """
     out: list[Mode] = []
     for d, s in sorted(modes):
+        spend(1 + len(out) // 4)
         at = next((i for i, (e, t) in enumerate(out) if d % e == 0 and d // e <= t), None)
         if at is not None:
             e, t = out[at]
@@ -116,21 +121,22 @@ def _count_two(first: Mode, second: Mode) -> int:
 def count_by_boxes(whose: object, modes: list[Mode]) -> int:
     """`count_sums` by boxes alone, as described above; the order of the modes does not change the count.
 
-    Raises UndecidedError, which names `whose` modes these are, when the searches for relations exceed
-    `layoutalg.lattice.NODE_BUDGET` for a mode.
+    Raises UndecidedError, which names `whose` modes these are, when the budget is spent.
 
     >>> count_by_boxes("A", [(2, 6), (3, 5), (7, 4)])
     42
     """
-    question = f"how many offsets has {whose}?"
+    budget = Budget(
+        f"how many offsets has {whose}?", reached="the boxes of coordinates were not all made when"
+    )
     boxes: list[Box] = [((0, modes[0][1]),)]
     for k in range(1, len(modes)):
-        relations = Relations(question, [d for d, _ in modes[: k + 1]], [s for _, s in modes[: k + 1]])
-        boxes = _new(relations, [s for _, s in modes[: k + 1]], boxes)
+        relations = Relations(budget, [d for d, _ in modes[: k + 1]], [s for _, s in modes[: k + 1]])
+        boxes = _new(budget, relations, [s for _, s in modes[: k + 1]], boxes)
     return sum(math.prod(b - a for a, b in box) for box in boxes)
 
 
-def _new(relations: Relations, extents: list[int], boxes: list[Box]) -> list[Box]:
+def _new(budget: Budget, relations: Relations, extents: list[int], boxes: list[Box]) -> list[Box]:
     """Boxes of the coordinates that count, from those of the modes before the last."""
     *before, extent = extents
     known: list[list[int]] = []
@@ -139,7 +145,13 @@ def _new(relations: Relations, extents: list[int], boxes: list[Box]) -> list[Box
     while left:
         box, least = left.pop()
         at = bisect_left(known, least, key=_last)
-        best = next((v for v in islice(known, at, None) if _fits(v, before, box)), None)
+        budget.spend(len(extents))
+        best: list[int] | None = None
+        for relation in islice(known, at, None):
+            budget.spend()
+            if _fits(relation, before, box):
+                best = relation
+                break
         end = best[-1] if best else extent
         low = [a - s + 1 for (a, _), s in zip(box, before, strict=True)]
         high = [b - 1 for _, b in box]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from layoutalg.budget import Budget
 from layoutalg.composed import normal_form
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
@@ -65,7 +66,21 @@ def offsets_table(question: str, layout: AnyLayout) -> list[int]:
             f"are more than the {ENUMERATION_LIMIT} that are looked at one by one",
             budget=ENUMERATION_LIMIT,
         )
+    Budget(f"{question} of {layout}:").spend(total * (1 + leaf_count(layout)))
     return [layout(i) for i in range(total)]
+
+
+def leaf_count(layout: AnyLayout) -> int:
+    """What one offset takes: leaves and swizzles of all parts.
+
+    >>> leaf_count(ComposedLayout(Swizzle(1, 0, 1), 4, Layout((4, 2))))
+    3
+    """
+    count = 0
+    while isinstance(layout, ComposedLayout):
+        count += len(leaves(layout.outer)) if isinstance(layout.outer, Layout) else len(layout.swizzles)
+        layout = layout.inner
+    return count + len(leaves(layout))
 
 
 def reached(layout: Layout, length: int) -> int:
@@ -76,12 +91,14 @@ def reached(layout: Layout, length: int) -> int:
     """
     mask = (1 << length) - 1
     found = 1
+    budget = Budget(lambda: f"which offsets has {layout}?")
     for s, d in leaves(layout):
         d = abs(d)
         if s == 1 or d == 0 or d >= length:
             continue
         count, have = min(s, (length - 1) // d + 1), 1
         while have < count:
+            budget.spend(1 + (length >> 13))
             more = min(have, count - have)
             found |= found << (more * d) & mask
             have += more

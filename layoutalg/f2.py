@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from layoutalg.budget import spend
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.layout import Layout, integer_leaves
 from layoutalg.swizzle import AnyLayout, Swizzle, check_layouts
@@ -100,6 +101,7 @@ def basis(vectors: Iterable[int]) -> Columns:
     """
     pivots: dict[int, int] = {}
     for vector in vectors:
+        spend(len(pivots) >> 3)
         rest = vector
         while rest:
             row = pivots.get(rest.bit_length())
@@ -128,6 +130,7 @@ def rank(columns: Iterable[int]) -> int:
     """
     pivots: dict[int, int] = {}
     for vector in columns:
+        spend(len(pivots) >> 3)
         while vector:
             top = vector.bit_length()
             row = pivots.get(top)
@@ -143,6 +146,7 @@ def _tracked(columns: Sequence[int]) -> tuple[dict[int, tuple[int, int]], list[i
     rows: dict[int, tuple[int, int]] = {}
     null: list[int] = []
     for j, vector in enumerate(columns):
+        spend(len(rows) >> 3)
         combination = 1 << j
         while vector:
             row = rows.get(vector.bit_length())

@@ -22,6 +22,7 @@ that of the inner layout; the other questions it does not answer.
 
 from __future__ import annotations
 
+from layoutalg.budget import Budget
 from layoutalg.distinct import count_sums
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.extent import (
@@ -107,6 +108,9 @@ def _swizzled_difference(
     def moved(x: int) -> int:
         return _swizzled(relative, x) - x
 
+    budget = Budget(
+        lambda: f"same_function of {a} and {b}:", reached="the offsets of a period were not all compared when"
+    )
     x, gap = left[1] % period, right[1] - left[1]
     if moved(x) != gap:
         return 0
@@ -125,6 +129,7 @@ def _swizzled_difference(
                 if y not in seen:
                     seen[y], gaps[y] = seen[x] + base, gap
                     fresh.append(y)
+            budget.spend(1 + 2 * len(new))
             new = fresh
             if not new:
                 break
@@ -200,11 +205,16 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
         table = offsets_table("find_offset_bit", layout)
         return next((i for i, x in enumerate(table) if x >> bit & 1), None)
     swizzles, offset, inner = parts
+    budget = Budget(
+        lambda: f"find_offset_bit({layout}, {bit}):",
+        reached="the offsets of a period were not all found when",
+    )
     seen = {offset % period: 0}
     base = 1
     for s, d in leaves(inner):
         new = list(seen)
         for _ in range(s - 1):
+            budget.spend(1 + 3 * len(new))
             fresh = {(x + d) % period: seen[x] + base for x in reversed(new)}
             new = [x for x in fresh if x not in seen]
             seen.update((x, fresh[x]) for x in new)

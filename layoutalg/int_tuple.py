@@ -30,10 +30,6 @@ MAX_DEPTH = 64
 """Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
 
 
-MAX_ARRAY_OFFSET = 1 << 58
-"""Farthest offset of coordinates in an array, for each argument of a layout: sums are exact in int64."""
-
-
 def normalize(
     value: object, what: str = "shape", other: Callable[[Any, str], Any] | None = None, _level: int = 0
 ) -> IntTuple:
@@ -241,6 +237,8 @@ def check_index(index: Any) -> None:
         raise ArgumentTypeError(f"coordinate {index!r} is a {type(index).__name__}; an integer is needed")
     dtype = getattr(index, "dtype", None)
     if dtype is not None:
+        if dtype.kind == "O" and all(type(x) is int and x >= 0 for x in index.flat):
+            return
         check_integers_of(index)
         if dtype.kind == "i" and bool((index < 0).any()):
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
@@ -260,6 +258,56 @@ def check_integers_of(array: Any) -> None:
         raise ArgumentTypeError(f"coordinates have dtype {array.dtype}; an integer dtype is needed")
 
 
+def has_arrays(crd: Any) -> bool:
+    """True when a NumPy array or number is among the leaves of a coordinate.
+
+    >>> import numpy
+    >>> has_arrays((1, (2, 3))), has_arrays((1, (2, numpy.arange(3))))
+    (False, True)
+    """
+    if isinstance(crd, tuple):
+        return any(type(c) is not int and has_arrays(c) for c in crd)
+    return type(crd).__module__ == "numpy"
+
+
+def on_arrays(function: Callable[[Any], Any], crd: Any, bound: Callable[[int], int]) -> Any:
+    """function(crd) for NumPy arrays in `crd`, exact: in int64 where that holds every number on the way.
+
+    `bound` says how large those are where coordinates are at most as large as its argument.  Larger ones are
+    computed as Python's integers.  Raises ResourceError when int64 does not hold a result.
+
+    >>> import numpy
+    >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), lambda most: 200 * most).tolist()
+    [0, 2, 4]
+    """
+    import numpy as np
+
+    arrays = _arrays_in(crd)
+    if any(a.dtype.kind not in "iu" for a in arrays):
+        return function(crd)
+    most = max((max(int(a.max()), -int(a.min())) for a in arrays if a.size), default=0)
+    if max(most, bound(most)) < 1 << 63:
+        return function(_with_dtype(crd, "int64"))
+    found = np.asarray(function(_with_dtype(crd, "object")))
+    for x in found.flat:
+        if not -(1 << 63) <= x < 1 << 63:
+            raise ResourceError("bits of an offset in an int64 array", int(x).bit_length(), 63)
+    return found.astype(np.int64)[()]
+
+
+def _arrays_in(crd: Any) -> list[Any]:
+    if isinstance(crd, tuple):
+        return [a for c in crd for a in _arrays_in(c)]
+    return [crd] if type(crd).__module__ == "numpy" else []
+
+
+def _with_dtype(crd: Any, dtype: str) -> Any:
+    """A coordinate with the arrays in it as arrays of a type."""
+    if isinstance(crd, tuple):
+        return tuple(_with_dtype(c, dtype) for c in crd)
+    return crd.astype(dtype) if type(crd).__module__ == "numpy" else crd
+
+
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     """Inner product of a coordinate with `stride` (compact column-major when omitted).
 
@@ -271,17 +319,33 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     """
     if stride is None:
         stride = prefix_product(shape)
+    if type(crd) is not int and has_arrays(crd):
+        return on_arrays(
+            lambda c: _inner_product(c, shape, stride), crd, lambda n: most_offset(n, shape, stride)
+        )
+    return _inner_product(crd, shape, stride)
+
+
+def most_offset(most: int, shape: IntTuple, stride: IntTuple) -> int:
+    """A bound on every number on the way to the offset of a coordinate whose leaves are at most `most`.
+
+    >>> most_offset(9, (4, 8), (8, -1))
+    81
+    """
+    pairs = zip(flatten(shape), flatten(stride), strict=True)
+    return sum(abs(d) * max(s - 1, most) for s, d in pairs if type(d) is int and type(s) is int)
+
+
+def _inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
             raise _misfit(crd, shape)
         total: Any = 0
         for c, s, d in zip(crd, shape, stride, strict=True):
-            total = total + crd2idx(c, s, d)
+            total = total + _inner_product(c, s, d)
         return total
     if type(crd) is not int or crd < 0:
         check_index(crd)
-        if hasattr(crd, "dtype"):
-            crd = _widened(crd, flatten(shape), flatten(stride))
     if not isinstance(shape, tuple):
         return crd * stride
     extents, strides = flatten(shape), flatten(stride)
@@ -294,19 +358,6 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
             total = total + crd % s * strides[i]
             crd = crd // s
     return total + crd * strides[-1]
-
-
-def _widened(array: Any, extents: tuple[int, ...] = (), strides: tuple[int, ...] = (1,)) -> Any:
-    """An array of coordinates as int64, in which no multiple by the strides is cut off."""
-    left = reach = int(array.max()) if array.size else 0
-    if extents and all(type(x) is int for x in (*extents, *strides)):
-        reach = 0
-        for s, d in zip(extents[:-1], strides, strict=False):
-            reach, left = reach + min(left, s - 1) * abs(d), left // s
-        reach += left * abs(strides[-1])
-    if reach > MAX_ARRAY_OFFSET:
-        raise ResourceError("offset that an array of coordinates may reach", reach, MAX_ARRAY_OFFSET)
-    return array.astype("int64")
 
 
 def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
@@ -325,9 +376,10 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
     (((1, 3), 5), (6, 8))
     """
     check_index(index)
-    if hasattr(index, "dtype"):
-        index = _widened(index)
     leaves = flatten(shape)
+    if has_arrays(index):
+        most = max((int(index.max()) if index.size else 0, *(s for s in leaves if type(s) is int)))
+        index = _with_dtype(index, "int64" if most < 1 << 63 else "object")
     digits: list[Any] = []
     for s in leaves[:-1]:
         digits.append(index % s)

@@ -14,11 +14,11 @@ True
 >>> find_kernel_point("is it injective?", (6, 10, 15), (5, 4, 2)) is None
 True
 
-Notes.  Floating point only chooses which whole multiples are subtracted, so that the basis stays one of the
-same lattice; every bound is an integer computation.  None is a proof that there is no solution.
+Notes.  All arithmetic is that of integers, however large.  None is a proof that there is no solution.
 
-Source: A. Lenstra, H. Lenstra, L. Lovasz, Factoring polynomials with rational coefficients (1982); U. Fincke,
-M. Pohst, Improved methods for calculating vectors of short length in a lattice (1985).
+Source: A. Lenstra, H. Lenstra, L. Lovasz, Factoring polynomials with rational coefficients (1982); H. Cohen,
+A Course in Computational Algebraic Number Theory (1993), algorithm 2.6.7, in integers; U. Fincke, M. Pohst,
+Improved methods for calculating vectors of short length in a lattice (1985).
 """
 
 from __future__ import annotations
@@ -27,91 +27,86 @@ import math
 from collections.abc import Iterator, Sequence
 from operator import mul
 
-from layoutalg.errors import UndecidedError
+from layoutalg.budget import Budget
 
 Vector = list[int]
 
-MAX_STEPS = 10_000
-"""Steps of the reduction, at most; a basis that is not reduced makes the search longer, not wrong."""
-
-
-NODE_BUDGET = 100_000
-"""Candidates that a search looks at, at most, before it gives up with an UndecidedError."""
-
-SETUP_NODES = 5
-"""What a search costs before its first candidate, in candidates."""
+REACHED = "a search in a reduced lattice neither found a coordinate nor excluded one when"
+"""What an UndecidedError says of the work that was done."""
 
 
 def find_kernel_point(question: str, strides: Sequence[int], extents: Sequence[int]) -> Vector | None:
     """k != 0 with sum k_i d_i = 0 and |k_i| < s_i; strides are positive.
 
-    Raises UndecidedError, which repeats the question, when the search exceeds NODE_BUDGET.
+    Raises UndecidedError, which repeats the question, when the budget is spent.
 
     >>> find_kernel_point("is it injective?", (3, 4), (5, 4))
     [-4, 3]
     """
-    basis = _reduced(_kernel(strides)[0], extents)
+    budget = Budget(question, reached=REACHED)
+    basis = _reduced(_kernel(strides, budget)[0], extents, budget)
     for vector in basis:
         if all(abs(k) < s for k, s in zip(vector, extents, strict=True)):
             return vector
     high = [s - 1 for s in extents]
-    points = _Box(question, basis, [-k for k in high], high).points([0] * len(high), len(basis) - 1)
+    points = _Box(budget, basis, [-k for k in high], high).points([0] * len(high), len(basis) - 1)
     return next((point for point in points if any(point)), None)
 
 
 def find_point(question: str, strides: Sequence[int], high: Sequence[int], target: int) -> Vector | None:
     """x with sum x_i d_i = target and 0 <= x_i <= high_i; strides are positive.
 
-    Raises UndecidedError, which repeats the question, when the search exceeds NODE_BUDGET.
+    Raises UndecidedError, which repeats the question, when the budget is spent.
 
     >>> find_point("is 34 reached?", (3, 5), (9, 9), 34)
     [8, 2]
     """
-    basis, unit, divisor = _kernel(strides)
+    budget = Budget(question, reached=REACHED)
+    basis, unit, divisor = _kernel(strides, budget)
     if target % divisor:
         return None
     start = [u * (target // divisor) for u in unit]
     if not basis:
         return start if 0 <= start[0] <= high[0] else None
-    box = _Box(question, _reduced(basis, [h + 1 for h in high]), [0] * len(high), list(high))
+    box = _Box(budget, _reduced(basis, [h + 1 for h in high], budget), [0] * len(high), list(high))
     return next(box.points(start, len(basis) - 1), None)
 
 
 class Relations:
-    """The k with sum k_i d_i = 0, asked for in one box after the other, all under one NODE_BUDGET.
+    """The k with sum k_i d_i = 0, asked for in one box after the other, all under one budget.
 
-    >>> relations = Relations("do they repeat?", (2, 3, 7), (6, 5, 4))
+    >>> relations = Relations(Budget("do they repeat?"), (2, 3, 7), (6, 5, 4))
     >>> relations.between([-5, -4, 1], [5, 4, 1]) in ([-5, 1, 1], [-2, -1, 1], [1, -3, 1])
     True
     >>> relations.between([-1, 0, 1], [5, 4, 1]) is None
     True
     """
 
-    def __init__(self, question: str, strides: Sequence[int], extents: Sequence[int]) -> None:
-        self.question = question
-        self.basis = _reduced(_kernel(strides)[0], extents)
-        self.nodes = 0
+    def __init__(self, budget: Budget, strides: Sequence[int], extents: Sequence[int]) -> None:
+        self.budget = budget
+        self.basis = _reduced(_kernel(strides, budget)[0], extents, budget)
 
     def between(self, low: Vector, high: Vector) -> Vector | None:
         """A relation in the box low <= k <= high, or None when there is none.
 
-        Raises UndecidedError when all searches together exceed NODE_BUDGET.
+        Raises UndecidedError when the budget is spent.
         """
-        self.basis = _reduced(self.basis, [b - a + 1 for a, b in zip(low, high, strict=True)])
-        box = _Box(self.question, self.basis, low, high)
-        box.nodes = self.nodes + SETUP_NODES
-        found = next(box.points([0] * len(low), len(self.basis) - 1), None)
-        self.nodes = box.nodes
-        return found
+        sides = [b - a + 1 for a, b in zip(low, high, strict=True)]
+        if min(sides) < 1:
+            return None
+        self.basis = _reduced(self.basis, sides, self.budget)
+        box = _Box(self.budget, self.basis, low, high)
+        return next(box.points([0] * len(low), len(self.basis) - 1), None)
 
 
-def _kernel(strides: Sequence[int]) -> tuple[list[Vector], Vector, int]:
+def _kernel(strides: Sequence[int], budget: Budget) -> tuple[list[Vector], Vector, int]:
     """(basis of the k with sum k_i d_i = 0, u with sum u_i d_i = g, g) for g the gcd of the strides."""
     count = len(strides)
     basis: list[Vector] = []
     unit = [1] + [0] * (count - 1)
     divisor = strides[0]
     for i in range(1, count):
+        budget.spend(count * (i + 1))
         d = strides[i]
         g = math.gcd(divisor, d)
         vector = _shortened([-u * (d // g) for u in unit], basis)
@@ -135,63 +130,96 @@ def _shortened(vector: Vector, basis: list[Vector]) -> Vector:
     return vector
 
 
-def _dot(a: Sequence[float], b: Sequence[float]) -> float:
-    return math.fsum(map(mul, a, b))
+def _dot(a: Vector, b: Vector) -> int:
+    return sum(map(mul, a, b))
 
 
-def _reduced(basis: list[Vector], extents: Sequence[int]) -> list[Vector]:
-    """The basis of the same lattice that is reduced where coordinate i is measured in extent i."""
+def _weights(extents: Sequence[int]) -> list[int]:
+    """Whole numbers near 1 / extent, up to one common factor: coordinates are measured in extents."""
+    top = max(extents).bit_length()
+    return [1 << top - s.bit_length() for s in extents]
+
+
+def _reduced(basis: list[Vector], extents: Sequence[int], budget: Budget) -> list[Vector]:
+    """The basis of the same lattice that is reduced where coordinate i is measured in extent i.
+
+    `gram[i]` is the determinant of the products of the first i vectors, `shares[i][j]` the coefficient of
+    what is new in vector j in vector i, times gram[j + 1]: all of them integers.  When half of the budget is
+    spent the basis stays as it is: one that is not reduced makes the search longer, not wrong.
+    """
+    weights = _weights(extents)
+    vectors = [list(map(mul, vector, weights)) for vector in basis]
     basis = list(basis)
-    scale = [1 / s for s in extents]
-    k, steps = 1, 0
-    stars: list[list[float]] = []
-    norms: list[float] = []
-    while k < len(basis) and steps < MAX_STEPS:
-        steps += 1
-        while len(stars) < k:
-            _orthogonalize([x * w for x, w in zip(basis[len(stars)], scale, strict=True)], stars, norms)
+    count, width = len(basis), len(extents)
+    patience = budget.left // 2
+    gram, shares = [1], [[0] * count for _ in range(count)]
+    k = known = 0
+    while k < count:
+        if known <= k:
+            budget.spend(2 * width + k * k)
+            _orthogonalize(vectors, gram, shares, k)
+            known = k + 1
+        if budget.left < patience:
+            break
         for j in range(k - 1, -1, -1):
-            moved = round(_dot([x * w for x, w in zip(basis[k], scale, strict=True)], stars[j]) / norms[j])
-            if moved:
-                basis[k] = [x - moved * y for x, y in zip(basis[k], basis[j], strict=True)]
-        vector = [x * w for x, w in zip(basis[k], scale, strict=True)]
-        share = _dot(vector, stars[k - 1]) / norms[k - 1]
-        _orthogonalize(vector, stars, norms)
-        if norms[k] >= (0.75 - share * share) * norms[k - 1]:
-            k += 1
-        else:
+            many = (2 * shares[k][j] + gram[j + 1]) // (2 * gram[j + 1])
+            if many:
+                budget.spend(2 * width)
+                basis[k] = [x - many * y for x, y in zip(basis[k], basis[j], strict=True)]
+                vectors[k] = [x - many * y for x, y in zip(vectors[k], vectors[j], strict=True)]
+                for i in range(j):
+                    shares[k][i] -= many * shares[j][i]
+                shares[k][j] -= many * gram[j + 1]
+        if k and 4 * (gram[k + 1] * gram[k - 1] + shares[k][k - 1] ** 2) < 3 * gram[k] ** 2:
+            budget.spend(2 * count)
             basis[k - 1], basis[k] = basis[k], basis[k - 1]
-            del stars[k - 1 :], norms[k - 1 :]
-            k = max(k - 1, 1)
+            vectors[k - 1], vectors[k] = vectors[k], vectors[k - 1]
+            _exchange(gram, shares, k, known)
+            k -= 1
+        else:
+            k += 1
     return basis
 
 
-def _orthogonalize(vector: list[float], stars: list[list[float]], norms: list[float]) -> None:
-    """Append what is left of `vector` at right angles to those before it, and the square of its length."""
-    for star, norm in zip(stars, norms, strict=True):
-        share = _dot(vector, star) / norm
-        vector = [x - share * y for x, y in zip(vector, star, strict=True)]
-    stars.append(vector)
-    norms.append(_dot(vector, vector) or 1e-300)
+def _orthogonalize(vectors: list[Vector], gram: list[int], shares: list[Vector], k: int) -> None:
+    """What vector k adds to `gram` and `shares`."""
+    for j in range(k + 1):
+        share = _dot(vectors[k], vectors[j])
+        for i in range(j):
+            share = (gram[i + 1] * share - shares[k][i] * shares[j][i]) // gram[i]
+        shares[k][j] = share
+    gram.append(shares[k][k])
+
+
+def _exchange(gram: list[int], shares: list[Vector], k: int, known: int) -> None:
+    """`gram` and `shares` of the first `known` vectors after vectors k - 1 and k have traded places."""
+    share = shares[k][k - 1]
+    for j in range(k - 1):
+        shares[k][j], shares[k - 1][j] = shares[k - 1][j], shares[k][j]
+    between = (gram[k - 1] * gram[k + 1] + share * share) // gram[k]
+    for i in range(k + 1, known):
+        old = shares[i][k]
+        shares[i][k] = (gram[k + 1] * shares[i][k - 1] - share * old) // gram[k]
+        shares[i][k - 1] = (between * old + share * shares[i][k]) // gram[k + 1]
+    gram[k] = between
+    shares[k][k] = gram[k + 1]
+    shares[k - 1][k - 1] = between
 
 
 class _Box:
     """The points of a moved lattice between `low` and `high`: one basis vector at a time, the last first."""
 
-    def __init__(self, question: str, basis: list[Vector], low: Vector, high: Vector) -> None:
-        self.question, self.basis, self.low, self.high = question, basis, low, high
-        self.nodes = 0
+    def __init__(self, budget: Budget, basis: list[Vector], low: Vector, high: Vector) -> None:
+        self.budget, self.basis, self.low, self.high = budget, basis, low, high
         self.slopes = self._slopes()
 
     def _slopes(self) -> list[tuple[Vector, int]]:
         """(f, n) for every basis vector b: <f, b> = n > 0, and <f, c> = 0 for the vectors c before it."""
-        top = max(self.high[i] - self.low[i] for i in range(len(self.high))).bit_length()
-        weights = [
-            1 << top - (high - low).bit_length() for low, high in zip(self.low, self.high, strict=True)
-        ]
+        weights = _weights([high - low + 1 for low, high in zip(self.low, self.high, strict=True)])
         stars: list[Vector] = []
         out: list[tuple[Vector, int]] = []
         for vector in self.basis:
+            self.budget.spend(len(weights) * (1 + len(stars)))
             scaled = list(map(mul, vector, weights))
             star = scaled
             for other in stars:
@@ -208,12 +236,7 @@ class _Box:
         vector = self.basis[level]
         first, last = self._range(start, level) if level else self._exact(start)
         for c in _from_the_middle(first, last):
-            self.nodes += 1
-            if self.nodes > NODE_BUDGET:
-                raise UndecidedError(
-                    f"{self.question} {NODE_BUDGET} candidates neither found a coordinate nor excluded one",
-                    budget=NODE_BUDGET,
-                )
+            self.budget.spend(3 + len(vector) // 2)
             point = [x + c * y for x, y in zip(start, vector, strict=True)]
             if level:
                 yield from self.points(point, level - 1)
@@ -232,15 +255,20 @@ class _Box:
 
     def _exact(self, start: Vector) -> tuple[int, int]:
         """The coefficients c of the first basis vector b for which start + c b lies in the box."""
-        first, last = -(1 << 200), 1 << 200
+        first: int | None = None
+        last: int | None = None
         for b, x, low, high in zip(self.basis[0], start, self.low, self.high, strict=True):
+            if not b:
+                if not low <= x <= high:
+                    return 0, -1
+                continue
             if b > 0:
-                first, last = max(first, -((x - low) // b)), min(last, (high - x) // b)
-            elif b < 0:
-                first, last = max(first, -((high - x) // -b)), min(last, (x - low) // -b)
-            elif not low <= x <= high:
-                return 0, -1
-        return first, last
+                least, most = -((x - low) // b), (high - x) // b
+            else:
+                least, most = -((high - x) // -b), (x - low) // -b
+            first = least if first is None else max(first, least)
+            last = most if last is None else min(last, most)
+        return (0, -1) if first is None or last is None else (first, last)
 
 
 def _from_the_middle(first: int, last: int) -> Iterator[int]:

@@ -34,6 +34,7 @@ from layoutalg.int_tuple import (
     congruent,
     crd2idx,
     flatten,
+    most_offset,
     normalize,
     prefix_product,
     product,
@@ -137,10 +138,14 @@ class Layout:
 
         Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
         bases the result is a coordinate.  Raises ShapeError for a coordinate that is negative or does not
-        fit the shape.
+        fit the shape, ResourceError when an offset does not fit an int64 array.
         """
         offset = crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
         return offset.coordinate() if type(offset) is ScaledBasis else offset
+
+    def most_offset(self, most: int) -> int:
+        """A bound on every number on the way to an offset of coordinates of at most `most`."""
+        return most_offset(most, self.shape, self.stride)
 
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""

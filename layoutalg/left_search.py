@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from layoutalg.budget import Budget
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.layout import Layout, layout_size, leaves
@@ -43,10 +44,11 @@ def search_left_inverse(layout: Layout) -> Layout | None:
     else:
         ends = {d for _, d in leaves(layout)} | {s * d for s, d in leaves(layout)}
         cuts = sorted(cut for cut in ends if 1 < cut <= top)
+    budget = Budget(lambda: f"left inverse of {layout}:", reached="the radices were not all tried when")
     for count, chain in enumerate(_chains(1, cuts)):
         if count >= CHAIN_LIMIT and top > EXHAUSTIVE_REACH:
             return None
-        found = _fit(layout, chain, top)
+        found = _fit(layout, chain, top, budget)
         if found is not None:
             return found
     return None
@@ -61,9 +63,11 @@ def _chains(last: int, cuts: list[int]) -> Iterator[list[int]]:
                 yield [cut, *rest]
 
 
-def _fit(layout: Layout, chain: list[int], top: int) -> Layout | None:
+def _fit(layout: Layout, chain: list[int], top: int, budget: Budget) -> Layout | None:
     """The layout with digits cut at `chain` that inverts `layout`, or None."""
-    weights = _solve([(_digits(x, chain), i) for i, x in _samples(layout)], len(chain) + 1)
+    samples = _samples(layout)
+    budget.spend(len(samples) * (len(chain) + 1 + len(leaves(layout))))
+    weights = _solve([(_digits(x, chain), i) for i, x in samples], len(chain) + 1, budget)
     if weights is None:
         return None
     ends = [1, *chain]
@@ -102,7 +106,7 @@ def _digits(x: int, chain: list[int]) -> list[int]:
     return [*out, x // last]
 
 
-def _solve(equations: list[tuple[list[int], int]], unknowns: int) -> list[int] | None:
+def _solve(equations: list[tuple[list[int], int]], unknowns: int, budget: Budget) -> list[int] | None:
     """Integers that satisfy all equations, or None when there are none: Euclid on the columns."""
     columns = [[digits[k] for digits, _ in equations] for k in range(unknowns)]
     change = [[int(i == k) for i in range(unknowns)] for k in range(unknowns)]
@@ -116,9 +120,11 @@ def _solve(equations: list[tuple[list[int], int]], unknowns: int) -> list[int] |
             if len(moving) < 2:
                 break
             least, other = moving[0], moving[-1]
+            budget.spend(1 + (len(equations) + unknowns) // 4)
             q = columns[other][r] // columns[least][r]
             for table in (columns, change):
                 table[other] = [a - q * b for a, b in zip(table[other], table[least], strict=True)]
+        budget.spend(1 + unknowns // 4)
         rest = value - sum(columns[j][r] * y for j, y in enumerate(known))
         if not moving:
             if rest:

@@ -13,8 +13,8 @@ there is nothing to search.  Two layouts meet where a(i) - b(j) = 0, which is th
 (0, 0)
 
 Notes.  Where a short search does not settle it, a lattice is reduced (layoutalg.lattice), which stops with an
-UndecidedError after its NODE_BUDGET candidates.  Of swizzled layouts, those
-that are linear over F2 are solved there; two that share their swizzles meet where the layouts inside do.
+UndecidedError when its budget is spent.  Of swizzled layouts, those that are linear over F2 are solved there;
+two that share their swizzles meet where the layouts inside do.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class _Sum:
 
     def solve(self, target: int, count: int) -> list[int] | None:
         """Digits of the lowest `count` modes that sum to `target`; None where there are none, or where
-        `exhausted` is set."""
+        `exhausted` is set.  Every call counts, answered at once or not."""
+        self.nodes += 1
+        if self.nodes > QUICK_NODES:
+            return None
         if target < 0 or target > self.reach[count]:
             return None
         if count == 0:
@@ -59,9 +62,6 @@ class _Sum:
             return None
         if self.chained[count]:
             return self._greedy(target, count)
-        self.nodes += 1
-        if self.nodes > QUICK_NODES:
-            return None
         d, s = self.modes[count - 1]
         below = self.gcd[count - 1]
         low = max(0, -((self.reach[count - 1] - target) // d))

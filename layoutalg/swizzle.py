@@ -26,8 +26,8 @@ from collections.abc import Iterable
 from reprlib import repr as shown
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import MAX_ARRAY_OFFSET, IntTuple, check_index, check_integers_of, normalize
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.int_tuple import IntTuple, check_index, check_integers_of, has_arrays, normalize, on_arrays
 from layoutalg.layout import Layout, has_bases, integer_leaves
 from layoutalg.symbols import is_symbolic
 
@@ -139,12 +139,23 @@ class Swizzle(_Value):
             if hasattr(offset, "dtype"):
                 return self._of_array(offset)
             check_index(offset)
+        return self._moved(offset)
+
+    def most_offset(self, most: int) -> int:
+        """A bound on the swizzled offsets of -most .. most."""
+        if not self.bits:
+            return most
+        return (1 << max(most, self.zzz_mask).bit_length()) - 1
+
+    def _moved(self, offset: Any) -> Any:
         if self.bits == 0:
             return offset
         moved = offset & self.yyy_mask
         return offset ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
 
     def _of_array(self, offsets: Any) -> Any:
+        if offsets.dtype.kind == "O" and all(type(x) is int for x in offsets.flat):
+            return self._moved(offsets)
         check_integers_of(offsets)
         unsigned = offsets.dtype.kind == "u"
         wide = offsets.astype("uint64" if unsigned else "int64")
@@ -333,10 +344,24 @@ class ComposedLayout(_Value):
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate, as for Layout."""
-        value = self.inner(*crd)
+        one = crd[0] if len(crd) == 1 else crd
+        if type(one) is not int and has_arrays(one):
+            return on_arrays(self._offset, one, self.most_offset)
+        return self._offset(one)
+
+    def most_offset(self, most: int) -> int:
+        """A bound on every number on the way to an offset of coordinates of at most `most`."""
+        inside = self.inner.most_offset(most)
+        most = inside + abs(self.offset)
+        if isinstance(self.outer, Layout):
+            return max(inside, most, self.outer.most_offset(most))
+        for swizzle in reversed(self.swizzles):
+            most = swizzle.most_offset(most)
+        return max(inside, most)
+
+    def _offset(self, crd: Any) -> Any:
+        value = self.inner(crd)
         if self.offset:
-            if hasattr(value, "dtype") and self.offset > MAX_ARRAY_OFFSET:
-                raise ResourceError("offset that is added to an array", self.offset, MAX_ARRAY_OFFSET)
             value = value + self.offset
         if isinstance(self.outer, Layout):
             return self.outer(value)

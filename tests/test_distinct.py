@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg import lattice
+from layoutalg import budget
 from layoutalg.describe import Aliasing, aliasing, footprint, gaps
 from layoutalg.distinct import Mode, count_by_boxes, count_sums, joined
 from layoutalg.errors import UndecidedError
@@ -117,8 +117,8 @@ def test_modes_that_go_on_with_others_leave_their_gaps() -> None:
 
 
 def test_beyond_the_budget_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lattice, "NODE_BUDGET", 100)
+    monkeypatch.setattr(budget, "UNITS", 1000)
     layout = Layout((1 << 13, 1 << 13, 1 << 14), (30011, 40009, 50021))
     with pytest.raises(UndecidedError, match="how many offsets") as info:
         image_size(layout)
-    assert info.value.budget == 100 and str(layout) in str(info.value)
+    assert info.value.budget == 1000 and str(layout) in str(info.value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 
+from layoutalg.budget import UNITS
 from layoutalg.errors import UndecidedError
 from layoutalg.injective import find_collision
-from layoutalg.lattice import NODE_BUDGET
 from layoutalg.layout import Layout, layout_size
 from layoutalg.strategies import layouts
 from tests.brute import table
@@ -54,6 +54,6 @@ def test_the_search_gives_up_by_name() -> None:
     try:
         pair = find_collision(hard)
     except UndecidedError as error:
-        assert error.budget == NODE_BUDGET and "is (2,2,2," in str(error)
+        assert error.budget == UNITS and "is (2,2,2," in str(error)
     else:
         assert pair is not None and hard(pair[0]) == hard(pair[1])

@@ -8,6 +8,7 @@ import random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layoutalg.budget import Budget
 from layoutalg.lattice import Relations, find_kernel_point, find_point
 
 boxes = st.lists(st.tuples(st.integers(1, 40), st.integers(2, 6)), min_size=1, max_size=4)
@@ -51,7 +52,7 @@ def test_relations_are_found_in_one_box_after_the_other(
     box: list[tuple[int, int]], asked: list[list[tuple[int, int]]]
 ) -> None:
     strides, extents = [d for d, _ in box], [s for _, s in box]
-    relations = Relations("?", strides, extents)
+    relations = Relations(Budget("?"), strides, extents)
     for sides in asked:
         low = [sides[i % len(sides)][0] for i in range(len(box))]
         high = [a + sides[i % len(sides)][1] for i, a in enumerate(low)]

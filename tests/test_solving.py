@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg import lattice
+from layoutalg import budget
 from layoutalg.errors import UndecidedError
 from layoutalg.layout import Layout
 from layoutalg.solving import find_coordinate, find_overlap, overlap
@@ -65,7 +65,7 @@ def test_numbers_without_structure_are_solved_too() -> None:
 
 def test_the_search_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = Layout((2,) * 12, tuple(3**20 + 7919 * k * k + 104729 * k**3 for k in range(12)))
-    monkeypatch.setattr(lattice, "NODE_BUDGET", 3)
-    with pytest.raises(UndecidedError, match=r"does \(2,2,2,.* reach \d+\? 3 candidates") as info:
+    monkeypatch.setattr(budget, "UNITS", 300)
+    with pytest.raises(UndecidedError, match=r"does \(2,2,2,.* reach \d+\? .* budget of 300 units") as info:
         find_coordinate(odd, odd((1, 0) * 6))
-    assert info.value.budget == 3
+    assert info.value.budget == 300

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from layoutalg import budget
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
@@ -46,11 +47,13 @@ from layoutalg.analysis.report import (
 from layoutalg.analysis.sector_forms import linear_traffic
 from layoutalg.analysis.straddling import Straddling, find_straddling
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.budget import budget_of
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     NotLinearError,
     ShapeError,
+    UndecidedError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -70,7 +73,7 @@ def analyze(
 
     `method` "auto" takes the first that applies; a named one is used or refused.  Raises AlignmentError,
     ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a named closed
-    form does not apply, UndecidedError when only enumerating is left and the tile is too large for it.
+    form does not apply, UndecidedError when the budget is spent, of the closed forms and of enumerating.
 
     >>> from layoutalg.layout import Layout
     >>> tile = Layout((1 << 20, 1 << 20), (1 << 20, 1))
@@ -91,26 +94,58 @@ def analyze(
         )
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
+    with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
+        return _analyze(layout, access, rule, machine, method)
+
+
+def _analyze(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
+) -> SharedReport | GlobalReport:
+    """The first way that applies; where the budget of the closed forms is spent, enumerating may still do."""
+    if method != "enumerated":
+        try:
+            with budget_of(lambda: f"{access.op} on {layout} by digit classes:"):
+                report = _in_closed_form(layout, access, rule, machine, method)
+        except UndecidedError:
+            if method != "auto":
+                raise
+            report = None
+        if report is not None:
+            return report
+        if method != "auto":
+            raise UnsupportedError(
+                f"method {method!r} does not apply to {access.op} with tv {access.tv} on {layout}; "
+                f"'auto' takes the one that does"
+            )
+    kinds = count_all(layout, access, rule, machine)
+    notes = access_notes(rule, machine, access.element, layout)
+    if rule.space == "shared":
+        place = worst_kind(kinds).place
+        offsets = instruction_offsets(layout, access, place, machine)
+        witness = _witness(rule, machine, access.element.bits, place, offsets)
+        return shared_report(access.op, kinds, "enumerated", rule.provenance, witness, notes)
+    worst = _worst_enumerated(layout, access, rule, machine)
+    return global_report(access.op, kinds, "enumerated", rule.provenance, worst, machine.sector_bytes, notes)
+
+
+def _in_closed_form(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
+) -> SharedReport | GlobalReport | None:
+    """The report by the first closed form that `method` admits, or None."""
     table: ClassTable | None = None
     over: Straddling | None = None
-    found = _footprint(layout, access, rule, machine) if method != "enumerated" else None
+    found = _footprint(layout, access, rule, machine)
     if found is not None and isinstance(access.active, Guard):
         table = guarded_table(layout, access, found)
         found = None
-    if found is None and table is None and method != "enumerated":
+    if found is None and table is None:
         over = find_straddling(layout, access, rule, machine)
         table = None if over is None else over.table
     counted = _closed_form(found, table, method)
-    if counted is not None:
-        kinds, used = counted
-        kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
-    elif method in ("auto", "enumerated"):
-        kinds, used = count_all(layout, access, rule, machine), "enumerated"
-    else:
-        raise UnsupportedError(
-            f"method {method!r} does not apply to {access.op} with tv {access.tv} on {layout}; "
-            f"'auto' takes the one that does"
-        )
+    if counted is None:
+        return None
+    kinds, used = counted
+    kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
     notes = access_notes(rule, machine, access.element, layout)
     if rule.space == "shared":
         place = worst_kind(kinds).place
@@ -125,9 +160,14 @@ def analyze(
     if table is not None:
         worst = worst_alignment(table)
     else:
-        shifts = range(0, machine.sector_bytes, rule.width_bytes)
-        worst = max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
+        worst = _worst_enumerated(layout, access, rule, machine)
     return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes, notes)
+
+
+def _worst_enumerated(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> int:
+    """Sectors at the worst base, every instruction counted."""
+    shifts = range(0, machine.sector_bytes, rule.width_bytes)
+    return max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
 
 
 def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:

@@ -34,6 +34,7 @@ from layoutalg.analysis.lanes import batch_lanes
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.analysis.residues import Digit, Family, Residues
 from layoutalg.analysis.sector_forms import stride_traffic
+from layoutalg.budget import spend
 
 MAX_RESIDUES = 1 << 16
 """Largest number of base residues kept apart; beyond it the classes would cost more than enumerating."""
@@ -122,24 +123,32 @@ def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[Kind]:
     >>> count_classes(table, by_stride=True)
     [Kind(instructions=4, cost=(1, 1), place=Place(warp=0, register=0, iteration=0))]
     """
-    counts = [[table.residues.starts(family).tolist() for family in c.families] for c in table.classes]
-    rows = [
-        (which, base, 0)
-        for which, of_families in enumerate(counts)
-        for base in range(table.residues.modulus)
-        if any(of_base[base] for of_base in of_families)
+    counted = [
+        (which, base, number) for which in range(len(table.classes)) for base, number in _bases(table, which)
     ]
+    rows = [(which, base, 0) for which, base, _ in counted]
     sorted_out: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
-    for (which, base, _), cost in zip(rows, _costs(table, rows, by_stride), strict=True):
+    for (which, base, many), cost in zip(counted, _costs(table, rows, by_stride), strict=True):
         number, first = sorted_out.get((which, cost), (0, base))
-        sorted_out[which, cost] = (number + sum(of_base[base] for of_base in counts[which]), first)
+        sorted_out[which, cost] = (number + many, first)
     kinds: list[Kind] = []
     for (which, cost), (number, base) in sorted_out.items():
-        members = zip(table.classes[which].families, counts[which], strict=True)
-        family = next(family for family, of_base in members if of_base[base])
+        families = table.classes[which].families
+        family = next(family for family in families if table.residues.starts(family)[base])
         thread, register, iteration = table.residues.member(family, base)
         kinds.append(Kind(number, cost, Place(thread // table.found.machine.lanes, register, iteration)))
     return kinds
+
+
+def _bases(table: ClassTable, which: int) -> list[tuple[int, int]]:
+    """(base residue, instructions) of a class, for the residues that have any."""
+    first, *others = table.classes[which].families
+    total = table.residues.starts(first)
+    for family in others:
+        total = total + table.residues.starts(family)
+    found = [(base, number) for base, number in enumerate(total.tolist()) if number]
+    spend(table.residues.modulus // 32 + len(found))
+    return found
 
 
 def worst_alignment(table: ClassTable) -> int:
@@ -158,13 +167,11 @@ def worst_alignment(table: ClassTable) -> int:
     shifts = range(0, sector, found.rule.width_bytes)
     # Without a swizzle only the place of the first lane within its sector matters.
     spots: dict[tuple[int, int], tuple[int, int]] = {}
-    for which, one in enumerate(table.classes):
-        counts = [table.residues.starts(family).tolist() for family in one.families]
-        for base, of_families in enumerate(zip(*counts, strict=True)):
-            if any(of_families):
-                spot = base if found.swizzles else found.byte(base * table.unit) % sector
-                number, _ = spots.get((which, spot), (0, 0))
-                spots[which, spot] = (number + sum(of_families), base)
+    for which in range(len(table.classes)):
+        for base, many in _bases(table, which):
+            spot = base if found.swizzles else found.byte(base * table.unit) % sector
+            number, _ = spots.get((which, spot), (0, 0))
+            spots[which, spot] = (number + many, base)
 
     def alike(which: int, spot: int, shift: int) -> tuple[int, int, int]:
         return (which, spot, shift) if found.swizzles else (which, (spot + shift) % sector, 0)
@@ -214,6 +221,7 @@ def warp_families(
     )
     # Full warps in which no digit above `low` carries.
     for first in range(places[low] if threads else 0):
+        spend(8 * (low + 1))
         room = places[low + 1] - window - first
         if room >= 0:
             short = digits[low]._replace(extent=room // places[low] + 1)
@@ -230,6 +238,7 @@ def warp_families(
         reached = set(residues.joint(stepping).nonzero()[1].tolist())
         for lane in range(1, window):
             if lane in reached:
+                spend(8 * level)
                 first = places[level] - lane
                 start = value_at(threads[:level], first)
                 before = (value_at(threads[:level], first + n) - start for n in range(lane))
@@ -253,6 +262,7 @@ def _step(relative: tuple[int, ...]) -> int | None:
 
 def _costs(table: ClassTable, rows: list[tuple[int, int, int]], by_stride: bool) -> list[tuple[int, ...]]:
     """The cost of one instruction for each (class, base residue, shift in bytes)."""
+    spend(5 * len(rows))
     if not by_stride:
         return _defined_costs(table, rows)
     found = table.found

@@ -2,7 +2,7 @@
 
 The idea.  `instruction_offsets` spells out one instruction, lane by lane, straight from the meaning of an
 Access; everything else in this package must agree with it.  `count_all` does the same for all instructions
-at once with NumPy, in blocks, and stops at a budget instead of running for ever.
+at once with NumPy, in blocks, under a budget.
 
 >>> access = Access("ld.shared.b32", Layout((4, 1), (1, 0)), "f32")
 >>> instruction_offsets(Layout((4, 8), (8, 1)), access, Place(0, 0, 0), "sm_90")[:5]
@@ -21,16 +21,18 @@ from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scatt
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
-from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
+from layoutalg.budget import Budget
+from layoutalg.errors import AlignmentError, ResourceError, ShapeError
+from layoutalg.extent import leaf_count
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout
+from layoutalg.swizzle import AnyLayout, Swizzle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BUDGET = 1 << 24
-"""Element addresses that `count_all` looks at, at most, before an UndecidedError."""
+PER_UNIT = 64
+"""Terms of element addresses that `count_all` computes in a unit of work."""
 
 _BLOCK = 1 << 18
 
@@ -155,8 +157,8 @@ def count_all(
 ) -> list[Kind]:
     """Every instruction counted, equal costs gathered; `shift_bytes` is added to every address.
 
-    Raises UndecidedError when there are more than BUDGET element addresses, and as `instruction_offsets`
-    does.
+    Raises UndecidedError when that is more work than the budget has, ResourceError where flat indices do not
+    fit 64-bit arithmetic, and as `instruction_offsets` does.
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access("ld.shared.b32", Layout((32, 8), (8, 1)), "f32")
@@ -167,13 +169,15 @@ def count_all(
 
     extent = access_extent(layout, access, rule, machine)
     lookups = extent.instructions * machine.lanes * extent.elems
-    if lookups > BUDGET:
-        raise UndecidedError(
+    budget = Budget(
+        lambda: (
             f"{access.op} on {layout}: counting {extent.instructions} instructions one by one means "
-            f"{lookups} addresses; the budget is {BUDGET}",
-            budget=BUDGET,
+            f"{lookups} addresses;"
         )
-    _check_reach(layout)
+    )
+    terms = 4 + len(leaves(access.tv)) + leaf_count(layout)
+    budget.spend(lookups * (terms + (PER_UNIT // 4 if callable(access.active) else 0)) // PER_UNIT)
+    _check_reach(layout, access)
     step = max(1, _BLOCK // (machine.lanes * extent.elems))
     found: dict[tuple[int, ...], tuple[int, int]] = {}
     for start in range(0, extent.instructions, step):
@@ -250,15 +254,22 @@ def _block(
     return first * bits // 8 + access.base_bytes, mask
 
 
-def _check_reach(layout: AnyLayout) -> None:
-    """Refuse layouts whose offsets could overflow 64-bit arithmetic."""
+def _check_reach(layout: AnyLayout, access: Access) -> None:
+    """Refuse layouts whose offsets could overflow 64-bit arithmetic, and indices that could."""
+    furthest = max(size(layout), *map(abs, span(access.tv)))
+    if furthest >= MAX_ADDRESS:
+        raise ResourceError("flat index that is looked at one by one", furthest, MAX_ADDRESS - 1)
     inner: AnyLayout = layout
     reach, factor = 0, 1
+    swizzles: tuple[Swizzle, ...] = ()
     while not isinstance(inner, Layout):
         if isinstance(inner.outer, Layout):
             factor *= 1 + sum(abs(stride) for _, stride in leaves(inner.outer))
+        swizzles += inner.swizzles
         reach += inner.offset
         inner = inner.inner
     reach += max(map(abs, span(inner)))
-    if 256 * (reach + 1) * factor >= MAX_ADDRESS:
+    for swizzle in swizzles:
+        reach = swizzle.most_offset(reach)
+    if 256 * (reach + 1) * factor + access.base_bytes >= MAX_ADDRESS:
         raise ShapeError(f"the offsets of {layout} do not fit the 2^62 bytes that are counted exactly")

@@ -131,7 +131,10 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
             return None
         if first_byte < 0:
             raise ShapeError(f"{access.op} on {layout} reaches the negative byte offset {first_byte}")
-    if 256 * (offset + high + 1) >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
+    reach = offset + high
+    for swizzle in reversed(swizzles):
+        reach = swizzle.most_offset(reach)
+    if 256 * (reach + 1) + access.base_bytes >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
     reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))

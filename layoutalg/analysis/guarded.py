@@ -29,6 +29,7 @@ from layoutalg.analysis.footprint import Footprint, Leaves
 from layoutalg.analysis.guard import Guard, mode_sizes
 from layoutalg.analysis.intervals import between
 from layoutalg.analysis.residues import Digit, Family, Residues
+from layoutalg.budget import spend
 from layoutalg.composed import normal_form
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, UndecidedError
@@ -134,6 +135,7 @@ def _cut(
     if not limits:
         yield inside, family
         return
+    spend(2 * len(relative) + 2 * len(family.digits))
     (field, limit), rest = limits[0], limits[1:]
     weights = [_field(digit.stride, field) for digit in family.digits]
     start = _field(family.offset, field)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from layoutalg.analysis.residues import Digit
+from layoutalg.budget import spend
 from layoutalg.errors import UndecidedError
 
 EDGES = 64
@@ -46,6 +47,7 @@ def _between(
     digits: Digits, weights: Sequence[int], order: Sequence[int], low: int, high: int
 ) -> Iterator[Digits]:
     """`between` for the digits `order`, whose values count from their first."""
+    spend(1 + len(order))
     reach = sum((digits[i].extent - 1) * weights[i] for i in order)
     if high <= 0 or low > reach:
         return

@@ -142,7 +142,7 @@ def batch_lanes(
     mask = mask[:, : rule.lanes]
     given = np.where(mask, given[:, : rule.lanes], 0)
     if given.size and (int(given.min()) < 0 or int(given.max()) >= MAX_ADDRESS):
-        raise ShapeError(f"offsets run from {given.min()} to {given.max()}; byte addresses are 0 to 2^62")
+        raise ShapeError(f"offsets run from {given.min()} to {given.max()}; byte addresses are 0 to 2^62-1")
     given = given.astype(np.int64)
     wrong = given % rule.width_bytes != 0
     if wrong.any():

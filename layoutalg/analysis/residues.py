@@ -18,6 +18,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from layoutalg.budget import spend
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -59,7 +61,9 @@ class Residues:
         found = self._known.get(digits)
         if found is None:
             if digits:
-                found = self._spread(self.joint(digits[1:]), digits[0])
+                rest = self.joint(digits[1:])
+                spend(1 + self.modulus * self.lanes // 96)  # it is kept
+                found = self._spread(rest, digits[0])
             else:
                 found = np.zeros((self.modulus, self.lanes), dtype=np.int64)
                 found[0, 0] = 1
@@ -68,6 +72,7 @@ class Residues:
 
     def starts(self, family: Family) -> NDArray[Any]:
         """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
+        spend(2 + self.modulus // 128)
         column: NDArray[Any] = self.joint(family.digits)[:, -family.place[0] % self.lanes]
         return _rolled(column, family.offset % self.modulus)
 
@@ -78,10 +83,12 @@ class Residues:
         for i, digit in enumerate(family.digits):
             rest = self.joint(family.digits[i + 1 :])
             value = digit.first
+            spend(len(family.digits))
             while not rest[
                 (offset - value * digit.stride) % self.modulus, (thread - value * digit.moves[0]) % self.lanes
             ]:
                 value += 1
+                spend()
             offset -= value * digit.stride
             thread -= value * digit.moves[0]
             place = [p + value * m for p, m in zip(place, digit.moves, strict=True)]
@@ -89,6 +96,7 @@ class Residues:
 
     def _shift(self, hist: NDArray[Any], digit: Digit, steps: int) -> NDArray[Any]:
         """The histogram moved by `steps` steps of the digit."""
+        spend(4 + self.modulus * self.lanes // 300)
         hist = _rolled(hist, steps * digit.stride % self.modulus)
         return _rolled(hist.T, steps * digit.moves[0] % self.lanes).T
 

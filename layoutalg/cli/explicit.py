@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.analysis.banks import served_batch, worst_clash
 from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes
 from layoutalg.analysis.notes import access_notes
 from layoutalg.analysis.report import (
     GlobalReport,
@@ -59,12 +60,21 @@ def row_arrays(rows: Sequence[Offsets]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
-    """Byte addresses of offsets in units of `bits`; raises AlignmentError between bytes."""
-    ragged = offsets * bits % 8 != 0
+    """Byte addresses of offsets in units of `bits`; raises AlignmentError between bytes.
+
+    Raises ResourceError for an address that is no 62-bit number.
+    """
+    common = math.gcd(bits, 8)
+    units, per_byte = bits // common, 8 // common
+    for extreme in (int(offsets.min()), int(offsets.max())) if offsets.size else ():
+        address = extreme * units // per_byte + base_bytes
+        if max(abs(extreme * units), abs(address)) >= MAX_ADDRESS:
+            raise ResourceError("byte address", address, MAX_ADDRESS - 1)
+    ragged = offsets % per_byte != 0
     if ragged.any():
         first = int(offsets[ragged].flat[0])
         raise AlignmentError(f"offset {first} in elements of {bits} bits does not start at a byte")
-    scaled: NDArray[Any] = offsets * bits // 8 + base_bytes
+    scaled: NDArray[Any] = offsets * units // per_byte + base_bytes
     return scaled
 
 

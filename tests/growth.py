@@ -1,0 +1,180 @@
+"""Work that is counted: procedures with the worst inputs that can be generated, and the lines they execute.
+
+A procedure that searches counts its work in a budget; what it executes besides must not grow without it.
+`lines_of` counts executed lines, which is the same on every machine, and stops past a limit.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from layoutalg import algebra
+from layoutalg.budget import metered
+from layoutalg.describe import aliasing, cycles, gaps
+from layoutalg.errors import LayoutAlgError
+from layoutalg.extent import extremes
+from layoutalg.image import find_offset_bit, image_size, is_surjective, same_function
+from layoutalg.injective import find_collision
+from layoutalg.layout import Layout
+from layoutalg.solving import find_coordinate, find_overlap
+from layoutalg.swizzle import ComposedLayout, Swizzle
+
+Question = Callable[[], Any]
+
+
+class Overrun(BaseException):
+    """More lines were executed than the work that was counted allows."""
+
+
+class Work(NamedTuple):
+    """What a question took: lines executed, units counted, and how it ended."""
+
+    lines: int
+    units: int
+    ended: str
+
+
+def work_of(question: Question, most_lines: int) -> Work:
+    """Ask, counting executed lines of Python; raises Overrun past `most_lines`, whatever else is caught."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += 1
+        if lines > most_lines:
+            raise Overrun(f"{frame.f_code.co_qualname} at line {frame.f_lineno}")
+        return count
+
+    before = sys.gettrace()
+    with metered() as meter:
+        sys.settrace(count)
+        try:
+            question()
+            ended = "answered"
+        except LayoutAlgError as error:
+            ended = type(error).__name__
+        finally:
+            sys.settrace(before)
+    return Work(lines, meter.units, ended)
+
+
+# Layouts on which closed forms fail.
+
+
+def _strides(draw: random.Random, count: int, bits: int) -> tuple[int, ...]:
+    kind = draw.randrange(3)
+    if kind == 0:
+        return tuple(draw.randint(1, 1 << bits) for _ in range(count))
+    if kind == 1:  # long chains beside one that does not fit
+        chain = [3 * draw.randint(1, 5) << 3 * i for i in range(count - 1)]
+        return (*chain, draw.randint(1, 1 << bits))
+    return tuple(3**20 + 7919 * k * k + 104729 * k**3 + draw.randrange(9) for k in range(count))
+
+
+def _plain(draw: random.Random, count: int) -> Layout:
+    bits = draw.choice((6, 20, 60, 300))
+    extents = tuple(
+        draw.choice((2, 3, 5, 8, 1 << draw.randint(1, 40), draw.randint(2, 1 << 20))) for _ in range(count)
+    )
+    return Layout(extents, _strides(draw, count, bits))
+
+
+def _swizzled(draw: random.Random, count: int) -> ComposedLayout:
+    bits = draw.randint(1, 4)
+    swizzle = Swizzle(bits, draw.randint(0, 12), draw.choice((1, -1)) * draw.randint(bits, 9))
+    return ComposedLayout(swizzle, draw.randrange(1 << 12), _plain(draw, count))
+
+
+def _any(draw: random.Random, count: int) -> Layout | ComposedLayout:
+    return draw.choice((_plain, _swizzled))(draw, count)
+
+
+def _nested(draw: random.Random, count: int) -> ComposedLayout:
+    layout: Any = _plain(draw, 3)
+    for _ in range(min(count, 20)):
+        outer: Any = draw.choice((_plain(draw, 3), Swizzle(2, draw.randint(0, 5), 3)))
+        layout = ComposedLayout(outer, draw.randrange(9), layout)
+    return layout  # type: ignore[no-any-return]
+
+
+def _target(draw: random.Random, layout: Layout) -> int:
+    return draw.randrange(algebra.cosize(layout))
+
+
+def _coordinate(draw: random.Random, count: int) -> Question:
+    layout = _plain(draw, count)
+    target = _target(draw, layout)
+    return lambda: find_coordinate(layout, target)
+
+
+def _overlap(draw: random.Random, count: int) -> Question:
+    a, b = _plain(draw, count // 2 + 1), _plain(draw, count // 2 + 1)
+    there = ComposedLayout(Swizzle(0, 0, 0), _target(draw, b), a)
+    return lambda: find_overlap(there, b)
+
+
+def _one(function: Callable[[Any], Any], make: Callable[[random.Random, int], Any] = _any) -> Any:
+    def question(draw: random.Random, count: int) -> Question:
+        layout = make(draw, count)
+        return lambda: function(layout)
+
+    return question
+
+
+def _two(function: Callable[[Any, Any], Any]) -> Any:
+    def question(draw: random.Random, count: int) -> Question:
+        a, b = _any(draw, count // 2 + 1), _any(draw, count // 2 + 1)
+        return lambda: function(a, b)
+
+    return question
+
+
+def _same(draw: random.Random, count: int) -> Question:
+    layout = _swizzled(draw, count)
+    twice = ComposedLayout((layout.swizzles[0],) * 3, layout.offset, layout.inner)
+    return lambda: same_function(layout, twice)
+
+
+def _bit(draw: random.Random, count: int) -> Question:
+    layout, bit = _any(draw, count), draw.randrange(30)
+    return lambda: find_offset_bit(layout, bit)
+
+
+def _carries(draw: random.Random, count: int) -> Question:
+    """Extents that do not divide, under strides at which carries nearly cancel."""
+    base = draw.randint(3, 99)
+    radix = tuple(draw.choice((3, 5, base, 1 << 20)) for _ in range(count))
+    weights, weight = [], 1
+    for n in radix:
+        weights.append(weight + (draw.random() < 0.2))
+        weight *= n
+    b = Layout((1 << 20, 1 << 17, 3), (draw.randint(1, base), base * draw.randint(1, 9), 1))
+    return lambda: algebra.composition(Layout(radix, tuple(weights)), b)
+
+
+PROCEDURES: dict[str, Callable[[random.Random, int], Question]] = {
+    "find_coordinate": _coordinate,
+    "find_overlap": _overlap,
+    "find_collision": _one(find_collision, _plain),
+    "image_size": _one(image_size),
+    "aliasing": _one(aliasing),
+    "is_surjective": _one(is_surjective),
+    "gaps": _one(gaps),
+    "cycles": _one(cycles),
+    "extremes": _one(extremes),
+    "cosize": _one(algebra.cosize),
+    "same_function": _same,
+    "find_offset_bit": _bit,
+    "normal_form": _one(algebra.normal_form, _nested),
+    "image_size of nested": _one(image_size, _nested),
+    "composition": _two(algebra.composition),
+    "composition with carries": _carries,
+    "complement": _one(algebra.complement, _plain),
+    "left_inverse": _one(algebra.left_inverse),
+    "right_inverse": _one(algebra.right_inverse),
+}
+"""Procedures that may search, with the worst questions: (draw, number of modes) -> question."""
