@@ -33,7 +33,11 @@ def swizzled() -> Synthesis:
 
 
 def padded() -> Synthesis:
-    return synthesize((96, 64), ["ldmatrix.x4"], element="f16", max_extra_bytes=1536)
+    return synthesize((33, 32), ["ld.shared.b128@col"], element="f32", max_extra_bytes=1536)
+
+
+def counted() -> Synthesis:
+    return synthesize((64, 96), ["cp.async.16", "ldmatrix.x4"], element="f16")
 
 
 def refuted() -> Synthesis:
@@ -101,8 +105,8 @@ CORRUPTIONS: list[tuple[str, Callable[[], Synthesis], Callable[[Synthesis], Synt
     ("another order", swizzled, with_synthesis(order="col")),
     ("an alternative that costs more", swizzled, lambda s: dataclasses.replace(
         s, alternatives=(dataclasses.replace(s.alternatives[-1], total=64),))),
-    ("padding that conflicts", padded, with_synthesis(layout=Layout((96, 64), (80, 1)), extra_bytes=3072)),
-    ("padding beyond what is allowed", padded, with_synthesis(max_extra_bytes=1024)),
+    ("padding that conflicts", padded, with_synthesis(layout=Layout((33, 32), (40, 1)), extra_bytes=1056)),
+    ("padding beyond what is allowed", padded, with_synthesis(max_extra_bytes=527)),
     ("padding that costs more", padded, with_synthesis(extra_bytes=768)),
     ("padding claimed by ranks", padded, with_certificate(reason="ranks")),
     ("padding of another kind", padded, with_synthesis(kind="plain")),
@@ -135,7 +139,7 @@ CORRUPTIONS: list[tuple[str, Callable[[], Synthesis], Callable[[Synthesis], Synt
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [swizzled, padded, refuted, narrow, single, tma, gaps])
+@pytest.mark.parametrize("make", [swizzled, counted, padded, refuted, narrow, single, tma, gaps])
 def test_what_was_found_is_accepted(make: Callable[[], Synthesis]) -> None:
     assert check_certificate(make())
 
@@ -170,9 +174,14 @@ def test_a_search_with_candidates_is_repeated(monkeypatch: pytest.MonkeyPatch) -
         for five in itertools.combinations(range(7), 5)
     ]
     found = synthesize((16, 8), accesses, element="f32")
-    assert found.certificate.classes == ("linear-in-place",) and found.certificate.nodes > 0
+    assert (
+        found.certificate.classes[0] == "linear-in-place of whole 4-byte units"
+        and found.certificate.nodes > 0
+    )
     assert check_certificate(found)
-    crowded = with_certificate(classes=("linear-in-place", "any-in-place"))(found)
+    crowded = with_certificate(
+        classes=("linear-in-place of whole 4-byte units", "any-in-place of whole 4-byte units")
+    )(found)
     with pytest.raises(MismatchError, match="word 0 meets 119 others; its bank can be filled without them"):
         check_certificate(crowded)
     monkeypatch.setattr(refutation, "LIMIT", 3)

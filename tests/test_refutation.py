@@ -19,14 +19,19 @@ THREE = [
     Access("ld.shared.b32", Layout(((2, 4, 4), 1), ((9, 16, 2), 0)), F32),
 ]
 
+CLASH = "none is free of conflicts for (0, 1, 2) of"
+LINEAR = "F2-linear maps of (8,8):(8,1) onto itself that keep 4-byte units whole"
+ANY = "permutations of (8,8):(8,1) that keep 4-byte units whole"
+SINGLE = "single swizzles Sw<B,M,S> of (8,8):(8,1) in"
+
 
 @pytest.mark.parametrize(
     ("accesses", "form", "extra", "sentence"),
     [
-        (THREE, "any", 0, "no layout is linear-in-place or any-in-place and free of conflicts for (0, 1, 2)"),
-        (THREE, "any", 64, "no layout is linear-in-place or any-in-place or padding up to 64 bytes and free "
-         "of conflicts for (0, 1, 2)"),
-        (THREE, "single", 0, "no layout of single-swizzle is free of conflicts"),
+        (THREE, "any", 0, f"{CLASH} {LINEAR}; {ANY}; {SINGLE} its own memory"),
+        (THREE, "any", 64, f"{CLASH} {LINEAR}; {ANY}; {SINGLE} its memory and 64 bytes more; "
+         "(8,8):(8,1) with longer rows, by multiples of 4 bytes, up to 64 bytes in all"),
+        (THREE, "single", 0, f"none is free of conflicts of {SINGLE} its own memory"),
     ],
 )  # fmt: skip
 def test_sentences(accesses: list[Access], form: str, extra: int, sentence: str) -> None:

@@ -18,7 +18,6 @@ from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     MismatchError,
-    NotLinearError,
     ResourceError,
     ShapeError,
     UnknownNameError,
@@ -200,7 +199,9 @@ def test_three_patterns_on_eight_by_eight_have_no_layout() -> None:
     found = synthesize((8, 8), [EVEN_ROWS, EVEN_COLUMNS, RED_CELLS], element="f32")
     assert found.layout is None and found.kind == "none" and found.reports == ()
     assert found.certificate.reason == "exhausted" and found.certificate.clash == (0, 1, 2)
-    assert found.certificate.classes == ("linear-in-place", "any-in-place")
+    assert found.certificate.classes == (
+        "linear-in-place of whole 4-byte units", "any-in-place of whole 4-byte units", "single-swizzle",
+    )  # fmt: skip
     assert check_certificate(found)
 
 
@@ -230,7 +231,9 @@ def test_wide_vectors_elsewhere_bind_nobody() -> None:
     wide = "st.shared.b128@((8,8),4):((128,1),32)"
     found = synthesize((32, 32), [wide, "ld.shared.b32@col"], element="f32", max_extra_bytes=4096)
     assert found.certificate.reason == "narrow-banks"
-    assert found.certificate.classes == ("linear-in-place", "padding up to 4096 bytes")
+    assert found.certificate.classes == (
+        "linear-in-place of whole 16-byte units", "single-swizzle", "padding up to 4096 bytes",
+    )  # fmt: skip
     assert check_certificate(found)
     claimed = dataclasses.replace(found.certificate, classes=("any-placement",))
     with pytest.raises(MismatchError, match="8 words at one place of 8 banks"):
@@ -261,12 +264,39 @@ def test_a_form_may_have_no_layout_where_others_have() -> None:
 def test_padding_where_sizes_are_no_powers_of_two() -> None:
     plain = synthesize((96, 72), ["ld.shared.b32@row"], element="f32")
     assert (plain.kind, plain.certificate.reason) == ("plain", "counted") and check_certificate(plain)
-    found = synthesize((96, 64), ["ldmatrix.x4"], element="f16", max_extra_bytes=96 * 16)
-    assert (str(found.layout), found.extra_bytes) == ("(96,64):(72,1)", 1536)
+    found = synthesize((33, 32), ["ld.shared.b128@col"], element="f32", max_extra_bytes=33 * 16)
+    assert (str(found.layout), found.extra_bytes) == ("(33,32):(36,1)", 528)
     assert found.kind == "padding" and free_of_conflicts(found) and check_certificate(found)
     none = synthesize((48, 20), ["ld.shared.b32@col"], element="f32", max_extra_bytes=1024)
-    assert none.layout is None and none.certificate.classes == ("padding up to 1024 bytes",)
+    assert none.layout is None
+    assert none.certificate.classes == ("single-swizzle", "padding up to 1024 bytes")
     assert check_certificate(none)
+
+
+def test_odd_rows_of_chunks_need_no_swizzle() -> None:
+    found = synthesize((64, 40), ["st.shared.b128", "ldmatrix.x2"], element="f16")
+    assert (found.kind, found.extra_bytes) == ("plain", 0) and check_certificate(found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "swizzle"),
+    [
+        ((64, 96), "Sw<2,3,3>"),
+        ((128, 80), "Sw<1,3,3>"),
+        ((64, 160), "Sw<2,3,3>"),
+        ((192, 32), "Sw<2,3,3>"),
+        ((96, 64), "Sw<3,3,3>"),
+        ((192, 64), "Sw<3,3,3>"),
+        ((96, 128), "Sw<3,3,4>"),
+        ((96, 256), "Sw<3,3,5>"),
+        ((64, 48), "Sw<1,3,3>"),
+    ],
+)
+def test_rows_of_whole_chunks_need_no_power_of_two(shape: tuple[int, int], swizzle: str) -> None:
+    accesses = ["cp.async.16", "st.shared.b128", "ldmatrix.x4", "ldmatrix.x4.trans"]
+    found = synthesize(shape, accesses, element="f16")
+    assert found.extra_bytes == 0 and free_of_conflicts(found) and check_certificate(found)
+    assert isinstance(found.layout, ComposedLayout) and str(found.layout.swizzles[0]) == swizzle
 
 
 def test_what_padding_costs() -> None:
@@ -311,7 +341,8 @@ def test_higher_ranks_and_nested_shapes() -> None:
     ("changes", "error", "message"),
     [
         ({"shape": (0, 8)}, ShapeError, "extent 0"),
-        ({"shape": (48, 20)}, NotLinearError, "max_extra_bytes for padding"),
+        ({"shape": (8, 6), "accesses": ["ld.shared.b64@((8,3),2):((1,16),8)"], "order": "col"},
+         AlignmentError, "contiguous elements"),
         ({"shape": (1024, 1024)}, ResourceError, "4194304 asked, the limit is 232448"),
         ({"element": "f33"}, UnknownNameError, "unknown dtype 'f33'"),
         ({"order": "diagonal"}, UnknownNameError, "unknown order"),
@@ -326,12 +357,11 @@ def test_higher_ranks_and_nested_shapes() -> None:
         ({"accesses": ["ld.shared.b64@((8,4),2):((1,16),8)", "st.shared.b64@(32,2):(2,1)"]}, AlignmentError,
          r"as those of ld\.shared\.b64 .*one direction only"),
         ({"accesses": ["st.shared.b64@(32,2):(2,1)"]}, AlignmentError, "contiguous mode"),
-        ({"accesses": ["ld.shared.b32@(3,1):(4,0)"]}, NotLinearError, "no power of two"),
         ({"accesses": [dataclasses.replace(EVEN_ROWS, active=lambda t, v, i: t < 3)]}, UnsupportedError,
          "lane predicate"),
         ({"accesses": [dataclasses.replace(EVEN_ROWS, element=dtype("f16"))]}, ShapeError, "widths differ"),
         ({"accesses": [dataclasses.replace(EVEN_ROWS, base_bytes=2)]}, UnsupportedError, "a multiple of 4"),
-        ({"accesses": [TmaAccess((8, 8), 128)], "shape": (8, 3)}, NotLinearError, "no power of two"),
+        ({"accesses": [TmaAccess((8, 8), 128)], "shape": (8, 3)}, AlignmentError, "no multiple of 16 bytes"),
         ({"accesses": [TmaAccess((8, 8), 128)], "shape": (8, 2)}, AlignmentError, "no multiple of 16 bytes"),
         ({"accesses": [TmaAccess((8, 3), 128)]}, ShapeError, "does not divide"),
         ({"accesses": [TmaAccess((8, 4), 32)]}, ResourceError, "256 asked, the limit is 0"),

@@ -25,6 +25,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
 from layoutalg.analysis.classes import ClassTable, class_table, count_classes, worst_alignment
@@ -94,6 +95,7 @@ def analyze(
         )
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
+    access = addressing(access, rule, machine)
     with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
         return _analyze(layout, access, rule, machine, method)
 

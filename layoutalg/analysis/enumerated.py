@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.guard import Guard
@@ -56,8 +57,8 @@ def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine:
     """The instructions of `access`, after checking that it fits the layout and the instruction.
 
     Raises ShapeError when the values are no whole number of vectors, or the access leaves the layout's
-    domain (asked of all lanes unless a predicate may exclude them); AlignmentError when the base is not
-    known to be aligned.
+    domain (asked of all lanes that supply an address, unless a predicate may exclude them); AlignmentError
+    when the base is not known to be aligned.
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access("ldmatrix.x4", Layout((32, 16), (1, 32)), "f16")
@@ -72,8 +73,9 @@ def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine:
             f"{access.op} moves {elems} {access.element} a lane; the {values} values of tv {access.tv} are "
             f"no multiple"
         )
-    low, high = span(access.tv)
-    if access.active is None and (low < 0 or high >= size(layout)):
+    counted = addressing(access, rule, machine)
+    low, high = span(counted.tv)
+    if counted.active is None and (low < 0 or high >= size(layout)):
         raise ShapeError(
             f"tv {access.tv} of {access.op} reaches the flat index {low if low < 0 else high} of {layout}, "
             f"whose size is {size(layout)}"

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.analysis.symbolic_layout import (
@@ -147,7 +148,7 @@ def make_question(
     if space is not None and rule.space != space:
         other = "solve_sectors" if space == "shared" else "solve_conflict_free"
         raise UnsupportedError(f"{access.op} addresses {rule.space} memory; {other} answers for it")
-    return Question(as_symbolic(layout), access, base, rule, machine)
+    return Question(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine)
 
 
 def count(question: Question, values: Mapping[Any, int]) -> Cost | None:

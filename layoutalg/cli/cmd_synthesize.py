@@ -1,4 +1,4 @@
-"""`layoutalg synthesize`: a layout without conflicts for a set of accesses, or the proof of none."""
+"""`layoutalg synthesize`: a layout without conflicts for a set of accesses, or which have none, proved."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
 def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) -> None:
     parts: list[str | Table] = []
     if found.layout is None:
-        parts.append(f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses.")
+        parts.append(_none(found))
     else:
         extra = f"{size_bytes(found.extra_bytes)} of extra memory" if found.extra_bytes else "no extra memory"
         parts += [str(found.layout), f"{_KINDS[found.kind]}, {extra}"]
@@ -124,6 +124,16 @@ def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) 
         )
         parts += ["", table("Other layouts", columns, others, left=2)]
     say(*parts)
+
+
+def _none(found: Synthesis) -> str:
+    """That no layout was found, and of which layouts alone it is said."""
+    from layoutalg.synthesis.result import ruled_out
+
+    none = f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses"
+    if found.certificate.classes == ("any-placement",):
+        return f"{none}, wherever its words are placed."
+    return f"{none} among {ruled_out(found)}. Nothing is said of others."
 
 
 def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str, checked: bool) -> Payload:
@@ -145,6 +155,8 @@ def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str
                 "footprints": [list(f) for f in claim.footprints],
                 "clash": list(claim.clash),
                 "nodes": claim.nodes,
+                "period_bits": claim.period_bits,
+                "reached": list(claim.reached),
                 "checked": checked,
                 "proof": proof,
             }

@@ -2,7 +2,7 @@
 
 The idea.  Who cannot use the best layout wants the next best: another swizzle that is as good, one that a
 tensor-map copy writes, padding if swizzling is unwelcome, and storage order to compare with.  Where nothing
-is free of conflicts, the single swizzle with the fewest wavefronts is listed.
+is, the swizzle with the fewest wavefronts is, among right shifts of a linear tile that keep vectors whole.
 
 >>> from layoutalg.synthesis.synthesizer import synthesize
 >>> for other in synthesize((16, 16), ["ldmatrix.x4"], element="f16").alternatives:
@@ -21,11 +21,10 @@ from typing import TypeAlias
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
-from layoutalg.arch import Arch
+from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, UnsupportedError
 from layoutalg.f2 import rank
-from layoutalg.int_tuple import IntTuple
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, Swizzle
 from layoutalg.synthesis.maps import kernel_of, swizzled_tile
@@ -71,25 +70,31 @@ def free_swizzles(tile: Tile, patterns: Sequence[Pattern]) -> Iterator[Swizzle |
 
 
 def other_swizzles(
-    tile: Tile, patterns: Sequence[Pattern], shape: IntTuple, element: DType, order: Order, machine: Arch
+    tile: Tile,
+    patterns: Sequence[Pattern],
+    accesses: Sequence[Access],
+    element: DType,
+    order: Order,
+    machine: Arch,
 ) -> Iterator[Other]:
     """Conflict-free swizzles, the simplest, and tensor-map modes; where there is none, the least bad one.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.synthesis.patterns import make_tile
-    >>> machine, column = ARCHS["sm_90"], Pattern((32, 64, 128, 256, 512), (32, 64, 128, 256, 512), 0, False)
-    >>> tile = make_tile((32, 32), 32, "row", machine)
-    >>> [str(one[0]) for one in other_swizzles(tile, [column], (32, 32), dtype("f32"), "row", machine)]
+    >>> machine, f32, column = ARCHS["sm_90"], dtype("f32"), Layout((32, 1), (1, 0))
+    >>> tile, words = make_tile((32, 32), 32, "row", machine), (32, 64, 128, 256, 512)
+    >>> asked = [Pattern(words, words, 0, False)], [Access("ld.shared.b32", column, f32)]
+    >>> [str(one[0]) for one in other_swizzles(tile, *asked, f32, "row", machine)]
     ['Sw<5,0,5> o 0 o (32,32):(32,1)']
     """
     if any(p.repeats for p in patterns):
         return
     free = (s for s in free_swizzles(tile, patterns) if s is not None and s.is_involution)
-    for swizzle in list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns):
+    for swizzle in list(islice(free, OTHERS + 1)) or _least_bad(tile, patterns, accesses, machine):
         yield swizzled_tile(tile, swizzle), "swizzle", 0
     try:
-        modes = list(tma_layouts(shape, element, order, (), machine))
+        modes = list(tma_layouts(tile.base.shape, element, order, (), machine))
     except (AlignmentError, UnsupportedError):
         return  # no TMA at all, or none of rows that are no multiple of 16 bytes
     for layout, _ in modes:
@@ -97,15 +102,26 @@ def other_swizzles(
             yield layout, "plain" if isinstance(layout, Layout) else "swizzle", 0
 
 
-def _least_bad(tile: Tile, patterns: Sequence[Pattern]) -> list[Swizzle]:
+def _least_bad(
+    tile: Tile, patterns: Sequence[Pattern], accesses: Sequence[Access], machine: Arch
+) -> list[Swizzle]:
     """The single swizzle with the fewest wavefronts, where none is free of conflicts."""
     keep = max(p.vector_bits for p in patterns)
+    groups = [_groups(tile.base, access, machine) for access in accesses]
 
     def cost(swizzle: Swizzle) -> int:
-        return sum(1 << degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
+        degrees = (degree_bits(p.footprint, tile.bank_bits, (swizzle,)) for p in patterns)
+        return sum(count << degree for count, degree in zip(groups, degrees, strict=True))
 
     swizzles = single_swizzles(tile.word_bits, tile.bank_bits, keep)
     return [min(swizzles, key=cost)] if swizzles else []
+
+
+def _groups(base: Layout, access: Access, machine: Arch) -> int:
+    """Phase groups of all instructions of a linear access: its ideal, less the counter's bias."""
+    report = analyze(base, access, machine)
+    bias = find_instruction(access.op, machine).counter_bias
+    return report.ideal_total - bias * report.instructions if isinstance(report, SharedReport) else 0
 
 
 def ranked(

@@ -6,8 +6,10 @@ exhaustion decide.  A layout is conflict-free because of
 
     ranks      rank(K + F) = rank K + rank F for every footprint F, K the kernel of the layout's bank map
     counted    every instruction, counted one by one, takes its ideal
+    classes    one instruction of every class modulo the swizzle's period does
 
-and that there is none is shown in `refutation`.  The reports and the alternatives are checked as well.
+and that there is none is shown in `refutation`.  What else a synthesis states is checked as well: the
+question, what the layout is and takes, the reports, and all of it for the alternatives.
 
 >>> from dataclasses import replace
 >>> from layoutalg.synthesis.synthesizer import synthesize
@@ -22,9 +24,9 @@ not (36, 72, 144, 256, 512, 1024)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import get_args
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import find_instruction
@@ -37,22 +39,35 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.f2 import affine_f2, apply, basis, rank
-from layoutalg.int_tuple import product
-from layoutalg.layout import Layout
+from layoutalg.int_tuple import product, to_text
+from layoutalg.layout import Layout, modes
 from layoutalg.measure import size
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 from layoutalg.synthesis.evidence import (
     Phase,
     bank_map_kernel,
+    bytes_past,
+    every_tma_tile,
+    instructions_of,
+    is_tma,
     lane_accesses,
+    linear_phases,
     log2,
     paddings,
-    phase_of,
+    room_bytes,
+    tile_bytes,
     tma_tiles,
     word_count_bits,
 )
 from layoutalg.synthesis.refutation import check_refutation
-from layoutalg.synthesis.result import Synthesis, storage_layout
+from layoutalg.synthesis.result import (
+    Form,
+    Kind,
+    Order,
+    Synthesis,
+    padding_class,
+    storage_layout,
+)
 from layoutalg.synthesis.tma import TmaTile
 
 
@@ -75,32 +90,102 @@ def check_certificate(synthesis: Synthesis) -> str:
 def _proved(synthesis: Synthesis) -> str:
     """The sentence, after proving it."""
     certificate, layout = synthesis.certificate, synthesis.layout
+    _check_question(synthesis)
     if certificate.conflict_free != (layout is not None):
         raise MismatchError("the claim is conflict-free and there is no layout, or the other way round")
-    if certificate.conflict_free and certificate.clash:
+    if certificate.conflict_free and (certificate.clash or certificate.nodes):
         raise MismatchError(f"accesses {certificate.clash} are said to clash on a conflict-free layout")
+    if certificate.reason != "ranks" and certificate.kernel:
+        raise MismatchError(f"the reason {certificate.reason!r} has no kernel; {certificate.kernel} is given")
+    if certificate.reason != "classes" and (certificate.period_bits or certificate.reached):
+        raise MismatchError(f"the reason {certificate.reason!r} knows no classes of instructions")
+    if certificate.reason in ("counted", "classes") and certificate.footprints:
+        raise MismatchError(f"the reason {certificate.reason!r} rests on no footprints")
     if layout is None:
         sentence = check_refutation(synthesis)
-    elif certificate.reason == "ranks":
-        sentence = _check_ranks(synthesis, layout)
-    elif certificate.reason == "counted":
-        sentence = _check_counted(synthesis, layout)
     else:
-        raise MismatchError(f"the reason {certificate.reason!r} proves no layout conflict-free")
+        _check_layout(synthesis, layout)
+        if certificate.reason == "ranks":
+            sentence = _check_ranks(synthesis, layout)
+        elif certificate.reason == "counted":
+            sentence = _check_counted(synthesis, layout)
+        elif certificate.reason == "classes":
+            sentence = _check_classes(synthesis, layout)
+        else:
+            raise MismatchError(f"the reason {certificate.reason!r} proves no layout conflict-free")
     _check_alternatives(synthesis)
     return sentence
+
+
+def _check_question(synthesis: Synthesis) -> None:
+    """The question must be one that synthesis takes: whole warps on shared memory, elements of the tile."""
+    machine = synthesis.arch
+    if not synthesis.accesses or synthesis.max_extra_bytes < 0 or synthesis.extra_bytes < 0:
+        raise MismatchError("accesses must be named, and memory must not be negative")
+    if synthesis.order not in get_args(Order) or synthesis.form not in get_args(Form):
+        raise MismatchError(f"order {synthesis.order!r} and form {synthesis.form!r} are not both known")
+    if tile_bytes(synthesis) > machine.max_shared_bytes_per_block:
+        raise MismatchError(f"{tile_bytes(synthesis)} bytes are more than the shared memory of a block")
+    for i, access in enumerate(a for a in synthesis.accesses if isinstance(a, Access)):
+        rule = find_instruction(access.op, machine)
+        unit_bytes = max(rule.width_bytes, machine.bank_bytes)
+        if rule.space != "shared" or access.active is not None or access.base_bytes % unit_bytes:
+            raise MismatchError(f"access {i} is not one of whole warps to an aligned place in shared memory")
+        if access.element.bits != synthesis.element.bits:
+            raise MismatchError(
+                f"access {i} reads {access.element}, the tile holds {synthesis.element}", index=i
+            )
+        if access.base_alignment_bytes % unit_bytes:
+            raise MismatchError(f"access {i} does not know its base to {unit_bytes} bytes", index=i)
+
+
+def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
+    """The layout must be what `kind` and `extra_bytes` say, of the asked form, and within the memory."""
+    _check_kind(synthesis, layout, synthesis.kind, synthesis.extra_bytes, is_tma(synthesis))
+    if tile_bytes(synthesis) + synthesis.extra_bytes > room_bytes(synthesis):
+        raise MismatchError(f"{layout} takes {synthesis.extra_bytes} extra bytes, which is more than allowed")
+    if synthesis.form == "single" and synthesis.kind == "xor":
+        raise MismatchError(f"{layout} is no single swizzle, which was asked for")
+    if is_tma(synthesis) and TmaTile(layout, synthesis.extra_bytes) not in tma_tiles(synthesis):
+        raise MismatchError(f"no tensor-map copy writes {layout} with {synthesis.extra_bytes} extra bytes")
+
+
+def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes: int, tma: bool) -> None:
+    """The layout must be one of the tile, of this kind, and take so much more memory than the tile."""
+    base = storage_layout(synthesis.shape, synthesis.order)
+    swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
+    inner = layout.inner if isinstance(layout, ComposedLayout) else layout
+    if isinstance(layout, ComposedLayout) and (layout.offset or not swizzles):
+        raise MismatchError(f"{layout} is no chain of swizzles of a tile that starts at 0")
+    found: tuple[Kind, int]
+    if inner == base and len(swizzles) < 2:
+        found = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
+    elif tma and TmaTile(layout, extra_bytes) in every_tma_tile(synthesis):
+        found = "swizzle" if swizzles else "plain", extra_bytes
+    elif any(layout == padded for extra, padded in paddings(synthesis, extra_bytes) if extra == extra_bytes):
+        found = "padding", extra_bytes
+    elif _sides(inner) == _sides(base):
+        found = "xor", 0
+        _check_place(synthesis, layout, 0)
+    else:
+        raise MismatchError(f"{layout} is no layout of a tile {to_text(synthesis.shape)}")
+    if found != (kind, extra_bytes):
+        raise MismatchError(
+            f"{layout} is of kind {found[0]!r} with {found[1]} extra bytes, not {kind!r} with {extra_bytes}"
+        )
+
+
+def _sides(layout: AnyLayout) -> list[int]:
+    """The sizes of the modes of a plain layout."""
+    return [size(mode) for mode in modes(layout)] if isinstance(layout, Layout) else []
 
 
 def _check_ranks(synthesis: Synthesis, layout: AnyLayout) -> str:
     """K & F = 0 for every access, on a layout that permutes the tile and keeps vectors whole."""
     certificate = synthesis.certificate
-    is_tma = synthesis.form == "tma" or any(isinstance(a, TmaAccess) for a in synthesis.accesses)
-    if certificate.classes != (("tma",) if is_tma else ("linear-in-place",)):
+    if certificate.classes != (("tma",) if is_tma(synthesis) else ("linear-in-place",)):
         raise MismatchError(f"a rank certificate of this form does not speak of {certificate.classes}")
-    if is_tma and TmaTile(layout, synthesis.extra_bytes) not in tma_tiles(synthesis):
-        raise MismatchError(f"no tensor-map copy writes {layout} with {synthesis.extra_bytes} extra bytes")
-    _check_kind(synthesis, layout, is_tma)
-    columns = _check_place(synthesis, layout, synthesis.extra_bytes if is_tma else 0)
+    columns = _check_place(synthesis, layout, synthesis.extra_bytes)
     phases = _check_footprints(synthesis)
     for i, access in enumerate(lane_accesses(synthesis)):
         _check_vectors(i, access, synthesis, columns)
@@ -124,25 +209,11 @@ def _accesses(phases: Sequence[object]) -> str:
     return f"{len(phases)} access" + ("" if len(phases) == 1 else "es")
 
 
-def _check_kind(synthesis: Synthesis, layout: AnyLayout, is_tma: bool) -> None:
-    """The layout must be what `kind` says, and no more than the form allows."""
-    base = storage_layout(synthesis.shape, synthesis.order)
-    single = isinstance(layout, ComposedLayout) and len(layout.swizzles) == 1
-    if isinstance(layout, Layout) and (is_tma or layout == base):
-        kind = "plain"
-    elif single and isinstance(layout, ComposedLayout) and (is_tma or layout.inner == base):
-        kind = "swizzle"
-    else:
-        kind = "xor"
-    if synthesis.kind != kind:
-        raise MismatchError(f"{layout} is of kind {kind!r}, not {synthesis.kind!r}")
-    if synthesis.form == "single" and kind == "xor":
-        raise MismatchError(f"{layout} is no single swizzle, which was asked for")
-
-
 def _check_place(synthesis: Synthesis, layout: AnyLayout, gaps_bytes: int) -> tuple[int, ...]:
     """The columns of the layout over flat indices; offsets differ, and lie in the tile's memory with gaps."""
     elements = product(synthesis.shape)
+    if elements & (elements - 1):
+        raise MismatchError(f"ranks prove nothing of {elements} elements, which is no power of two")
     room = elements + 8 * gaps_bytes // synthesis.element.bits  # a power of two, as the spans of rows are
     try:
         constant, columns = affine_f2(layout)
@@ -150,16 +221,16 @@ def _check_place(synthesis: Synthesis, layout: AnyLayout, gaps_bytes: int) -> tu
         raise MismatchError(f"ranks prove nothing of a layout that is not linear: {error.message}") from None
     if size(layout) != elements or constant or rank(columns) != log2(elements):
         raise MismatchError(f"{layout} does not give the {elements} elements of the tile a place each")
-    if max(columns, default=0) >= room or synthesis.extra_bytes != gaps_bytes:
-        raise MismatchError(
-            f"{layout} with {synthesis.extra_bytes} extra bytes does not lie in the tile's own memory"
-        )
+    if max(columns, default=0) >= room:
+        raise MismatchError(f"{layout} with {gaps_bytes} extra bytes does not lie in the tile's memory")
     return columns
 
 
 def _check_footprints(synthesis: Synthesis) -> list[Phase]:
     """The phases of all accesses, whose footprints must be those of the certificate."""
-    phases = [phase_of(synthesis, access) for access in lane_accesses(synthesis)]
+    phases = linear_phases(synthesis)
+    if phases is None:
+        raise MismatchError("ranks prove nothing of accesses that are not linear over F2")
     claimed = synthesis.certificate.footprints
     if len(claimed) != len(phases):
         raise MismatchError(f"{len(claimed)} footprints are claimed for {_accesses(phases)}")
@@ -183,38 +254,70 @@ def _check_vectors(i: int, access: Access, synthesis: Synthesis, columns: Sequen
         raise MismatchError(f"access {i} does not find its vectors whole", index=i)
 
 
-def _check_reports(synthesis: Synthesis, layout: AnyLayout, *, one_by_one: bool = False) -> None:
+def _check_reports(synthesis: Synthesis, layout: AnyLayout) -> None:
     """The reports must be those of a fresh analysis, and free of conflicts."""
     accesses = lane_accesses(synthesis)
     if len(synthesis.reports) != len(accesses):
         raise MismatchError(f"{len(synthesis.reports)} reports are given for {_accesses(accesses)}")
     for i, (access, given) in enumerate(zip(accesses, synthesis.reports, strict=True)):
-        fresh = analyze(layout, access, synthesis.arch, "enumerated" if one_by_one else "auto")
+        fresh = analyze(layout, access, synthesis.arch)
         if not isinstance(fresh, SharedReport) or not fresh.conflict_free:
             raise MismatchError(f"access {i} has bank conflicts on {layout}", index=i)
-        if replace(given, method=fresh.method, witness=fresh.witness) != fresh:
+        if given != fresh:
             raise MismatchError(f"the report of access {i} is not that of a fresh analysis", index=i)
 
 
 def _check_counted(synthesis: Synthesis, layout: AnyLayout) -> str:
-    """Storage order, plain or padded, on which every instruction is counted."""
-    extra = synthesis.extra_bytes
-    padded = f"padding up to {synthesis.max_extra_bytes} bytes"
-    kind, classes, expected = "plain", ("plain",), storage_layout(synthesis.shape, synthesis.order)
-    if extra:
-        found = dict(paddings(synthesis)).get(extra)
-        if found is None:
-            raise MismatchError(f"no padding of {synthesis.shape} takes {extra} extra bytes")
-        kind, classes, expected = "padding", (padded,), found
-    if layout != expected or synthesis.kind != kind or synthesis.certificate.classes != classes:
-        raise MismatchError(f"{layout}, of kind {synthesis.kind!r}, is not {expected}, of kind {kind!r}")
-    _check_reports(synthesis, layout, one_by_one=True)
+    """Storage order, plain or padded, or what a tensor map writes, on which every instruction is counted."""
+    classes = {"plain": "plain", "padding": padding_class(synthesis.max_extra_bytes)}
+    expected = "tma" if is_tma(synthesis) else classes.get(synthesis.kind)
+    if synthesis.certificate.classes != (expected,):
+        raise MismatchError(
+            f"{layout}, of kind {synthesis.kind!r}, is counted in none of {synthesis.certificate.classes}"
+        )
+    for i, access in enumerate(lane_accesses(synthesis)):
+        counted = analyze(layout, access, synthesis.arch, "enumerated")
+        if not isinstance(counted, SharedReport) or not counted.conflict_free:
+            raise MismatchError(f"access {i} has bank conflicts on {layout}", index=i)
+    _check_reports(synthesis, layout)
     return f"{layout} is conflict-free for {_accesses(synthesis.reports)}, counted one by one"
 
 
+def _check_classes(synthesis: Synthesis, layout: AnyLayout) -> str:
+    """One swizzle of storage order, on which an instruction of every class is counted."""
+    certificate = synthesis.certificate
+    single = synthesis.kind == "swizzle" and certificate.classes == ("single-swizzle",)
+    if not single or not isinstance(layout, ComposedLayout) or is_tma(synthesis):
+        raise MismatchError(f"{layout} is no single swizzle, of which alone classes of instructions speak")
+    (swizzle,) = layout.swizzles
+    accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
+    words = (8 * synthesis.arch.bank_bytes // one.bits for one in accesses)
+    period = max([1, swizzle.period, *words, *(one.elems for one in accesses)])
+    classes = [one.classes(period) for one in accesses]
+    claimed = 1 << certificate.period_bits, certificate.reached
+    if (period, tuple(len(rows) for rows, _ in classes)) != claimed:
+        raise MismatchError(
+            f"modulo {period} elements the accesses have {[len(rows) for rows, _ in classes]} classes of "
+            f"instructions; {list(certificate.reached)} are claimed, modulo {claimed[0]}"
+        )
+    for i, (one, rows) in enumerate(zip(accesses, classes, strict=True)):
+        if not one.served(swizzle, *rows, synthesis.arch).all():
+            raise MismatchError(f"access {i} has bank conflicts on {layout}, or vectors torn", index=i)
+    _check_reports(synthesis, layout)
+    return (
+        f"{layout} is conflict-free for {_accesses(accesses)}: {_some(sum(certificate.reached))} modulo "
+        f"{period} elements, after which its bank bits repeat, counted one by one"
+    )
+
+
+def _some(count: int) -> str:
+    return f"{count} class{'' if count == 1 else 'es'} of instructions"
+
+
 def _check_alternatives(synthesis: Synthesis) -> None:
-    """Alternatives must cost what they say."""
+    """Alternatives must be what they say, cost what they say, and come best first, each once."""
     for other in synthesis.alternatives:
+        _check_kind(synthesis, other.layout, other.kind, other.extra_bytes, True)
         reports = [analyze(other.layout, a, synthesis.arch) for a in lane_accesses(synthesis)]
         shared = [report for report in reports if isinstance(report, SharedReport)]
         if (other.total, other.ideal_total) != (
@@ -222,3 +325,7 @@ def _check_alternatives(synthesis: Synthesis) -> None:
             sum(report.ideal_total for report in shared),
         ):
             raise MismatchError(f"the alternative {other.layout} does not take {other.total} wavefronts")
+    keys = [(other.total, other.extra_bytes) for other in synthesis.alternatives]
+    layouts = [synthesis.layout, *(other.layout for other in synthesis.alternatives)]
+    if keys != sorted(keys) or len(set(layouts)) != len(layouts):
+        raise MismatchError("the alternatives are not in order, or one comes twice")

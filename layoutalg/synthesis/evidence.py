@@ -1,23 +1,40 @@
 """Evidence: what a check of a synthesis computes from its question, without any help of the search.
 
-The idea.  The words of a tile are numbered in storage order.  A phase of an access moves along the words of
-its lanes and of its vector; a layout sends words to banks.  Both are read off thread-value layout and
-layout by applying them to single bits; ranks do the rest.
+The idea.  Everything is read off the question again: instructions are spelled out from thread-value layouts,
+swizzles and paddings are listed from their definitions.  Of the rest of synthesis only the list of what
+tensor maps write is used, which is no search.
+
+Where all is linear, the words of a tile are numbered in storage order.  A phase of an access moves along the
+words of its lanes and of its vector; a layout sends words to banks.  Both are read off thread-value layout
+and layout by applying them to single bits; ranks do the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.arch import find_instruction
+from layoutalg.analysis.addressing import addressing
+from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.errors import AlignmentError, NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, apply, basis, kernel
 from layoutalg.int_tuple import product
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size
+from layoutalg.swizzle import Swizzle
 from layoutalg.synthesis.result import Synthesis, storage_layout
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_ROWS = 1 << 16
+"""Instructions of an access that are spelled out, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +61,16 @@ class Phase:
 
 
 def lane_accesses(synthesis: Synthesis) -> list[Access]:
-    """The accesses that have lanes, which are those with a report.
+    """The accesses that have lanes, which are those with a report; ignored lanes repeat those that count.
 
     >>> from layoutalg.analysis.access import TmaAccess
     >>> from layoutalg.synthesis.synthesizer import synthesize
     >>> len(lane_accesses(synthesize((64, 64), ["ldmatrix.x4", TmaAccess((64, 64), 128)], element="f16")))
     1
     """
-    return [access for access in synthesis.accesses if isinstance(access, Access)]
+    machine = synthesis.arch
+    accesses = [access for access in synthesis.accesses if isinstance(access, Access)]
+    return [addressing(access, find_instruction(access.op, machine), machine) for access in accesses]
 
 
 def log2(n: int) -> int:
@@ -105,6 +124,159 @@ def phase_of(synthesis: Synthesis, access: Access) -> Phase:
     return Phase(words[: min(group, lane_bits)], reach, vector_bits, rule.broadcast)
 
 
+def linear_phases(synthesis: Synthesis) -> list[Phase] | None:
+    """One phase of every access; None where tile or accesses are not linear over F2.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> linear_phases(synthesize((64, 96), ["ldmatrix.x4"], element="f16")) is None
+    True
+    """
+    elements = product(synthesis.shape)
+    if elements & (elements - 1):
+        return None
+    try:
+        return [phase_of(synthesis, access) for access in lane_accesses(synthesis)]
+    except NotLinearError:
+        return None
+
+
+class Instructions(NamedTuple):
+    """The different instructions of an access: offsets in elements of the storage order, and a mask.
+
+    Rows are instructions, columns lanes; `elems` is the length of a vector.
+    """
+
+    op: str
+    bits: int
+    elems: int
+    offsets: NDArray[Any]
+    mask: NDArray[Any]
+
+    def classes(self, period: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Offsets and mask of one instruction of each class modulo a period of the addresses."""
+        import numpy as np
+
+        first = self.offsets[:, :1]
+        relative = np.where(self.mask, self.offsets - first, 0)
+        keys = np.concatenate([relative, self.mask, first % period], axis=1)
+        _, rows = np.unique(keys, axis=0, return_index=True)
+        return self.offsets[rows], self.mask[rows]
+
+    def served(
+        self, swizzle: Swizzle, offsets: NDArray[Any], mask: NDArray[Any], machine: Arch
+    ) -> NDArray[Any]:
+        """Which instructions keep their vectors whole under the swizzle and have no conflict."""
+        import numpy as np
+
+        moved = np.where(mask, swizzle(offsets), 0)
+        whole = (moved % self.elems == 0).all(axis=1)
+        for n in range(1, self.elems):
+            whole &= (~mask | (swizzle(offsets + n) == moved + n)).all(axis=1)
+        rule = find_instruction(self.op, machine)
+        lanes = batch_lanes(rule, machine, np.where(whole[:, None], moved, 0) * self.bits // 8, mask)
+        taken, ideal = served_batch(rule, machine, *lanes)
+        out: NDArray[Any] = whole & (taken == ideal)
+        return out
+
+
+def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
+    """The instructions of an access on the tile in storage order, each different one once.
+
+    Raises UndecidedError for more than MAX_ROWS of them.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
+    >>> rows = instructions_of(found, found.accesses[0])
+    >>> rows.offsets.shape, len(rows.classes(256)[0])
+    ((24, 32), 6)
+    """
+    import numpy as np
+
+    machine = synthesis.arch
+    rule = find_instruction(access.op, machine)
+    elems = 8 * rule.width_bytes // access.element.bits
+    place = [(extent, stride) for extent, stride in leaves(_mode(access, 2)) if stride]
+    threads, warp = size(_mode(access, 0)), machine.lanes
+    warps, vectors = -(-threads // warp), size(_mode(access, 1)) // elems
+    loops = [0]
+    if warps * vectors * prod(extent for extent, _ in place) > MAX_ROWS:
+        raise UndecidedError(f"{access.op} has more than {MAX_ROWS} instructions to look at", budget=MAX_ROWS)
+    for extent, stride in place:
+        loops = [at + n * stride for at in loops for n in range(extent)]
+    starts = [_mode(access, 1)(vector * elems) for vector in range(vectors)]
+    lane = np.arange(warps * warp).reshape(warps, warp)
+    supplies = (lane < threads) & (lane % warp < rule.lanes)
+    if access.active is not None:
+        supplies &= np.isin(lane % warp, list(getattr(access.active, "lanes", None) or range(rule.lanes)))
+    index = np.where(supplies, _mode(access, 0)(np.where(supplies, lane, 0)), 0)
+    added = np.unique(np.add.outer(np.array(starts), np.array(loops)))
+    together = index[:, None, :] + added[:, None]
+    mask = np.broadcast_to(supplies[:, None, :], together.shape).reshape(-1, warp)
+    storage = storage_layout(synthesis.shape, synthesis.order)
+    offsets = np.where(mask, storage(np.where(mask, together.reshape(-1, warp), 0)), 0)
+    rows = np.unique(np.concatenate([offsets, mask], axis=1), axis=0)
+    return Instructions(access.op, access.element.bits, elems, rows[:, :warp], rows[:, warp:].astype(bool))
+
+
+def _mode(access: Access, which: int) -> Layout:
+    """Mode 0, 1 or 2 of the thread-value layout: threads, values, iterations (one, where there are none)."""
+    parts = modes(access.tv)
+    return parts[which] if which < len(parts) else Layout(1, 0)
+
+
+def room_bytes(synthesis: Synthesis) -> int:
+    """The memory that a layout may take: the tile's, what is allowed beyond it, and no more than there is.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> room_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16", max_extra_bytes=100))
+    8292
+    """
+    return min(tile_bytes(synthesis) + synthesis.max_extra_bytes, synthesis.arch.max_shared_bytes_per_block)
+
+
+def tile_bytes(synthesis: Synthesis) -> int:
+    """The memory of the tile itself.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> tile_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
+    8192
+    """
+    return -(-product(synthesis.shape) * synthesis.element.bits // 8)
+
+
+def every_single(synthesis: Synthesis) -> Iterator[Swizzle]:
+    """Every Sw<B,M,S> of whose fields a bit of an offset in `room_bytes` takes part, up to such bits.
+
+    Two swizzles that differ past those bits move no offset differently, or both leave the memory.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> len(list(every_single(synthesize((64, 96), ["ldmatrix.x4"], element="f16"))))
+    728
+    """
+    elements = 8 * room_bytes(synthesis) // synthesis.element.bits
+    top = 0
+    while 1 << top < elements:
+        top += 1
+    for high in range(1, top):  # the lowest bit of the upper field
+        for low in range(high):
+            for bits in range(1, top - high + 1):
+                yield Swizzle(bits, low, high - low)
+                yield Swizzle(bits, low, low - high)
+
+
+def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
+    """The bytes that the storage order takes past the tile's own memory under a swizzle.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> bytes_past(synthesize((64, 96), ["ldmatrix.x4"], element="f16"), Swizzle(1, 12, -1))
+    16384
+    """
+    import numpy as np
+
+    last = int(swizzle(np.arange(product(synthesis.shape))).max())
+    return max(0, -(-(last + 1) * synthesis.element.bits // 8) - tile_bytes(synthesis))
+
+
 def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, ...]:
     """The words, in storage order, that share the bank of word 0 when flat index 2^i goes to columns[i].
 
@@ -127,10 +299,11 @@ def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, 
     return kernel(banks)
 
 
-def paddings(synthesis: Synthesis) -> Iterator[tuple[int, Layout]]:
+def paddings(synthesis: Synthesis, limit_bytes: int | None = None) -> Iterator[tuple[int, Layout]]:
     """(extra bytes, layout) of every pitch within max_extra_bytes that keeps vectors aligned.
 
     Pitches that differ by a whole turn of the banks have the same conflicts; the shortest of them is here.
+    `limit_bytes` takes the place of max_extra_bytes.
 
     >>> from layoutalg.synthesis.synthesizer import synthesize
     >>> found = synthesize((48, 4), ["ld.shared.b128"], element="f32", max_extra_bytes=1600)
@@ -138,14 +311,15 @@ def paddings(synthesis: Synthesis) -> Iterator[tuple[int, Layout]]:
     [(768, '(48,4):(8,1)'), (1536, '(48,4):(12,1)')]
     """
     shape, bits, machine = synthesis.shape, synthesis.element.bits, synthesis.arch
-    modes = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
-    long = [extent for extent in (modes if synthesis.order == "col" else modes[::-1]) if extent > 1]
+    sides = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
+    long = [extent for extent in (sides if synthesis.order == "col" else sides[::-1]) if extent > 1]
     rows = product(tuple(long[1:]))
     vectors = [find_instruction(a.op, machine).width_bytes for a in lane_accesses(synthesis)]
     step = max(1, 8 * max(vectors, default=1) // bits)
+    limit = room_bytes(synthesis) - tile_bytes(synthesis) if limit_bytes is None else limit_bytes
     for pad in range(step, 8 * machine.banks * machine.bank_bytes // bits, step):
         extra = rows * pad * bits // 8
-        if len(long) < 2 or extra > synthesis.max_extra_bytes:
+        if len(long) < 2 or extra > limit:
             return
         yield extra, storage_layout(shape, synthesis.order, pad)
 
@@ -162,3 +336,30 @@ def tma_tiles(synthesis: Synthesis) -> Iterator[TmaTile]:
     copies = [access for access in synthesis.accesses if isinstance(access, TmaAccess)]
     s = synthesis
     return tma_layouts(s.shape, s.element, s.order, copies, s.arch, s.max_extra_bytes)
+
+
+def every_tma_tile(synthesis: Synthesis) -> Iterator[TmaTile]:
+    """What tensor-map copies of any mode can write of the tile, in whatever memory; nothing where none can.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> found = synthesize((64, 32), ["ldmatrix.x4"], element="f16")
+    >>> [str(tile.layout) for tile in every_tma_tile(found)][:2]
+    ['(64,32):(32,1)', 'Sw<2,3,3> o 0 o (64,32):(32,1)']
+    """
+    s, room = synthesis, synthesis.arch.max_shared_bytes_per_block
+    copies = [access for access in s.accesses if isinstance(access, TmaAccess)]
+    for asked in dict.fromkeys((tuple(copies), ())):
+        try:
+            yield from tma_layouts(s.shape, s.element, s.order, asked, s.arch, room)
+        except (AlignmentError, UnsupportedError):
+            return
+
+
+def is_tma(synthesis: Synthesis) -> bool:
+    """Whether the layout must be one that tensor-map copies write.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> is_tma(synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma"))
+    True
+    """
+    return synthesis.form == "tma" or any(isinstance(access, TmaAccess) for access in synthesis.accesses)

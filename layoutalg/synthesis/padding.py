@@ -26,7 +26,7 @@ from layoutalg.dtype import DType
 from layoutalg.int_tuple import IntTuple, product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis.result import Order, storage_layout
+from layoutalg.synthesis.result import Order, padding_step, storage_layout
 
 
 def padded_tiles(
@@ -49,8 +49,7 @@ def padded_tiles(
     sizes = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
     run = next((size for size in (reversed(sizes) if order == "row" else sizes) if size > 1), 1)
     rows = product(shape) // run
-    widths = [8 * find_instruction(a.op, machine).width_bytes for a in accesses]
-    step = max([1, *(bits // element.bits for bits in widths), 8 // element.bits])
+    step = padding_step(accesses, element, machine)
     turn = 8 * machine.banks * machine.bank_bytes // element.bits
     if rows == 1:
         return

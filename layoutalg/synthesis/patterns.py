@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.enumerated import access_extent
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
@@ -104,7 +105,7 @@ def make_patterns(
 
 
 def check_access(access: Access, element: DType, machine: Arch) -> None:
-    """Refuse accesses that synthesis does not take: predicates, other elements, global memory.
+    """Refuse accesses that synthesis does not take: predicates, other elements, global memory, odd bases.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
@@ -117,21 +118,21 @@ def check_access(access: Access, element: DType, machine: Arch) -> None:
         raise UnsupportedError(f"{access.op} has a guard or a lane predicate; it takes whole warps")
     if access.element.bits != element.bits:
         raise ShapeError(f"{access.op} reads {access.element}, the tile holds {element}: their widths differ")
-
-
-def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, machine: Arch) -> Pattern:
-    access = accesses[i]
-    check_access(access, element, machine)
-    rule = find_instruction(access.op, machine)
-    extent = access_extent(tile.base, access, rule, machine)
     unit_bytes = max(rule.width_bytes, machine.bank_bytes)
     if access.base_bytes % unit_bytes:
         raise UnsupportedError(
             f"base_bytes {access.base_bytes} of {access.op}: synthesis needs a multiple of {unit_bytes}"
         )
+
+
+def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, machine: Arch) -> Pattern:
+    check_access(accesses[i], element, machine)
+    rule = find_instruction(accesses[i].op, machine)
+    access = addressing(accesses[i], rule, machine)
+    extent = access_extent(tile.base, access, rule, machine)
     threads, vector, rest = _moves(tile, access, extent.threads, extent.elems)
     if vector != _units(vector):
-        crossing = next((a for a in accesses if a is not access and _is_along(tile, a, machine)), None)
+        crossing = next((a for a in accesses if a is not accesses[i] and _is_along(tile, a, machine)), None)
         raise AlignmentError(
             f"the vectors of {access.op} with tv {access.tv} do not lie along the contiguous mode of "
             f"{tile.base}"

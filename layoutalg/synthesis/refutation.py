@@ -1,39 +1,55 @@
-"""check_refutation: the claim that no layout is conflict-free, proved again.
+"""check_refutation: the claim that none of some classes of layouts is conflict-free, proved again.
 
 The idea.  Four kinds of proof, each by counting or by looking at everything:
 
     repeated-word  A phase of an instruction without broadcast asks for a word twice.  No layout helps.
     narrow-banks   Vectors of 2^c words stay whole, so the words at one place of a vector lie in 2^(m - c) of
                    the 2^m banks; a phase asks for more of them than that.  No layout helps where the access
-                   with the vectors reads all those words; otherwise none does that keeps vectors whole.
+                   with the vectors reads all those words; otherwise none does that keeps vectors whole
+                   wherever they lie.
     exhausted      Every subspace K of the right dimension meets one of the clashing footprints: a vector x is
                    in K or not; if it is, look at the quotient by x, if not, strike it out.
-    forms          Every layout of the form has a conflict: all of them are listed and analysed.
+    forms          Every layout of the form has a conflict: all of them are listed and counted.
 
 "any-in-place" adds to an exhausted search: word 0 shares phases with so many others that too few are left to
-fill its bank, so no permutation of the tile's words helps either, linear or not.
+fill its bank, so no permutation of the tile's words helps either, linear or not.  Single swizzles and
+paddings that are claimed besides are listed and counted in every case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from layoutalg.analysis.access import TmaAccess
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.errors import MismatchError, UndecidedError
-from layoutalg.f2 import basis, intersection, rank
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.f2 import basis, intersection
+from layoutalg.swizzle import AnyLayout
 from layoutalg.synthesis.evidence import (
     Phase,
+    bytes_past,
+    every_single,
+    instructions_of,
     lane_accesses,
+    linear_phases,
     log2,
     paddings,
-    phase_of,
+    room_bytes,
+    tile_bytes,
     tma_tiles,
     word_count_bits,
 )
-from layoutalg.synthesis.result import Synthesis, storage_layout
+from layoutalg.synthesis.result import (
+    Synthesis,
+    padding_class,
+    ruled_out,
+    storage_layout,
+    unit_class,
+)
+
+ADDRESSES = 1 << 26
+"""Addresses that are swizzled, at most, to count single swizzles again."""
 
 LIMIT = 1 << 16
 """Vectors tried, at most, to repeat an exhaustive search; beyond it an UndecidedError."""
@@ -47,8 +63,8 @@ def check_refutation(synthesis: Synthesis) -> str:
     >>> from layoutalg.synthesis.synthesizer import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
     >>> check_refutation(found)
-    'no layout (any-placement) is conflict-free: access 1 asks 32 words of 8 banks, since access 0 keeps 4
-    words together'
+    'none is conflict-free of all placements: access 1 asks 32 words of 8 banks, since access 0 keeps 4 words
+    together'
     """
     certificate = synthesis.certificate
     if synthesis.kind != "none" or synthesis.extra_bytes or synthesis.reports or certificate.kernel:
@@ -56,25 +72,39 @@ def check_refutation(synthesis: Synthesis) -> str:
     accesses = lane_accesses(synthesis)
     if any(not 0 <= i < len(accesses) for i in certificate.clash):
         raise MismatchError(f"the clashing accesses {certificate.clash} are not among {len(accesses)}")
-    linear = certificate.reason != "forms" or certificate.classes[:1] != (_padding_class(synthesis),)
-    phases = [phase_of(synthesis, access) for access in accesses] if linear else []
+    phases = linear_phases(synthesis) or []
     if [phase.footprint for phase in phases] != [basis(f) for f in certificate.footprints]:
         raise MismatchError("the footprints of the certificate are not those of the accesses")
+    if certificate.nodes and certificate.reason != "exhausted":
+        raise MismatchError(f"{certificate.nodes} vectors are said to be tried where none are")
     match certificate.reason:
         case "repeated-word":
-            return _check_repeated_word(synthesis, phases)
+            sentence = _check_repeated_word(synthesis, phases)
         case "narrow-banks":
-            return _check_narrow_banks(synthesis, phases)
+            sentence = _check_narrow_banks(synthesis, phases)
         case "exhausted":
-            return _check_exhausted(synthesis, phases)
+            sentence = _check_exhausted(synthesis, phases)
         case "forms":
-            return _check_forms(synthesis)
+            sentence = _check_forms(synthesis)
         case _:
             raise MismatchError(f"the reason {certificate.reason!r} refutes nothing")
+    if "single-swizzle" in certificate.classes:
+        _check_singles(synthesis)
+    if padding_class(synthesis.max_extra_bytes) in certificate.classes:
+        _check_paddings(synthesis)
+    return sentence
 
 
-def _padding_class(synthesis: Synthesis) -> str:
-    return f"padding up to {synthesis.max_extra_bytes} bytes"
+def _proper_classes(synthesis: Synthesis) -> tuple[str, ...]:
+    """The classes that the reason itself is about; those that are listed and counted come after them."""
+    listed = ["single-swizzle", padding_class(synthesis.max_extra_bytes)]
+    proper = list(synthesis.certificate.classes)
+    for name in reversed(listed):
+        if proper[-1:] == [name]:
+            proper.pop()
+    if any(isinstance(access, TmaAccess) for access in synthesis.accesses) and "tma" not in proper:
+        raise MismatchError(f"tensor-map copies write none of {synthesis.certificate.classes}")
+    return tuple(proper)
 
 
 def _check_repeated_word(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
@@ -92,44 +122,46 @@ def _check_narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
     For any placement the words must be ones that `wide` reads, since only those are tied together by it.
     """
     certificate = synthesis.certificate
-    classes = [c for c in certificate.classes if c != _padding_class(synthesis)]
-    if classes not in (["any-placement"], ["linear-in-place"]) or len(certificate.clash) != 2:
-        raise MismatchError(f"two accesses of which one keeps banks from the other do not refute {classes}")
+    if len(certificate.clash) != 2:
+        raise MismatchError(f"of two accesses one keeps banks from the other; {certificate.clash} are no two")
     many, wide = certificate.clash
     keep = phases[wide].vector_bits
+    linear = (unit_class("linear", synthesis.arch.bank_bytes << keep),)
+    if certificate.classes != ("any-placement",) and _proper_classes(synthesis) != linear:
+        raise MismatchError(
+            f"access {wide} keeps banks from access {many}, which does not speak of {certificate.classes}"
+        )
     asked = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
-    if classes == ["any-placement"]:
+    if certificate.classes == ("any-placement",):
         asked = intersection(asked, phases[wide].reach)
     words, banks = 1 << len(asked), synthesis.arch.banks >> keep
     if words <= banks:
         raise MismatchError(f"access {many} asks for {words} words at one place of {banks} banks", index=many)
-    if len(classes) < len(certificate.classes):
-        _check_paddings(synthesis)
     return (
-        f"no layout ({' or '.join(certificate.classes)}) is conflict-free: access {many} asks {words} words "
-        f"of {banks} banks, since access {wide} keeps {1 << keep} words together"
+        f"none is conflict-free of {ruled_out(synthesis)}: access {many} asks {words} words of {banks} "
+        f"banks, since access {wide} keeps {1 << keep} words together"
     )
 
 
 def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
     certificate = synthesis.certificate
-    classes = [c for c in certificate.classes if c != _padding_class(synthesis)]
-    if classes not in (["linear-in-place"], ["linear-in-place", "any-in-place"]):
-        raise MismatchError(f"an exhausted search of bank maps does not speak of {certificate.classes}")
     bits = word_count_bits(synthesis)
-    keep = max(phase.vector_bits for phase in phases)
+    keep = max((phase.vector_bits for phase in phases), default=0)
+    linear = unit_class("linear", synthesis.arch.bank_bytes << keep)
+    anything = unit_class("any", synthesis.arch.bank_bytes)
+    classes = _proper_classes(synthesis)
+    if not phases or classes not in ((linear,), (linear, anything)):
+        raise MismatchError(f"an exhausted search of bank maps does not speak of {certificate.classes}")
     rows = [1 << j for j in range(keep, bits)]
     spaces = [intersection(phases[i].footprint, rows) for i in certificate.clash]
     banks = min(log2(synthesis.arch.banks), bits) - keep
     if _has_kernel(spaces, banks):
         raise MismatchError(f"a bank map serves the accesses {certificate.clash} without conflicts")
-    if "any-in-place" in classes:
+    if anything in classes:
         met = {point for phase in phases for point in _points(phase.footprint)}
         if (1 << bits) - len(met) >= (1 << bits) // synthesis.arch.banks - 1:
             raise MismatchError(f"word 0 meets {len(met) - 1} others; its bank can be filled without them")
-    if len(classes) < len(certificate.classes):
-        _check_paddings(synthesis)
-    return f"no layout is {' or '.join(certificate.classes)} and free of conflicts for {certificate.clash}"
+    return f"none is free of conflicts for {certificate.clash} of {ruled_out(synthesis)}"
 
 
 def _points(space: Sequence[int]) -> list[int]:
@@ -168,48 +200,38 @@ def _has_kernel(spaces: Sequence[Sequence[int]], codimension: int) -> bool:
 
 
 def _check_forms(synthesis: Synthesis) -> str:
-    """Every layout of the form is analysed."""
+    """Every layout of the form is counted."""
     certificate = synthesis.certificate
-    classes = [c for c in certificate.classes if c != _padding_class(synthesis)]
-    copies = [a for a in synthesis.accesses if isinstance(a, TmaAccess)]
-    layouts: Iterator[AnyLayout]
     if certificate.clash:
         raise MismatchError(f"a list of layouts says nothing of a clash of the accesses {certificate.clash}")
-    if classes == ["single-swizzle"] and not copies:
-        layouts = _single_swizzles(synthesis)
-    elif classes == ["tma"] and (copies or synthesis.form == "tma"):
-        layouts = (tile.layout for tile in tma_tiles(synthesis))
-    elif not classes and certificate.classes and not copies:
-        layouts = iter([storage_layout(synthesis.shape, synthesis.order)])
-    else:
+    proper = _proper_classes(synthesis)
+    if proper == ("tma",) == certificate.classes:
+        for tile in tma_tiles(synthesis):
+            _check_conflict(synthesis, tile.layout)
+    elif proper or not certificate.classes:
         raise MismatchError(f"no list of layouts is known for {certificate.classes}")
-    for layout in layouts:
-        _check_conflict(synthesis, layout)
-    if len(classes) < len(certificate.classes):
-        _check_paddings(synthesis)
-    return f"no layout of {' or '.join(certificate.classes)} is free of conflicts"
+    return f"none is free of conflicts of {ruled_out(synthesis)}"
 
 
-def _single_swizzles(synthesis: Synthesis) -> Iterator[AnyLayout]:
-    """Storage order, and every swizzle in the tile that keeps words and vectors whole and K & F = 0."""
-    base = storage_layout(synthesis.shape, synthesis.order)
-    yield base
-    phases = [phase_of(synthesis, access) for access in lane_accesses(synthesis)]
-    machine, bits = synthesis.arch, word_count_bits(synthesis)
-    keep = max(phase.vector_bits for phase in phases)
-    shift = log2(8 * machine.bank_bytes) - log2(synthesis.element.bits)
-    banks = machine.banks - 1
-    for width in range(1, bits):
-        for low in range(keep, bits - width):
-            for distance in range(1, bits - width - low + 1):
-                for step in (distance, -distance):
-                    swizzle = Swizzle(width, low, step)
-                    free = all(
-                        rank(swizzle(word) & banks for word in phase.footprint) == len(phase.footprint)
-                        for phase in phases
-                    )
-                    if free:
-                        yield ComposedLayout(Swizzle(width, low + shift, step), 0, base)
+def _check_singles(synthesis: Synthesis) -> None:
+    """On storage order and under every swizzle within the memory, an instruction conflicts or is torn."""
+    _check_conflict(synthesis, storage_layout(synthesis.shape, synthesis.order))
+    accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
+    looked_at = 0
+    for swizzle in every_single(synthesis):
+        free = True
+        for one in accesses:
+            # One instruction is mostly enough; if not, all of them are looked at.
+            for rows in (slice(0, 1), slice(None)):
+                offsets, mask = one.offsets[rows], one.mask[rows]
+                looked_at += offsets.size
+                free = free and bool(one.served(swizzle, offsets, mask, synthesis.arch).all())
+            if not free:
+                break
+        if looked_at > ADDRESSES:
+            raise UndecidedError(f"the swizzles move more than {ADDRESSES} addresses", budget=ADDRESSES)
+        if free and tile_bytes(synthesis) + bytes_past(synthesis, swizzle) <= room_bytes(synthesis):
+            raise MismatchError(f"{swizzle} of the storage order is free of conflicts")
 
 
 def _check_conflict(synthesis: Synthesis, layout: AnyLayout) -> None:

@@ -6,20 +6,25 @@ linear map with kernel K.  Two words of a phase clash exactly when they differ b
 
     degree of the access = 2^dim(K & F)          conflict-free  <=>  K & F = 0
 
-A conflict-free layout is certified by K and the footprints; anyone can compute the ranks again.  That none
-exists is certified by the claim and the accesses that clash, of which there are five kinds (see Reason).
+Where K and F are subspaces, K and the footprints certify a layout, and anyone can compute the ranks again.
+Elsewhere (extents that are no power of two, swizzles inside words) a certificate counts: the bank bits of
+Sw<B,M,S>(x) depend on x modulo its period 2^k alone, so the instructions fall into classes, which lanes lie
+where relative to the first and where that one is modulo 2^k, and one of each class is enough.  That none
+exists is certified by the classes of layouts that were ruled out and by why, of which there are four kinds
+(see Reason); it says nothing of any other layout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.report import SharedReport
-from layoutalg.arch import Arch
+from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import IntTuple, flatten
+from layoutalg.int_tuple import IntTuple, flatten, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 
@@ -27,10 +32,13 @@ Order: TypeAlias = Literal["row", "col"]
 Form: TypeAlias = Literal["any", "single", "tma"]
 Kind: TypeAlias = Literal["plain", "swizzle", "xor", "padding", "none"]
 
-Reason: TypeAlias = Literal["ranks", "counted", "repeated-word", "narrow-banks", "exhausted", "forms"]
+Reason: TypeAlias = Literal[
+    "ranks", "counted", "classes", "repeated-word", "narrow-banks", "exhausted", "forms"
+]
 """Why a certificate holds.
 
-Conflict-free: "ranks", K & F = 0 for every access; "counted", every instruction takes its ideal.
+Conflict-free: "ranks", K & F = 0 for every access; "counted", every instruction takes its ideal; "classes",
+one instruction of every class modulo the swizzle's period takes its ideal.
 Infeasible: "repeated-word", an access that is not broadcast asks one word twice; "narrow-banks", vectors
 kept whole leave an access fewer banks than it has words; "exhausted", no kernel avoids all footprints;
 "forms", none of the layouts of the asked form is conflict-free.
@@ -42,14 +50,23 @@ class Certificate:
     """The claim of a synthesis, in the terms that `check_certificate` recomputes.
 
     `classes` names the layouts that the claim is about: for a conflict-free layout its own class, for an
-    infeasible one every class in which none exists.  "linear-in-place": F2-linear maps of the tile onto
-    itself that keep words, and in storage order the vectors of the widest access, whole; "any-in-place":
-    all permutations of its words; "any-placement": all placements whatsoever; "single-swizzle" and "tma":
-    the forms of that name; "padding up to N bytes": longer rows.
+    infeasible one every class in which none exists, and only those.
 
+        any-placement                            all placements whatsoever
+        any-in-place of whole 4-byte units       all permutations of the tile's words
+        linear-in-place                          F2-linear maps of the tile onto itself
+        linear-in-place of whole 16-byte units   those that keep every such unit of the storage order whole
+        single-swizzle                           Sw<B,M,S> of the storage order, any B, M and S, in the tile's
+                                                 memory and `max_extra_bytes`
+        plain, tma                               storage order; what tensor-map copies write
+        padding up to 4096 bytes                 rows longer by multiples of the widest vector, with so many
+                                                 bytes more in all
+
+    No layout is meant that the shared memory of a block does not hold.
     `kernel` and `footprints` are bases over the word numbers in storage order, of the bank map and of one
-    phase of each access; `clash` lists accesses that cannot be served together; `nodes` is the size of
-    the search.
+    phase of each access; `period_bits` is k where instructions are told apart modulo 2^k elements, and
+    `reached` the number of their classes for each access; `clash` lists accesses that cannot be served
+    together.  `nodes` tells how long the search was, and is no part of the claim.
     """
 
     conflict_free: bool
@@ -59,6 +76,8 @@ class Certificate:
     footprints: tuple[tuple[int, ...], ...] = ()
     clash: tuple[int, ...] = ()
     nodes: int = 0
+    period_bits: int = 0
+    reached: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +93,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """The answer of `synthesize`: a conflict-free layout, or None with the proof that there is none.
+    """The answer of `synthesize`: a conflict-free layout, or None with what was ruled out, and why.
 
-    `extra_bytes` is the memory beyond the tile's own; `reports` has one report an access that has lanes;
+    `extra_bytes` is the memory beyond the tile's own; `reports` has one report per access that has lanes;
     `alternatives` are other layouts, best first.  The question is kept with the answer: `shape`,
     `accesses`, `element`, `order`, `form`, `max_extra_bytes`, `arch`.
     """
@@ -94,6 +113,69 @@ class Synthesis:
     form: Form
     max_extra_bytes: int
     arch: Arch
+
+
+def unit_class(kind: Literal["linear", "any"], unit_bytes: int) -> str:
+    """The name of a class of layouts that keep units of the storage order whole.
+
+    >>> unit_class("linear", 16)
+    'linear-in-place of whole 16-byte units'
+    """
+    return f"{kind}-in-place of whole {unit_bytes}-byte units"
+
+
+def padding_class(max_extra_bytes: int) -> str:
+    """The name of the class of padded storage orders within `max_extra_bytes`.
+
+    >>> padding_class(4096)
+    'padding up to 4096 bytes'
+    """
+    return f"padding up to {max_extra_bytes} bytes"
+
+
+def ruled_out(synthesis: Synthesis) -> str:
+    """The layouts in which a synthesis without a layout says that none is conflict-free, in words.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> ruled_out(synthesize((48, 20), ["ld.shared.b32@col"], element="f32", max_extra_bytes=1024))
+    'single swizzles Sw<B,M,S> of (48,20):(20,1) in its memory and 1024 bytes more; (48,20):(20,1) with longer
+    rows, by multiples of 4 bytes, up to 1024 bytes in all'
+    """
+    base, extra = storage_layout(synthesis.shape, synthesis.order), synthesis.max_extra_bytes
+    memory = f"its memory and {extra} bytes more" if extra else "its own memory"
+    parts: list[str] = []
+    for name in synthesis.certificate.classes:
+        kind, _, units = name.partition(" of whole ")
+        if name == "any-placement":
+            parts.append("all placements")
+        elif name == "single-swizzle":
+            parts.append(f"single swizzles Sw<B,M,S> of {base} in {memory}")
+        elif name == "tma":
+            parts.append(f"what tensor-map copies write of {to_text(synthesis.shape)} in {memory}")
+        elif name == padding_class(extra):
+            step = padding_step(synthesis.accesses, synthesis.element, synthesis.arch)
+            parts.append(
+                f"{base} with longer rows, by multiples of {step * synthesis.element.bits // 8} bytes, up to "
+                f"{extra} bytes in all"
+            )
+        elif kind == "linear-in-place":
+            parts.append(f"F2-linear maps of {base} onto itself that keep {units} whole")
+        else:
+            parts.append(f"permutations of {base} that keep {units} whole")
+    return "; ".join(parts)
+
+
+def padding_step(accesses: Sequence[Access | TmaAccess], element: DType, machine: Arch) -> int:
+    """Elements by multiples of which rows may grow: whole bytes, and whole vectors of every access.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> padding_step([Access("ldmatrix.x4", Layout((32, 8), (8, 1)), "f16")], dtype("f16"), ARCHS["sm_90"])
+    8
+    """
+    ops = [access.op for access in accesses if isinstance(access, Access)]
+    widest = max((find_instruction(op, machine).width_bytes for op in ops), default=1)
+    return max(1, 8 * widest // element.bits)
 
 
 def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:

@@ -1,4 +1,4 @@
-"""synthesize: a layout of a tile without bank conflicts for all its accesses, or the proof of none.
+"""synthesize: a layout of a tile without bank conflicts for all its accesses, or which have none, proved.
 
 The idea.  A tile is written by one pattern and read by others.  The simplest layout that serves all of
 them is taken, in this order, each step only if the one before has nothing:
@@ -23,13 +23,16 @@ pattern.  Here the patterns are the input, and the answer is proved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple, get_args
 
 from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.addressing import addressing
+from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -43,8 +46,8 @@ from layoutalg.errors import (
 from layoutalg.f2 import intersection
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis.alternatives import Other, free_swizzles, other_swizzles, ranked, serves
+from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
 from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free
@@ -55,17 +58,25 @@ from layoutalg.synthesis.result import (
     Kind,
     Order,
     Synthesis,
+    padding_class,
     storage_layout,
+    unit_class,
 )
 from layoutalg.synthesis.search import find_graph, find_kernel, in_rows
+from layoutalg.synthesis.singles import Single, free_singles, visits_of
 from layoutalg.synthesis.tma import tma_layouts
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked, checked: `lanes` are the accesses that have lanes, `copies` those of TMA."""
+    """What is asked, checked: `given` are the accesses that have lanes, `copies` those of TMA.
+
+    `lanes` are those given, with nothing but the lanes that supply addresses; `room_bytes` is what a layout
+    may take in all.
+    """
 
     shape: IntTuple
+    given: tuple[Access, ...]
     lanes: tuple[Access, ...]
     copies: tuple[TmaAccess, ...]
     element: DType
@@ -73,6 +84,12 @@ class _Question:
     form: Form
     max_extra_bytes: int
     machine: Arch
+
+    @property
+    def room_bytes(self) -> int:
+        """The memory that a layout may take."""
+        wanted = -(-product(self.shape) * self.element.bits // 8) + self.max_extra_bytes
+        return min(wanted, self.machine.max_shared_bytes_per_block)
 
 
 class _Padding(NamedTuple):
@@ -111,12 +128,12 @@ def synthesize(
     `vector_bytes` keeps vectors of so many bytes whole although nobody reads them, and `whole_rows` keeps
     every 128 contiguous bytes in as many banks, so that rows are stored as they are, bank ^= N row.
 
-    `layout` is None when there is none; the certificate says in which classes of layouts.
+    `layout` is None when none was found; the certificate says which classes of layouts have none
+    (`layoutalg.synthesis.result.ruled_out` in words), and nothing of any other.
 
-    Raises NotLinearError for a tile or access that is not linear over F2 (unless memory for padding is
-    allowed), AlignmentError when vectors do not lie along the contiguous mode, ResourceError when the tile
-    does not fit shared memory, UndecidedError when the search ends without an answer, and what Access
-    raises.
+    Raises AlignmentError when vectors do not lie along the contiguous mode, UnsupportedError for an access
+    with a predicate or a base that is not aligned, ResourceError when the tile does not fit shared memory,
+    UndecidedError when the search ends without an answer, and what Access raises.
 
     Source: see `layoutalg.synthesis.search`; for pairs of patterns also Linear Layouts, arXiv 2505.23819.
 
@@ -134,15 +151,16 @@ def synthesize(
         answer = _among_tma(question)
     else:
         try:
-            tile = make_tile(question.shape, question.element.bits, order, question.machine)
-            patterns = make_patterns(tile, question.lanes, question.element, question.machine)
-        except NotLinearError as error:
+            tile = make_tile(question.shape, question.element.bits, order, machine)
+            patterns = make_patterns(tile, question.given, question.element, machine)
+        except NotLinearError:
             padding = _cheapest_padding(question)
-            answer = _by_counting(question, error, padding)
+            answer, singles = _by_counting(question, padding)
+            others += islice(singles, OTHERS)
         else:
             padding = _cheapest_padding(question)
             answer = _linear(question, tile, patterns, padding)
-            others += other_swizzles(tile, patterns, question.shape, question.element, order, machine)
+            others += other_swizzles(tile, patterns, question.lanes, question.element, order, machine)
         others.append((storage_layout(question.shape, order), "plain", 0))
         if padding is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
@@ -150,7 +168,7 @@ def synthesize(
         *answer,
         ranked(answer.layout, others, question.lanes, machine),
         question.shape,
-        question.lanes + question.copies,
+        question.given + question.copies,
         question.element,
         order,
         form,
@@ -195,7 +213,8 @@ def _question(
             size_bytes,
             machine.max_shared_bytes_per_block,
         )
-    return _Question(shape, tuple(lanes), tuple(copies), element, order, form, extra, machine)
+    counted = tuple(addressing(access, find_instruction(access.op, machine), machine) for access in lanes)
+    return _Question(shape, tuple(lanes), counted, tuple(copies), element, order, form, extra, machine)
 
 
 def _linear(
@@ -210,7 +229,7 @@ def _linear(
         layout = tile.base if swizzle is None else swizzled_tile(tile, swizzle)
         return _proved(question, tile, layout, "plain" if swizzle is None else "swizzle", footprints)
     undecided: UndecidedError | None = None
-    failed = Certificate(False, "forms", ("single-swizzle",), (), footprints)
+    failed = Certificate(False, "forms", (), (), footprints)
     if question.form == "any":
         try:
             found = _bank_map(tile, patterns)
@@ -220,14 +239,44 @@ def _linear(
             if not isinstance(found, Certificate):
                 return _proved(question, tile, found, "xor", footprints)
             failed = found
-    padded = _padded(question, padding)
-    if padded is not None:
-        return padded
-    if undecided is not None:
+    answer, _ = _by_swizzle(question, padding, failed)
+    if undecided is not None and answer.layout is None:
         raise undecided
-    if question.max_extra_bytes:
-        failed = replace(failed, classes=(*failed.classes, _padding_class(question)))
-    return _Answer(None, "none", 0, (), failed)
+    return answer
+
+
+def _by_swizzle(
+    question: _Question, padding: _Padding | None, failed: Certificate
+) -> tuple[_Answer, Iterator[Other]]:
+    """The answer among all single swizzles and paddings, and further swizzles; `failed` is extended."""
+    q = question
+    base, elements = storage_layout(q.shape, q.order), product(q.shape)
+    visits = [visits_of(base, access, q.machine) for access in q.lanes]
+    room = 8 * q.room_bytes // q.element.bits
+    singles = free_singles(visits, elements, room, q.machine)
+    best = next(singles, None)
+
+    def placed(single: Single) -> Other:
+        extra_bytes = -(-single.extra * q.element.bits // 8)
+        return ComposedLayout(single.swizzle, 0, base), "swizzle", extra_bytes
+
+    others = map(placed, (single for single in singles if single.swizzle.is_involution))
+    padded = _padded(q, padding)
+    if best is not None and (padded is None or placed(best)[2] <= padded.extra_bytes):
+        layout, kind, extra = placed(best)
+        reports = reports_if_free(layout, q.lanes, q.machine)
+        if reports is None:
+            raise MismatchError(f"{layout} is conflict-free by classes, and the analysis counts conflicts")
+        certificate = Certificate(
+            True, "classes", ("single-swizzle",), period_bits=best.period_bits, reached=best.reached
+        )
+        return _Answer(layout, kind, extra, reports, certificate), others
+    if padded is not None:
+        return padded, others
+    classes = (*failed.classes, "single-swizzle")
+    if q.max_extra_bytes:
+        classes += (padding_class(q.max_extra_bytes),)
+    return _Answer(None, "none", 0, (), replace(failed, classes=classes)), others
 
 
 def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None:
@@ -252,9 +301,11 @@ def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certific
     dim, banks = tile.word_bits - keep, min(tile.bank_bits, tile.word_bits) - keep
     spaces = [in_rows(p.footprint, tile.word_bits, keep) for p in patterns]
     footprints = tuple(p.footprint for p in patterns)
+    word_bytes = 1 << tile.log_bank >> 3
+    whole = unit_class("linear", word_bytes << keep)
     for i, space in enumerate(spaces):
         if len(space) > banks:
-            return Certificate(False, "narrow-banks", ("linear-in-place",), (), footprints, (i, widest))
+            return Certificate(False, "narrow-banks", (whole,), (), footprints, (i, widest))
     graph = find_graph(spaces, dim, banks)
     found = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
     if found.kernel is not None:
@@ -264,7 +315,7 @@ def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certific
         rest = [n for n in clash if n != i]
         if find_kernel([spaces[n] for n in rest], dim, banks).kernel is None:
             clash = rest
-    classes = ("linear-in-place", "any-in-place") if _is_crowded(tile, footprints) else ("linear-in-place",)
+    classes = (whole, unit_class("any", word_bytes)) if _is_crowded(tile, footprints) else (whole,)
     return Certificate(False, "exhausted", classes, (), footprints, tuple(clash), found.nodes)
 
 
@@ -297,14 +348,10 @@ def _proved(
     )
 
 
-def _padding_class(question: _Question) -> str:
-    return f"padding up to {question.max_extra_bytes} bytes"
-
-
 def _cheapest_padding(question: _Question) -> _Padding | None:
     """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
     q = question
-    room = q.machine.max_shared_bytes_per_block - product(q.shape) * q.element.bits // 8
+    room = q.machine.max_shared_bytes_per_block + product(q.shape) * -q.element.bits // 8
     tiles = list(padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine))
     for layout, extra in promising(tiles, q.lanes, q.machine):
         reports = reports_if_free(layout, q.lanes, q.machine)
@@ -317,35 +364,42 @@ def _padded(question: _Question, padding: _Padding | None) -> _Answer | None:
     """The answer by padding, if it is within what the caller allows."""
     if padding is None or padding.extra_bytes > question.max_extra_bytes:
         return None
-    certificate = Certificate(True, "counted", (_padding_class(question),))
+    certificate = Certificate(True, "counted", (padding_class(question.max_extra_bytes),))
     return _Answer(padding.layout, "padding", padding.extra_bytes, padding.reports, certificate)
 
 
-def _by_counting(question: _Question, error: NotLinearError, padding: _Padding | None) -> _Answer:
-    """The answer where nothing is linear: storage order, or padding."""
+def _by_counting(question: _Question, padding: _Padding | None) -> tuple[_Answer, Iterator[Other]]:
+    """The answer where nothing is linear: storage order, one swizzle, or padding."""
     base = storage_layout(question.shape, question.order)
-    reports = reports_if_free(base, question.lanes, question.machine)
-    if reports is not None:
-        return _Answer(base, "plain", 0, reports, Certificate(True, "counted", ("plain",)))
-    if not question.max_extra_bytes or question.form != "any":
-        raise NotLinearError(
-            f"{error.message}: no swizzle can be searched; sizes that are powers of two, or max_extra_bytes "
-            f"for padding, would be accepted"
-        ) from error
-    certificate = Certificate(False, "forms", (_padding_class(question),))
-    return _padded(question, padding) or _Answer(None, "none", 0, (), certificate)
+    reports = [analyze(base, access, question.machine) for access in question.lanes]
+    free = tuple(r for r in reports if isinstance(r, SharedReport) and r.conflict_free)
+    if len(free) == len(reports):
+        return _Answer(base, "plain", 0, free, Certificate(True, "counted", ("plain",))), iter(())
+    return _by_swizzle(question, padding, Certificate(False, "forms", ()))
 
 
 def _among_tma(question: _Question) -> _Answer:
     """The first layout of a TMA mode that serves every access with lanes."""
     q = question
-    tile = make_tile(q.shape, q.element.bits, q.order, q.machine)
-    patterns = make_patterns(tile, q.lanes, q.element, q.machine)
-    footprints = tuple(p.footprint for p in patterns)
     tiles = tma_layouts(q.shape, q.element, q.order, q.copies, q.machine, q.max_extra_bytes)
-    for layout, extra_bytes in tiles:
-        if serves(kernel_of(tile, layout), patterns):
-            kind: Kind = "plain" if isinstance(layout, Layout) else "swizzle"
-            proved = _proved(q, tile, layout, kind, footprints, "tma")
-            return proved._replace(extra_bytes=extra_bytes)
+    footprints: tuple[tuple[int, ...], ...] = ()
+    try:
+        tile = make_tile(q.shape, q.element.bits, q.order, q.machine)
+        patterns = make_patterns(tile, q.given, q.element, q.machine)
+    except NotLinearError:
+        for layout, extra_bytes in tiles:
+            reports = reports_if_free(layout, q.lanes, q.machine)
+            if reports is not None:
+                certificate = Certificate(True, "counted", ("tma",))
+                return _Answer(layout, _kind(layout), extra_bytes, reports, certificate)
+    else:
+        footprints = tuple(p.footprint for p in patterns)
+        for layout, extra_bytes in tiles:
+            if serves(kernel_of(tile, layout), patterns):
+                proved = _proved(q, tile, layout, _kind(layout), footprints, "tma")
+                return proved._replace(extra_bytes=extra_bytes)
     return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), (), footprints))
+
+
+def _kind(layout: AnyLayout) -> Kind:
+    return "plain" if isinstance(layout, Layout) else "swizzle"
