@@ -11,24 +11,12 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
+from layoutalg.codegen.contract import GRID_LIMITS, check_argument, check_integers
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.tile import Global, Kernel
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
 
-
-def check_argument(var: Var, value: object) -> None:
-    """Raise unless an integer argument is in the range, and a multiple, its parameter declares.
-
-    >>> check_argument(Var("m", 10, "param", 1), 9)
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentTypeError(f"{var.name} = {value!r}: an int is needed")
-    f = var.facts
-    if not f.lo <= value <= f.hi or value % var.multiple:
-        raise ShapeError(
-            f"{var.name} = {value}: this kernel was built for {f.lo} <= {var.name} <= {f.hi}"
-            + (f", multiples of {var.multiple}" if var.multiple > 1 else "")
-        )
+__all__ = ["Packed", "check_aligned", "check_argument", "check_integers", "launch_grid", "pointer_address"]
 
 
 def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
@@ -40,7 +28,7 @@ def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, i
     """
     env = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
     x, y, z = (int(evaluate(extent, env)) for extent in kernel.grid)
-    for axis, n, limit in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535), strict=True):
+    for axis, n, limit in zip("xyz", (x, y, z), GRID_LIMITS, strict=True):
         if n > limit:
             raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
     return x, y, z

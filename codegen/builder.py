@@ -110,6 +110,9 @@ class KernelBuilder:
     _regs: list[Reg] = field(default_factory=list)
     _scopes: list[list[Stmt]] = field(default_factory=lambda: [[]])
     _names: set[str] = field(default_factory=set)
+    _conditions: list[Expr] = field(default_factory=list)
+    _constants: list[tuple[str, int]] = field(default_factory=list)
+    _scalars: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._declare(self.name)
@@ -135,6 +138,23 @@ class KernelBuilder:
         var = Var(self._declare(name), most + 1, "param", least, multiple)
         self._params.append(var)
         return var
+
+    def scalar(self, name: str, holds: str) -> Var:
+        """A parameter of 32 bits of a number, of which `holds` says what they are; any bits are accepted."""
+        var = self.param(name, (1 << 32) - 1, 0)
+        self._scalars.append((name, holds))
+        return var
+
+    def constant(self, name: str, value: int) -> Const:
+        """A value built into the statements where a parameter of this name could be."""
+        self._constants.append((check_name(name), value))
+        return Const(value)
+
+    def require(self, condition: Expr) -> None:
+        """State a condition between parameters; a launch for which it fails is refused."""
+        condition = simplify(condition)
+        if condition != Const(1):
+            self._conditions.append(condition)
 
     def pointer(
         self,
@@ -248,7 +268,8 @@ class KernelBuilder:
         (body,) = self._scopes
         return Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
-            tuple(body), tuple(self.notes), self.min_blocks,
+            tuple(body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
+            constants=tuple(self._constants), scalars=tuple(self._scalars),
         )  # fmt: skip
 
     @contextmanager

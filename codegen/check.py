@@ -61,8 +61,11 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
         if name in helpers:
             raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
     for extent in kernel.grid:
-        if any(v.kind != "param" for v in variables(extent)):
+        if not variables(extent) <= set(kernel.params):
             raise IRError("grid", extent, f"grid extent {extent} may use parameters only")
+    for condition in kernel.conditions:
+        if not is_predicate(condition) or not variables(condition) <= set(kernel.params):
+            raise IRError("condition", condition, f"the condition {condition} must compare parameters only")
 
 
 def _names(kernel: Kernel) -> Iterator[str]:

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from layoutalg.codegen.arguments import launch_grid
+from layoutalg.codegen.contract import contract
 from layoutalg.codegen.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
+from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.nvrtc import Cubin
 from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import ArgumentTypeError
@@ -115,4 +116,4 @@ def dynamic_bytes(kernel: Kernel) -> int:
     >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
     0
     """
-    return kernel.shared_bytes if is_dynamic(kernel) else 0
+    return contract(kernel).dynamic_shared_bytes

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from layoutalg.codegen.arguments import (
     Packed,
     check_aligned,
-    check_argument,
+    check_integers,
     launch_grid,
     pointer_address,
 )
@@ -209,7 +209,7 @@ class Loaded:
         """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
 
         Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
-        the kernel was not built for.
+        outside of what the kernel's text states (see contract).
         """
         self.launcher(**args)()
 
@@ -234,15 +234,9 @@ class Loaded:
         expected = [p.name for p in self.kernel.params]
         if set(args) != set(expected):
             raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
-        values: list[int] = []
-        for p in self.kernel.params:
-            value = args[p.name]
-            if isinstance(p, Var):
-                check_argument(p, value)
-                values.append(value)
-            else:
-                values.append(pointer_address(p, value))
-        return tuple(values)
+        check_integers(self.kernel, args)
+        given = ((p, args[p.name]) for p in self.kernel.params)
+        return tuple(value if isinstance(p, Var) else pointer_address(p, value) for p, value in given)
 
 
 def to_device(array: Any) -> Any:

@@ -216,6 +216,10 @@ class Kernel:
     `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
     order of the kernel's signature; `notes` are the lines of its header comment.  A kernel with `awaited`
     pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
+
+    What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
+    parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
+    parameters that are bits of a number, with what they hold.
     """
 
     name: str
@@ -228,6 +232,9 @@ class Kernel:
     notes: tuple[str, ...] = ()
     min_blocks: int = 1
     awaited: tuple[str, ...] = ()
+    conditions: tuple[Expr, ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
+    scalars: tuple[tuple[str, str], ...] = ()
 
     @property
     def dependent(self) -> bool:

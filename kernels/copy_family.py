@@ -101,7 +101,7 @@ def copy_tv(c: CopyConfig, width: int) -> Layout:
 
 
 def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
-    """The tile program of a configuration, for all sizes up to the problem's.
+    """The tile program of a configuration, for sizes up to the problem's: what its `contract` says.
 
     >>> p = problem(64, 64, "f32")
     >>> build(p, configs(p)[0]).name
@@ -112,6 +112,7 @@ def build(p: MatrixProblem, c: CopyConfig) -> Kernel:
     m, n = k.param("m", p.m), k.param("n", p.n, c.edge_vec, multiple=c.edge_vec)
     lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
     ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
+    k.require(n <= ldd)
     src = k.pointer("src", size, (lds, 1), align_bytes=c.vec * size)
     dst = k.pointer("dst", size, (ldd, 1), writable=True, align_bytes=c.vec * size)
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
@@ -204,8 +205,8 @@ def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Pred
 def _notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
     return [
         "",
-        f"dst[m, n] = src[m, n], elements of {p.element_bytes} bytes, for m <= {p.m}, n <= {p.n}, "
-        f"lds <= {p.lds}, ldd <= {p.ldd}.",
+        f"dst[m, n] = src[m, n], elements of {p.element_bytes} bytes; rows of src are lds elements "
+        f"apart, of dst ldd.",
         f"A block copies a {c.tile_m} x {c.tile_n} tile with {c.threads} threads through {c.via}; "
         f"vectors of {c.vec * p.element_bytes} bytes.",
         "Predicted for a full tile:",

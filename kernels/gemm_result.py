@@ -24,8 +24,6 @@ from layoutalg.codegen.tile import Global, Reg, RegRef
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import part_problem
 
-_ANY_WORD = (1 << 32) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -132,7 +130,7 @@ def declare_result(
     """
 
     def leading(name: str, value: int) -> Expr:
-        return Const(value) if static else k.param(name, value, vec, multiple=vec)
+        return k.constant(name, value) if static else k.param(name, value, vec, multiple=vec)
 
     size = p.result.nbytes
     align = min(16, vec * size)
@@ -140,7 +138,9 @@ def declare_result(
         size = part_problem(p).result.nbytes
         sums = k.pointer("sums", size, (m * n, n, 1), writable=True, align_bytes=min(16, vec * size))
         return Result(sums, None, None, (), (), m, n, first, part)
-    d = k.pointer("d", size, (leading("ldd", p.ldd), 1), writable=True, align_bytes=align)
+    ldd = leading("ldd", p.ldd)
+    k.require(n <= ldd)
+    d = k.pointer("d", size, (ldd, 1), writable=True, align_bytes=align)
     alpha = _factor(k, "alpha", p)
     c = bias = None
     beta: tuple[Expr, ...] = ()
@@ -154,9 +154,12 @@ def declare_result(
 
 def _factor(k: KernelBuilder, name: str, p: GemmProblem) -> tuple[Expr, ...]:
     """A scalar parameter: one word, or the two of a double."""
-    if ARITHMETIC[p.accumulator.name].words == 1:
-        return (k.param(name, _ANY_WORD, 0),)
-    return k.param(f"{name}_low", _ANY_WORD, 0), k.param(f"{name}_high", _ANY_WORD, 0)
+    number = {"s32": "s32", "f64": "f64"}.get(p.accumulator.name, "f32")
+    if ARITHMETIC[number].words == 1:
+        return (k.scalar(name, f"the 32 bits of the {number} {name}"),)
+    return tuple(
+        k.scalar(f"{name}_{part}", f"the {part} 32 bits of the {number} {name}") for part in ("low", "high")
+    )
 
 
 class Finish:

@@ -29,7 +29,7 @@ from layoutalg.kernels.gemm_simt_side import Side
 
 
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
-    """The tile program of a configuration, for the problem's sizes and below.
+    """The tile program of a configuration, for the problem's sizes and below: what its `contract` says.
 
     With splits the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
 
@@ -75,7 +75,11 @@ def _side(
     size = p.operand.nbytes
     major, leading = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
     h = half(p, c, "a" if name == "a" else "b")
-    ld: Expr = Const(leading) if c.static_ld else k.param(f"ld{name}", leading, h.vector, multiple=h.vector)
+    ld: Expr
+    if c.static_ld:
+        ld = k.constant(f"ld{name}", leading)
+    else:
+        ld = k.param(f"ld{name}", leading, h.vector, multiple=h.vector)
     source = k.pointer(name, size, (ld, 1), align_bytes=h.vector * size)
     side = Side(k, c, h, major, source, first, extent, own)
     if h.via == "global":

@@ -38,7 +38,7 @@ from layoutalg.kernels.gemm_sm80_side import Side, least_extent, tile_order, til
 
 def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below: whole tiles; with `edges` sizes
-    down to a tile, or to 1 where the problem itself has fewer rows or columns.
+    down to a tile, or to 1 where the problem itself has fewer rows or columns.  Its `contract` says which.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
     the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
@@ -54,7 +54,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     a_vec, b_vec, d_vec = c.a_bytes // size, c.b_bytes // size, c.result_vec
 
     def leading(name: str, value: int, vec: int) -> Expr:
-        return Const(value) if c.static_ld else k.param(name, value, vec, multiple=vec)
+        return k.constant(name, value) if c.static_ld else k.param(name, value, vec, multiple=vec)
 
     by_k = tuple(v for v, major in ((a_vec, p.a_major), (b_vec, p.b_major)) if major == "k")
     steps = {
@@ -234,14 +234,9 @@ class _Program:
 
 def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
     mma = mma_of(p, c)
-    least_m, least_n = (
-        least_extent(extent, tile, edges=c.edges) if c.edges else tile
-        for extent, tile in ((p.m, c.tile_m), (p.n, c.tile_n))
-    )
     return [
         "",
-        f"{statement(p, parts=c.splits > 1)}, for {least_m} <= m <= {p.m}, "
-        f"{least_n} <= n <= {p.n}, k <= {p.k}.",
+        f"{statement(p, parts=c.splits > 1)}.",
         f"A block of {c.warps_m} x {c.warps_n} warps makes {c.tile_m} x {c.tile_n} of D, a warp "
         f"{c.warp_m} x {c.warp_n}, by {mma.ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory.",

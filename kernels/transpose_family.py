@@ -56,7 +56,7 @@ def problem(
 
 
 def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
-    """The tile program of a configuration, for all sizes up to the problem's.
+    """The tile program of a configuration, for sizes up to the problem's: what its `contract` says.
 
     >>> from layoutalg.kernels.transpose_plan import configs
     >>> p = problem(64, 64, "f32")
@@ -69,6 +69,7 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     m, n = k.param("m", p.m, step_m, multiple=step_m), k.param("n", p.n, step_n, multiple=step_n)
     lds = k.param("lds", p.lds, c.src_vec, multiple=c.src_vec)
     ldd = k.param("ldd", p.ldd, c.dst_vec, multiple=c.dst_vec)
+    k.require(m <= ldd)
     src = k.pointer("src", size, (lds, 1), align_bytes=c.src_vec * size)
     dst = k.pointer("dst", size, (ldd, 1), writable=True, align_bytes=c.dst_vec * size)
     tile = k.shared("tile", size, c.layout, c.tile_m * c.tile_n, 1024)
@@ -239,8 +240,7 @@ def _notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:
     size = p.element_bytes
     return [
         "",
-        f"dst[n, m] = src[m, n], elements of {size} bytes, for m <= {p.m}, n <= {p.n}, "
-        f"lds <= {p.lds}, ldd <= {p.ldd}.",
+        f"dst[n, m] = src[m, n], elements of {size} bytes; rows of src are lds elements apart, of dst ldd.",
         f"A block turns a {c.tile_m} x {c.tile_n} tile with {c.threads} threads; "
         f"vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
         f"Element (n, m) of the tile lies at {c.layout}.",

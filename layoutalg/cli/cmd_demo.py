@@ -14,6 +14,7 @@ from layoutalg import __version__
 from layoutalg.cli.cmd_draw import wants_color
 from layoutalg.cli.cmd_synthesize import certificate_sentence
 from layoutalg.cli.kernel_words import (
+    contract_lines,
     cubin_fields,
     cubin_sentence,
     kernel_sentence,
@@ -38,7 +39,7 @@ TARGETS = ("sm_80", "sm_90a")
 """What the kernel is compiled for."""
 
 LARGEST = (16384, 16384)
-"""The sizes that the kernel is generated for: these and less."""
+"""The largest sizes that the kernel is generated for."""
 
 SIMULATED = (200, 136)
 """The matrix that is transposed on the CPU: no multiple of the tile on either side."""
@@ -111,12 +112,12 @@ def _generate(tell: Tell) -> Step:
     """3: a kernel written from such a layout."""
     from layoutalg.codegen.cuda import to_cuda
 
-    _title(tell, 3, "Generate", "a CUDA kernel: transpose any m x n matrix of f32, up to 16384 x 16384")
+    _title(tell, 3, "Generate", "a CUDA kernel: transpose m x n matrices of f32, up to 16384 x 16384")
     family, problem = _problem(*LARGEST)
     kernel = family.build(problem, _config())
     source = to_cuda(kernel)
     lines = len(source.splitlines())
-    tell(f"{kernel.name}: {lines} lines, {kernel_sentence(kernel)}")
+    tell(f"{kernel.name}: {lines} lines, {kernel_sentence(kernel)}", *contract_lines(kernel))
     tell("To read it: layoutalg generate transpose --dtype f32 -o transpose.cu", "")
     layout = str(kernel.shared[0].layout)
     return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": lines}

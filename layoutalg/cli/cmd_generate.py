@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.kernel_words import cubin_fields, cubin_sentence, kernel_sentence
+from layoutalg.cli.kernel_words import (
+    contract_lines,
+    cubin_fields,
+    cubin_sentence,
+    kernel_sentence,
+    launch_fields,
+)
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.products import find_kernel, is_product
@@ -16,7 +22,7 @@ from layoutalg.cli.tensors import find_part, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 LARGEST = 16384
-"""Default bound of m and n of a generated kernel."""
+"""Default of m and n, the largest that a generated kernel takes."""
 
 
 def generate_command(
@@ -53,7 +59,10 @@ def generate_command(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the CUDA source of a kernel: for all sizes up to m x n (and k), or for one tensor.
+    """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
+
+    Which sizes, leading dimensions and addresses it is right for, as ranges, multiples and alignments, stands
+    above the source, and with --json under "launch".
 
     layoutalg generate transpose --dtype f32 -o transpose.cu
 
@@ -93,6 +102,7 @@ def generate_command(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
             | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"launch": launch_fields(kernel)}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
@@ -105,6 +115,7 @@ def generate_command(
     if output is None:
         sys.stdout.write(source)
     else:
-        lines, less = count(len(source.splitlines())), "" if is_tensor(family) else ", and less"
-        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}{less}", kernel_sentence(kernel))
+        lines = count(len(source.splitlines()))
+        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}", kernel_sentence(kernel))
+        say(*contract_lines(kernel))
         say(*(cubin_sentence(cubin) for cubin in compiled))

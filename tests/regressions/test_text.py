@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy
 import pytest
 
+from layoutalg.codegen.arguments import check_integers, launch_grid
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.ctext import index_function, to_c
-from layoutalg.codegen.cuda import print_kernel
+from layoutalg.codegen.cuda import print_kernel, to_cuda
 from layoutalg.codegen.expr import Const, Select, Var
 from layoutalg.codegen.instr_sm75 import BAR
-from layoutalg.errors import MismatchError
+from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.runtime import Loaded
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.hostcc import compile_shared
+from layoutalg.kernels import transpose_family, transpose_plan
+from layoutalg.kernels.family import buffers
+from layoutalg.kernels.matrix import reference
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.testing import check_index_function
+from tests.command import run
+from tests.hostshim import KernelFault, run_cuda_text
 
 
 def test_a_select_of_two_constants_is_unsigned() -> None:
@@ -64,3 +77,58 @@ def test_a_division_by_zero_ends_a_process_of_its_own() -> None:
     ) as e:
         check_index_function("int f(int i) { return 7 / (i - 5); }", Layout(8))
     assert e.value.index == 5
+
+
+def transposes_of_halves() -> Kernel:
+    """Up to 256 x 256, with leading dimensions up to 264 and 256."""
+    p = transpose_family.problem(256, 256, "f16", lds=264)
+    return transpose_family.build(p, transpose_plan.configs(p)[0])
+
+
+def wrong_elements(kernel: Kernel, m: int, n: int, lds: int, ldd: int) -> int:
+    """Elements, padding included, that the text on the host leaves otherwise than it should; -1: a fault."""
+    p = transpose_family.problem(m, n, "f16", lds, ldd)
+    src, old = buffers(p, 0)
+    dst, values = old.copy(), {"m": m, "n": n, "lds": lds, "ldd": ldd}
+    grid, block = launch_grid(kernel, values), (kernel.threads,)
+    try:
+        run_cuda_text(to_cuda(kernel), kernel.name, grid, block, [*values.values(), src, dst])
+    except KernelFault:
+        return -1
+    return int((dst != reference(p, src, old)).sum())
+
+
+def test_a_text_states_the_multiples_that_it_needs() -> None:
+    """It said "for m <= 256, n <= 256, lds <= 264, ldd <= 256", and was wrong for three of these."""
+    kernel = transposes_of_halves()
+    head = to_cuda(kernel).split("\n\n")[0]
+    for name, most in (("m", 256), ("n", 256), ("lds", 264), ("ldd", 256)):
+        assert re.search(rf"^//   {name} +8 to {most}, a multiple of 8$", head, re.M)
+    assert wrong_elements(kernel, 104, 80, 88, 112) == 0
+    for m, n, lds, ldd in ((100, 80, 80, 100), (101, 77, 77, 101), (104, 80, 80, 96)):
+        assert ldd < m or wrong_elements(kernel, m, n, lds, ldd) != 0
+        values = {"m": m, "n": n, "lds": lds, "ldd": ldd}
+        with pytest.raises(ShapeError, match="was built for"):
+            check_integers(kernel, values)
+        src, dst = numpy.zeros(m * lds, "u2"), numpy.zeros(n * ldd, "u2")
+        with pytest.raises(ShapeError, match="was built for"):
+            simulate(kernel, {**values, "src": src, "dst": dst})
+        with pytest.raises(ShapeError, match="was built for"):
+            Loaded(kernel, CUBIN, "", None)(**values, src=None, dst=None)
+
+
+CUBIN = Cubin("transpose_f16", "sm_80", b"", 1, 0, 0, 0, "")
+
+
+def test_a_products_text_states_tiles_and_built_in_leading_dimensions() -> None:
+    source = run("generate", "gemm-sm80", "--m", "8192", "--n", "8192", "--k", "8192").stdout
+    for line in (
+        "m      128 to 8192, a multiple of 128",
+        "n      256 to 8192, a multiple of 256",
+        "k      64 to 8192, a multiple of 64",
+        "lda    8192, built in",
+        "ldd    8192, built in",
+    ):
+        assert f"//   {line}\n" in source
+    assert "<= 8192" not in source
+    assert "for all sizes" not in " ".join(run("generate", "--help").stdout.split())

@@ -1,0 +1,197 @@
+"""What a launch must give: read from the record, stated in every place alike, true at its edges, held to."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.arguments import launch_grid
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.check import check
+from layoutalg.codegen.contract import (
+    GRID_LIMITS,
+    STATIC_SHARED_BYTES,
+    Parameter,
+    check_argument,
+    check_integers,
+    contract,
+    is_dynamic,
+    lines,
+    pointer_type,
+    text,
+)
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.expr import Var
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
+from layoutalg.kernels.chains import chain_of
+from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+from layoutalg.layout import Layout
+from tests.command import answer
+from tests.domains import TRIALS, misstated, stated
+
+
+def many() -> KernelBuilder:
+    """Every kind of parameter, a condition, a grid of three axes that can be too long, shared memory."""
+    k = KernelBuilder("many", threads=64)
+    m, n = k.param("m", 1 << 33, 8, multiple=8), k.param("n", 100)
+    k.pointer("src", 2)
+    k.pointer("dst", 16, writable=True, align_bytes=32)
+    k.scalar("alpha", "the 32 bits of the f32 alpha")
+    k.constant("ld", 96)
+    k.shared("tile", 4, Layout(20000), 20000, 16)
+    k.block(0, (m + 7) // 8 * 4)
+    k.block(1, n)
+    k.require(n <= m + 1)
+    return k
+
+
+def test_a_contract_is_what_the_record_declares() -> None:
+    terms = contract(many().build())
+    assert terms.parameters == (
+        Parameter("m", "int", "u64", 8, 1 << 33, 8),
+        Parameter("n", "int", "u32", 1, 100, 1),
+        Parameter("src", "pointer", "const u16*", align_bytes=16),
+        Parameter("dst", "pointer", "uint4*", align_bytes=32),
+        Parameter("alpha", "scalar", "u32", 0, (1 << 32) - 1, 1, holds="the 32 bits of the f32 alpha"),
+        Parameter("ld", "int", "", 96, 96, 1, built_in=True),
+    )
+    assert (terms.block, terms.dynamic_shared_bytes) == ((64, 1, 1), 80000)
+    assert [text(n) for n in terms.grid] == ["(m + 7) / 8 * 4", "n", "1"]
+    assert [text(c) for c in terms.conditions] == ["n <= m + 1", f"(m + 7) / 8 * 4 <= {GRID_LIMITS[0]}"]
+    assert is_dynamic(many().build()) and not is_dynamic(replace(many().build(), shared=()))
+    assert STATIC_SHARED_BYTES < 80000
+
+
+def test_a_contract_in_words() -> None:
+    assert list(lines(contract(many().build()))) == [
+        "Launch ((m + 7) / 8 * 4, n, 1) blocks of 64 threads, 80000 bytes of dynamic shared memory, for",
+        "  m      8 to 8589934592, a multiple of 8",
+        "  n      1 to 100",
+        "  src    an address that is a multiple of 16",
+        "  dst    an address that is a multiple of 32",
+        "  alpha  the 32 bits of the f32 alpha",
+        "  ld     96, built in",
+        "  n <= m + 1",
+        "  (m + 7) / 8 * 4 <= 2147483647",
+        "A buffer that is written must not overlap another one.",
+    ]
+    assert list(lines(contract(KernelBuilder("empty", threads=32).build()))) == [
+        "Launch 1 block of 32 threads."
+    ]
+
+
+def test_one_value_is_no_range() -> None:
+    k = KernelBuilder("one", threads=32)
+    k.param("m", 70, 64, multiple=64)
+    assert list(lines(contract(k.build()))) == ["Launch 1 block of 32 threads, for", "  m  64"]
+
+
+def test_integers_are_held_to_ranges_multiples_and_conditions() -> None:
+    kernel = many().build()
+    given: dict[str, object] = {"m": 8, "n": 9, "alpha": 5, "src": None, "dst": None}
+    check_integers(kernel, given)
+    for name, wrong in (("m", 12), ("m", 0), ("m", 1 << 34), ("n", 101), ("n", 0), ("alpha", 1 << 32)):
+        with pytest.raises(ShapeError, match=f"{name} = {wrong}: this kernel was built for"):
+            check_integers(kernel, {**given, name: wrong})
+    with pytest.raises(ShapeError, match=r"many was built for n <= m \+ 1, not for m = 8, n = 10"):
+        check_integers(kernel, {**given, "n": 10})
+    with pytest.raises(ArgumentTypeError, match=r"n = 9\.0: an int is needed"):
+        check_integers(kernel, {**given, "n": 9.0})
+    check_argument(Var("m", 9, "param"), 8)
+
+
+def test_a_condition_is_of_parameters() -> None:
+    k = KernelBuilder("thread", threads=32)
+    k.require(k.tid < k.param("n", 8))
+    with pytest.raises(IRError, match="the condition tid < n must compare parameters only"):
+        check(k.build())
+    always = KernelBuilder("always", threads=32)
+    always.require(always.param("n", 8) < 9)
+    assert always.build().conditions == ()
+
+
+def test_statements_cannot_rely_on_more_than_is_declared() -> None:
+    """A parameter that is declared anew, with another range or multiple, is not the one of the statements."""
+    kernel = kernel_of("transpose")
+    (m,) = (p for p in kernel.params if isinstance(p, Var) and p.name == "m")
+    check(kernel)
+    assert (m.facts.lo, m.facts.hi, m.multiple) == (4, 256, 4)
+    for wrong in (Var("m", 257, "param", 4), Var("m", 300, "param", 4, 4), Var("m", 257, "param", 8, 4)):
+        params = tuple(wrong if p == m else p for p in kernel.params)
+        with pytest.raises(IRError, match=r"parameters only|not in scope"):
+            check(replace(kernel, params=params))
+
+
+def kernel_of(family: str) -> Kernel:
+    """A transpose or a copy of 256 x 256 f32."""
+    from layoutalg.kernels import FAMILIES
+
+    chosen = FAMILIES[family]
+    p = chosen.problem(256, 256, "f32")
+    return chosen.build(p, chosen.configs(p, "sm_90")[0])
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> None:
+    """The bench runs many more."""
+    assert TRIALS[name](random.Random(f"edges of {name}"), 1) == []
+
+
+LADDER = [(name, step) for name, family in GEMM_FAMILIES.items() for step in list(family.steps)[::4]]
+
+
+@pytest.mark.parametrize(("family", "step"), LADDER)
+def test_the_steps_of_a_ladder_state_what_they_are_held_to(family: str, step: str) -> None:
+    chosen = GEMM_FAMILIES[family]
+    kernel = chosen.build(chosen.problem(512), chosen.steps[step])
+    assert misstated(kernel, random.Random(step)) == []
+
+
+COMMANDS = {
+    "transpose": ("--m", "100", "--n", "80", "--ldd", "104", "--dtype", "f16"),
+    "tiled_copy": ("--m", "1000000", "--n", "1000000", "--dtype", "u8"),
+    "gemm-simt": ("--m", "256", "--n", "256", "--k", "256", "--dtype", "f64"),
+    "gemm-sm80": ("--m", "256", "--n", "256", "--k", "256"),
+    "permute": ("--shape", "8,30,16", "--axes", "2,0,1"),
+    "sum": ("--shape", "64,1000"),
+    "softmax": ("--shape", "20000,8", "--axes", "0", "--part", "2"),
+}
+
+
+@pytest.mark.parametrize("family", COMMANDS)
+def test_json_says_what_the_text_says(family: str) -> None:
+    payload = answer("generate", family, *COMMANDS[family])
+    launch, says = payload["launch"], stated(payload["source"])
+    by_kind: dict[Any, dict[str, Any]] = {}
+    for p in launch["parameters"]:
+        by_kind.setdefault("built in" if p["built_in"] else p["kind"], {})[p["name"]] = p
+    ints = {name: (p["least"], p["most"], p["multiple"]) for name, p in by_kind.get("int", {}).items()}
+    assert ints == says.ranges and sorted(by_kind.get("scalar", {})) == sorted(says.scalars)
+    assert {name: p["align_bytes"] for name, p in by_kind["pointer"].items()} == says.aligned
+    assert {name: p["least"] for name, p in by_kind.get("built in", {}).items()} == says.built_in
+    assert tuple(map(str, launch["grid"])) == says.grid and launch["conditions"] == [
+        f"{a} <= {b}" for a, b in says.conditions
+    ]
+    assert (launch["block"], launch["dynamic_shared_bytes"]) == ([says.threads, 1, 1], says.dynamic)
+    signature = payload["source"].split(f"{payload['kernel']}(")[1].split(")")[0]
+    arguments = [p for p in launch["parameters"] if not p["built_in"]]
+    assert signature == ", ".join(
+        f"{p['type']} __restrict__ {p['name']}"
+        if p["kind"] == "pointer"
+        else f"const {p['type']} {p['name']}"
+        for p in arguments
+    )
+
+
+def test_a_chain_says_it_of_each_of_its_kernels() -> None:
+    from layoutalg.kernels.chains import find_problem
+
+    kernels = chain_of(find_problem("softmax", (20000, 8), (0,), "f32"), "sm_90").kernels
+    assert len(kernels) == 2
+    for kernel in kernels:
+        assert not misstated(kernel, random.Random(1)) and launch_grid(kernel, {})[0] > 0
+        assert pointer_type(kernel.params[0]) in to_cuda(kernel)  # type: ignore[arg-type]
