@@ -12,6 +12,8 @@ anything, NaN included.
 
 from __future__ import annotations
 
+import math
+import operator
 import struct
 from dataclasses import dataclass
 from numbers import Real
@@ -156,8 +158,8 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
         raise ArgumentTypeError(f"{name} is {shown(value)}: a number is needed")
     wide = p.accumulator.name == "f64"
     try:
-        if p.accumulator.name == "s32" and value == int(value):
-            return {name: int(value) & 0xFFFFFFFF}
+        if p.accumulator.name == "s32" and value == math.floor(value):
+            return {name: operator.index(math.floor(value)) & 0xFFFFFFFF}
         packed = struct.pack("<d" if wide else "<f", float(value))
     except (OverflowError, ValueError):
         raise ShapeError(f"{name} is {shown(value)}, which {p.accumulator} cannot hold") from None

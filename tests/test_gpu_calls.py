@@ -30,9 +30,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
     monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
-    for module in (runtime, api, reduce_api):
+    for module in (runtime, kept_chains):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
-    kept = (api._kernel, api._permute_on_gpu, reduce_api._loaded, reduce_api._chain_on_gpu)
+    kept = (api._permute_on_gpu, reduce_api._loaded, kept_chains.chain_on_gpu)
     for cache in kept:
         cache.cache_clear()
     yield cupy
@@ -161,8 +161,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
     for _ in range(2):
         reduce_api.softmax(Array(0x4000, (6, 40)))
         api.transpose(Array(0x4000, (6, 40)))
-        reduce_api._chain_on_gpu.cache_clear()
-        api._kernel.cache_clear()
+        kept_chains.chain_on_gpu.cache_clear()
         reduce_api._loaded.cache_clear()
         api._permute_on_gpu.cache_clear()
         monkeypatch.setattr(kept_chains, "chain_of", None)  # nothing is planned any more

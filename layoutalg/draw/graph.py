@@ -74,7 +74,8 @@ def as_dot(layout: AnyLayout) -> str:
     for i, label in enumerate(labels):
         graph.node(f"n{i}", _escaped(label), **({"shape": "ellipse"} if i in (0, last) else {}))
     graph.edges((f"n{a}", f"n{b}") for a, b in edges)
-    return graph.source.expandtabs(2).rstrip()
+    source: str = graph.source
+    return source.expandtabs(2).rstrip()
 
 
 def render(dot: str, file_format: str) -> bytes:
