@@ -30,6 +30,8 @@ from unittest.mock import patch
 import numpy as np
 
 from layoutalg.codegen.arguments import check_aligned
+from layoutalg.codegen.check import check
+from layoutalg.codegen.lower import lower
 from layoutalg.codegen.runtime import GpuStatus, Launch
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Global, Kernel
@@ -136,7 +138,9 @@ class HostGpu:
 
 
 def _simulated(gpu: HostGpu, kernel: Kernel, arch: str) -> Launch:
-    """A kernel as a launch: on the bytes at addresses."""
+    """A kernel as a launch, checked and lowered as for printing: on the bytes at addresses."""
+    check(kernel, arch)
+    kernel = lower(kernel)
 
     def launch(addresses: Sequence[int], stream: int | None) -> None:
         buffers: dict[str, Bytes] = {}

@@ -150,7 +150,11 @@ def draw(
 
 @dataclass
 class _Drawing:
-    """What is drawn from, and how wild a case is."""
+    """What is drawn from, and how wild a case is.
+
+    `plain`: dense arrays, a `window` of them, or one mode turned round; `dense`: whole ones, of two or three
+    modes.
+    """
 
     seed: int
     rng: Rng
@@ -159,13 +163,15 @@ class _Drawing:
 
     def __post_init__(self) -> None:
         rng = self.rng
-        self.size = int(rng.choice([min(self.most, n) for n in (8, 60, 400, self.most, self.most)]))
+        self.dense = bool(rng.random() < 0.2)
+        self.plain = self.dense or bool(rng.random() < 0.45)
+        self.window = not self.dense and bool(rng.random() < 0.4)
+        self.size = int(rng.choice([min(self.most, n) for n in (8, 60, 200, 400, 1000, self.most)]))
         free = self.library != "torch"
-        self.reversed = 0.0 if not free else float(rng.choice([0, 0.3, 0.6]))
-        self.padded = float(rng.choice([0, 0.3, 0.6]))
-        self.broadcast = float(rng.choice([0, 0, 0.25]))
-        self.shuffled = bool(rng.random() < 0.4)
-        self.plain = bool(rng.random() < 0.45)
+        self.reversed = 0.0 if self.dense or not free else float(rng.choice([0, 0.3, 0.6]))
+        self.padded = 0.0 if self.plain else float(rng.choice([0, 0.3, 0.6]))
+        self.broadcast = 0.0 if self.plain else float(rng.choice([0, 0, 0.25]))
+        self.shuffled = not self.plain and bool(rng.random() < 0.5)
         self.bytewise = free and bool(rng.random() < 0.06)
 
     def chance(self, p: float) -> bool:
@@ -192,7 +198,9 @@ class _Drawing:
         rank = len(x.shape)
         axes: tuple[int, ...] | int | None = None
         if function in MOVES:
-            order = self.rng.permutation(rank).tolist()
+            order = list(range(rank))[::-1] if self.dense else self.rng.permutation(rank).tolist()
+            if self.chance(0.2):
+                order.sort()
             axes = tuple(a - rank if self.chance(0.1) else a for a in order)
             if function == "transpose" and self.chance(0.7):
                 axes = None
@@ -245,8 +253,8 @@ class _Drawing:
 
     def shape(self) -> tuple[int, ...]:
         """Extents of a tensor of at most `size` elements."""
-        ranks = [0.03, 0.14, 0.28, 0.2, 0.13, 0.08, 0.06, 0.04, 0.03, 0.01]
-        rank = int(self.rng.choice(len(ranks), p=ranks))
+        ranks = [0.03, 0.1, 0.34, 0.2, 0.12, 0.08, 0.06, 0.03, 0.03, 0.01]
+        rank = self.pick(2, 2, 3) if self.dense else int(self.rng.choice(len(ranks), p=ranks))
         extents: list[int] = []
         for left in range(rank, 0, -1):
             room = self.size // prod(extents)
@@ -293,22 +301,19 @@ class _Drawing:
         return self.at(shape, tuple(strides), self.start(nbytes), allocation)
 
     def slice(self, shape: tuple[int, ...], order: list[int], nbytes: int, allocation: str) -> Placed:
-        """A slice as users take them, of few modes, of a dense array that starts at a 16-byte unit.
-
-        A plain one turns one mode round, or none.
-        """
+        """A slice as users take them, of few modes, of a dense array."""
         steps = [1] * len(shape)
         before, after = [0] * len(shape), [0] * len(shape)
         turned = (-1, -1, -2) if self.reversed else (1,)
         for k in range(len(shape)):
-            if self.plain:
-                continue
-            if self.chance(min(0.5, 1.2 / len(shape))):
+            if self.plain and self.window and self.chance(0.6):
+                before[k], after[k] = self.pick(0, 1, 1, 2, 3, 5, 8), self.pick(0, 0, 1, 3)
+            if not self.plain and self.chance(min(0.5, 1.2 / len(shape))):
                 steps[k] = self.pick(1, 1, 2, 3, *turned, *turned)
                 before[k], after[k] = self.pick(0, 0, 1, 2, 5), self.pick(0, 0, 1, 3)
-        if self.plain and shape and self.reversed and self.chance(0.7):
+        if self.plain and not self.window and shape and self.reversed and self.chance(0.7):
             steps[int(self.rng.integers(len(shape)))] = -1
-        strides, start, step = [0] * len(shape), 0, nbytes
+        strides, start, step = [0] * len(shape), self.start(nbytes), nbytes
         for k in order:
             n = max(1, shape[k])
             strides[k] = step * steps[k]
@@ -325,7 +330,9 @@ class _Drawing:
         """A byte to start at, modulo 32: most often one at which elements start."""
         if self.bytewise:
             return int(self.rng.integers(0, 32))
-        return 0 if self.chance(0.4) else nbytes * int(self.rng.integers(0, max(1, 32 // nbytes)))
+        if self.chance(0.6 if self.plain and not self.dense else 0.4):
+            return 0
+        return nbytes * int(self.rng.integers(0, max(1, 32 // nbytes)))
 
     def skewed(self, nbytes: int) -> Placed:
         """Many rows of an odd pitch, over which columns are normalised."""
@@ -346,8 +353,8 @@ class _Drawing:
     def destination(self, case: Case) -> Placed:
         """A view that is written: of its own strides, of those of x, in the gaps of x, or x itself."""
         x, shape, nbytes = case.x, case.result_shape, KINDS[case.result].itemsize
-        ways = ["own", "own", "like", "like", "near"]
-        if case.function in NORMS:
+        ways = ["own"] if self.dense else ["own", "own", "like", "like", "near"]
+        if case.function in NORMS and not self.dense:
             ways += ["place", "like", "like"]
         way = self.pick(*ways)
         if way == "place":
