@@ -1,7 +1,8 @@
 """The grammar of a tile program: what must hold before it is printed or run.
 
 One function per rule, each raising IRError (or the resource, alignment or support error that fits) with
-the statement.  What depends on data, such as bounds and races, is the simulator's business.
+the statement.  Accesses are proven to be aligned, and those of shared memory to stay inside their buffers.
+What depends on data, such as bounds of global memory and races, is the simulator's business.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.bounds import find_unbounded
 from layoutalg.codegen.converged import Together, agreement, of_whole_warps
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
@@ -41,6 +43,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     _launch(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
+    _bounds(kernel)
     check_waits(kernel)
 
 
@@ -219,5 +222,16 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
             offset=facts.offset,
             required_bytes=operand.bytes,
         )
-    if isinstance(buffer, Shared) and ref.index.facts.lo + operand.bytes > buffer.size_bytes:
-        raise IRError("bounds", s, f"'{s}' starts past the {buffer.size_bytes} bytes of {buffer.name}")
+
+
+def _bounds(kernel: Kernel) -> None:
+    reach = find_unbounded(kernel)
+    if reach is None:
+        return
+    s, buffer = reach.statement, reach.buffer
+    if reach.outside:
+        raise IRError("bounds", s, f"'{s}' leaves its buffer in {reach.outside}")
+    raise IRError(
+        "bounds", s, f"'{s}' is only known to end by byte {reach.most} of {buffer.name}, which has "
+        f"{buffer.size_bytes}",
+    )  # fmt: skip

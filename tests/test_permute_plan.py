@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+import layoutalg
 from layoutalg.arch import find_arch
 from layoutalg.codegen.check import check
+from layoutalg.codegen.prepare import prepare
+from layoutalg.errors import ShapeError
 from layoutalg.kernels.permute_bench import random_cases
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_stage import Stage
+from tests.moves import Move, plans, random_case, random_move, verdict
 from tests.permutations import WIDTHS, random_problem
 
 
@@ -47,6 +52,28 @@ def test_every_configuration_is_legal(seed: int, arch: str) -> None:
     for c in configs(x, arch):
         check(build(x, c), arch)
         assert c.via == "registers" or arch != "sm_75"
+
+
+@pytest.mark.parametrize("batch", range(5))
+def test_every_plan_of_a_move_between_views_is_proven_and_right(batch: int) -> None:
+    for seed in range(10 * batch, 10 * batch + 10):
+        case = random_case(random.Random(f"plan {seed}"), 800)
+        for c in plans(case):
+            assert verdict(case, c, seed) == "", (case, c)
+
+
+@pytest.mark.parametrize(("arch", "seed"), [("sm_75", 1), ("sm_80", 2), ("sm_90", 3)])
+def test_every_plan_of_a_move_between_views_compiles(arch: str, seed: int) -> None:
+    for n in range(2):
+        case = random_move(random.Random(f"compiled {seed} {n}"), 800)
+        for c in plans(case, arch):
+            assert prepare(build(normalise(case.problem), c), arch).cubin.spill_bytes == 0
+
+
+def test_views_without_elements_are_no_problem_and_move_nothing() -> None:
+    with pytest.raises(ShapeError, match="extents must be positive"):
+        _ = Move((3, 0), 4, (0, 4), (0, 4), 0, 0).problem
+    assert layoutalg.permute(np.zeros((3, 0, 2)), (2, 0, 1)).shape == (2, 3, 0)
 
 
 @pytest.mark.parametrize("dtype", ["u8", "f16", "f32"])

@@ -1,0 +1,170 @@
+"""How far shared accesses reach: intervals hold every value, no run goes further, what leaves is refused."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.bounds import find_unbounded, interval, shared_reach
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.check import check
+from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.instr_sm75 import LDS, STS
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Do as Run
+from layoutalg.codegen.tile import Kernel, MemRef, Shared, Stmt
+from layoutalg.errors import IRError, SimulationError
+from layoutalg.kernels.permute_family import build
+from layoutalg.kernels.permute_modes import normalise
+from layoutalg.kernels.permute_stage import LINE_BYTES, Stage
+from layoutalg.layout import Layout
+from tests import mutate
+from tests.expressions import SMALL_VARIABLES, domain, expressions, values
+from tests.moves import buffers, plans, random_case
+
+
+@given(expressions(), st.sets(st.sampled_from(SMALL_VARIABLES)))
+def test_an_interval_holds_every_value(node: Expr, written_out: set[Expr]) -> None:
+    env = domain(node)
+    low, high = interval(node, {v: (x, x) for v, x in env.items() if v in written_out})
+    found = values(node, env)
+    assert (low <= found).all() and (found <= high).all()
+    if written_out >= set(env):
+        assert np.array_equal(low, high)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_run_of_a_permute_goes_further_and_all_are_proven_to_stay_inside(seed: int) -> None:
+    case = random_case(random.Random(f"reach {seed}"), 1200)
+    x = normalise(case.problem)
+    for c in plans(case):
+        kernel = build(x, c)
+        src, dst = buffers(case, seed)
+        trace = simulate(kernel, {"src": src, "dst": dst}).trace
+        sites = [site for site in trace.sites if site.space == "shared"]
+        found = shared_reach(kernel)
+        assert len(sites) == len(found)
+        for site, reach in zip(sites, found, strict=True):
+            ran = trace.instructions(site)
+            end = int(ran.addresses[ran.active].max()) + reach.nbytes if ran.active.any() else 0
+            assert end <= reach.most <= reach.buffer.size_bytes
+        stage = Stage(x, c)
+        if found and stage.src_aligned and not stage.lead and not stage.config.swizzle.bits:
+            assert stage.tile_bytes - max(r.most for r in found) < LINE_BYTES  # and no line is spared
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_tile_that_is_too_small_is_refused_where_a_run_leaves_it(seed: int) -> None:
+    """Of one block and no swizzle everything is known: `check` refuses what the simulator refuses."""
+    rng = random.Random(f"small {seed}")
+    while True:
+        case = random_case(rng, 600)
+        x = normalise(case.problem)
+        c = next(plans(case))
+        if c.way == "staged" and Stage(x, c).blocks == 1:
+            break
+    kernel = build(x, c)
+    for nbytes in range(16, kernel.shared[0].size_bytes, 16):
+        smaller = with_tile(kernel, nbytes)
+        src, dst = buffers(case, seed)
+        try:
+            simulate(smaller, {"src": src, "dst": dst}, trace=False)
+        except SimulationError:
+            with pytest.raises(IRError, match=r"leaves its buffer in thread .* of block"):
+                check(smaller)
+        else:
+            check(smaller)
+
+
+def with_tile(kernel: Kernel, nbytes: int) -> Kernel:
+    """The same program with another size of its tile."""
+    (tile,) = kernel.shared
+    smaller = replace(tile, size_bytes=nbytes)
+
+    def moved(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Run):
+            return (s,)
+        args = [
+            replace(a, buffer=smaller) if isinstance(a, MemRef) and a.buffer == tile else a for a in s.args
+        ]
+        return (replace(s, args=tuple(args)),)
+
+    return replace(mutate.rewrite(kernel, moved), shared=(smaller,))
+
+
+def tile_of(words: int, threads: int = 64) -> tuple[KernelBuilder, Shared]:
+    k = KernelBuilder("k", threads)
+    return k, k.shared("tile", 4, Layout(words), words, 16)
+
+
+def test_what_a_branch_or_a_loop_keeps_inside_is_inside() -> None:
+    k, tile = tile_of(40)
+    v = k.reg("v", 1)
+    m = k.param("m", 100)
+    with k.If(k.tid < 8), k.For("i", 5) as i:
+        k.do(LDS[4], v, k.at(tile, k.tid + i * 8))
+    with k.For("j", 4) as j, k.If(k.tid + j * 64 < 40):
+        k.do(LDS[4], v, k.at(tile, k.tid + j * 64))
+    with k.For("n", m) as n:
+        k.do(LDS[4], v, k.at(tile, n % 2 * 8 + k.tid % 32))
+    with k.If(k.tid < 40):
+        with k.If(k.tid < 20):
+            k.do(LDS[4], v, k.at(tile, k.tid + 20))
+        with k.Else():
+            k.do(LDS[4], v, k.at(tile, k.tid))
+    with k.If(k.tid < 0):
+        k.do(LDS[4], v, k.at(tile, k.tid + 1000))
+    assert [r.most for r in shared_reach(k.build())] == [160, 160, 160, 160, 160, 0]
+    check(k.build())
+
+
+def test_a_thread_that_leaves_is_named() -> None:
+    k, tile = tile_of(40)
+    v = k.reg("v", 1)
+    with k.If(k.tid < 8), k.For("i", 6) as i:
+        k.do(LDS[4], v, k.at(tile, k.tid + i * 8))
+    with pytest.raises(
+        IRError, match=r"thread 0, i = 5 of block \(0, 0, 0\): bytes 160 to 163 of tile, which has 160"
+    ):
+        check(k.build())
+
+
+def test_the_last_block_may_be_the_one_that_leaves() -> None:
+    k, tile = tile_of(64)
+    v = k.reg("v", 1)
+    k.do(LDS[4], v, k.at(tile, k.tid + k.block(0, 100) // 99))
+    with pytest.raises(IRError, match=r"thread 63 of block \(99, 0, 0\): bytes 256 to 259"):
+        check(k.build())
+
+
+def test_what_cannot_be_bounded_is_said_to_be_unknown() -> None:
+    k, tile = tile_of(64)
+    v, m = k.reg("v", 1), k.param("m", 100)
+    k.do(LDS[4], v, k.at(tile, m))
+    with pytest.raises(IRError, match="only known to end by byte 404 of tile, which has 256"):
+        check(k.build())
+
+
+def test_an_address_that_is_the_same_for_all_is_bounded_too() -> None:
+    k, tile = tile_of(8)
+    v = k.reg("v", 1)
+    k.do(LDS[4], v, k.at(tile, 7))
+    assert find_unbounded(k.build()) is None
+    k.do(STS[4], k.at(tile, 8), v)
+    found = find_unbounded(k.build())
+    assert found is not None and found.outside.startswith("thread 0 of block (0, 0, 0): bytes 32 to 35")
+
+
+def test_long_loops_stay_intervals() -> None:
+    k, tile = tile_of(64)
+    v = k.reg("v", 1)
+    with k.For("i", 1 << 20) as i, k.If(i < 4):
+        k.do(LDS[4], v, k.at(tile, (i + k.tid) % 64))
+    with k.For("j", k.tid // 64 + 1) as j:
+        k.do(LDS[4], v, k.at(tile, j * 8 + k.tid % 32))
+    assert [r.most for r in shared_reach(k.build())] == [256, 128]
