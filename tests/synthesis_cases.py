@@ -170,7 +170,7 @@ def verdict(question: Question, rng: random.Random) -> str:
         return f"the certificate is rejected: {error}"
     if found.layout is not None:
         return _wrong_layout(question, found) or "found"
-    return _missed(question, found, rng) or "none"
+    return missed(question, found, rng) or "none"
 
 
 def _wrong_layout(question: Question, found: Synthesis) -> str | None:
@@ -189,7 +189,8 @@ def _wrong_layout(question: Question, found: Synthesis) -> str | None:
     return None
 
 
-def _missed(question: Question, found: Synthesis, rng: random.Random) -> str | None:
+def missed(question: Question, found: Synthesis, rng: random.Random) -> str | None:
+    """A layout of what a synthesis without a layout speaks of that is free of conflicts, in words."""
     classes, accesses = found.certificate.classes, question.accesses
     base = storage_layout(question.shape, question.order)
     listed: list[AnyLayout] = [base, *every_single(question), *every_padding(question)]

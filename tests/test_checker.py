@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import itertools
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.synthesis import Synthesis, check_certificate, refutation, synthesize
+from tests.synthesis_mutants import mistakes, sampled
 
 F32 = dtype("f32")
 THREE = [
@@ -154,6 +156,18 @@ def test_a_corruption_is_rejected(
         check_certificate(bad)
 
 
+def test_a_mutant_of_a_random_answer_is_rejected_or_true() -> None:
+    outcomes, wrong = mistakes(83, 14, 14)
+    assert wrong == [] and outcomes["rejected"] > 100, outcomes
+
+
+@pytest.mark.parametrize("make", [swizzled, counted, padded, refuted, narrow, single])
+def test_a_mutant_is_rejected_or_true(make: Callable[[], Synthesis]) -> None:
+    rng = random.Random(7)
+    outcomes = [(what, said) for what, said, _ in sampled(make(), rng, 40)]
+    assert {said for _, said in outcomes} <= {"rejected", "true", "undecided"}, outcomes
+
+
 def test_two_of_the_three_do_not_clash() -> None:
     found = synthesize((8, 8), THREE, element="f32")
     fewer = dataclasses.replace(
@@ -180,7 +194,11 @@ def test_a_search_with_candidates_is_repeated(monkeypatch: pytest.MonkeyPatch) -
     )
     assert check_certificate(found)
     crowded = with_certificate(
-        classes=("linear-in-place of whole 4-byte units", "any-in-place of whole 4-byte units")
+        classes=(
+            "linear-in-place of whole 4-byte units",
+            "any-in-place of whole 4-byte units",
+            "single-swizzle",
+        )
     )(found)
     with pytest.raises(MismatchError, match="word 0 meets 119 others; its bank can be filled without them"):
         check_certificate(crowded)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.analysis.access import TmaAccess
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.report import SharedReport
 from layoutalg.errors import MismatchError, UndecidedError
@@ -31,6 +30,7 @@ from layoutalg.synthesis.evidence import (
     bytes_past,
     every_single,
     instructions_of,
+    is_tma,
     lane_accesses,
     linear_phases,
     log2,
@@ -75,8 +75,11 @@ def check_refutation(synthesis: Synthesis) -> str:
     phases = linear_phases(synthesis) or []
     if [phase.footprint for phase in phases] != [basis(f) for f in certificate.footprints]:
         raise MismatchError("the footprints of the certificate are not those of the accesses")
+    if certificate.reason != "forms" and not phases:
+        raise MismatchError(f"{certificate.reason!r} is about subspaces; tile and accesses are not linear")
     if certificate.nodes and certificate.reason != "exhausted":
         raise MismatchError(f"{certificate.nodes} vectors are said to be tried where none are")
+    _check_complete(synthesis, bool(phases))
     match certificate.reason:
         case "repeated-word":
             sentence = _check_repeated_word(synthesis, phases)
@@ -95,16 +98,25 @@ def check_refutation(synthesis: Synthesis) -> str:
     return sentence
 
 
+def _check_complete(synthesis: Synthesis, linear: bool) -> None:
+    """Nothing may be left out that the form has: a claim of less would be no answer to the question."""
+    classes, extra = synthesis.certificate.classes, synthesis.max_extra_bytes
+    if classes == ("any-placement",):
+        return
+    if is_tma(synthesis):
+        complete = classes == ("tma",)
+    else:
+        listed = ("single-swizzle", padding_class(extra)) if extra else ("single-swizzle",)
+        maps = classes[: -len(listed)]
+        complete = classes[-len(listed) :] == listed and bool(maps) == (linear and synthesis.form == "any")
+    if not complete:
+        raise MismatchError(f"{classes} are not what is to be ruled out of the form {synthesis.form!r}")
+
+
 def _proper_classes(synthesis: Synthesis) -> tuple[str, ...]:
     """The classes that the reason itself is about; those that are listed and counted come after them."""
-    listed = ["single-swizzle", padding_class(synthesis.max_extra_bytes)]
-    proper = list(synthesis.certificate.classes)
-    for name in reversed(listed):
-        if proper[-1:] == [name]:
-            proper.pop()
-    if any(isinstance(access, TmaAccess) for access in synthesis.accesses) and "tma" not in proper:
-        raise MismatchError(f"tensor-map copies write none of {synthesis.certificate.classes}")
-    return tuple(proper)
+    listed = ("single-swizzle", padding_class(synthesis.max_extra_bytes))
+    return tuple(name for name in synthesis.certificate.classes if name not in listed)
 
 
 def _check_repeated_word(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
@@ -205,11 +217,11 @@ def _check_forms(synthesis: Synthesis) -> str:
     if certificate.clash:
         raise MismatchError(f"a list of layouts says nothing of a clash of the accesses {certificate.clash}")
     proper = _proper_classes(synthesis)
-    if proper == ("tma",) == certificate.classes:
+    if proper not in ((), ("tma",)):
+        raise MismatchError(f"no list of layouts is known for {certificate.classes}")
+    if proper:
         for tile in tma_tiles(synthesis):
             _check_conflict(synthesis, tile.layout)
-    elif proper or not certificate.classes:
-        raise MismatchError(f"no list of layouts is known for {certificate.classes}")
     return f"none is free of conflicts of {ruled_out(synthesis)}"
 
 
