@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 
 from layoutalg.analysis.access import Access
@@ -15,6 +17,7 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.strategies import accesses
 from layoutalg.swizzle import AnyLayout
+from tests.guards import active_lanes, draw_case
 
 SM90 = ARCHS["sm_90"]
 
@@ -51,3 +54,14 @@ def test_coordinates_that_fall_are_not_for_classes() -> None:
     access = Access(rule.name, Layout((32, 1, 8), (8, 0, 1)), dtype("f32"), active=Guard((3, 9)))
     found = find_footprint(tile, access, rule, SM90)
     assert found is not None and guarded_table(tile, access, found) is not None
+
+
+def test_active_lanes_are_counted_whatever_the_number_of_threads() -> None:
+    """Up to 2^66 threads, with bounds about the powers of two at which words end."""
+    rng, decided = random.Random("threads past words"), 0
+    for _ in range(150):
+        layout, guard, wanted = draw_case(rng)
+        found = active_lanes(layout, guard)
+        assert found in {wanted, None}, f"{layout} under {guard}: {found} instead of {wanted}"
+        decided += found is not None
+    assert decided > 130

@@ -39,6 +39,8 @@ def test_large_digits_are_not_walked() -> None:
     found = list(between(digits, (1, 1 << 30), 12345, (1 << 59) + 7))
     counts = [a.extent * b.extent for a, b in found]
     assert sum(counts) == (1 << 59) + 7 - 12345 and len(found) <= 3
+    (one,) = between((Digit(0, 1 << 80, 1, NOWHERE),), (1,), 5, 1 << 70)
+    assert one[0].extent == (1 << 70) - 5
 
 
 def test_digits_that_overlap_too_much_are_refused() -> None:

@@ -13,8 +13,9 @@ also by which of its lanes are active, and that depends on the coordinate c of i
 
 So every class is cut at the few places where a lane crosses its bound, and the warps in between are counted
 by digits (intervals).  For that, coordinates travel with the offsets: a stride is one integer that carries
-what it adds to the offset in its low 64 bits and what it adds to the coordinates above.  Offsets are only
-ever asked for modulo a power of two, which the upper part does not touch.
+what it adds to the offset in its low bits and what it adds to the coordinates above, in fields that are as
+wide as the largest number asks.  Offsets are only ever asked for modulo a power of two, which the fields above
+do not touch.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ from layoutalg.layout import Layout, leaves, make_layout, modes
 from layoutalg.measure import leaf_lists, merge, size, span
 from layoutalg.swizzle import AnyLayout
 
-_SHIFT = 64
-_HALF = 1 << (_SHIFT - 1)
 _THREAD, _FIRST_MODE = 1, 2
 """Fields of a coded stride: offset, thread number, then one coordinate for each mode of the layout."""
 
@@ -53,6 +52,25 @@ class _Coded(NamedTuple):
     threads: Leaves
     rest: tuple[Digit, ...]
     unit: int
+    fields: _Fields
+
+
+class _Fields(NamedTuple):
+    """Signed numbers of `bits` bits each in one integer; sums of codes are codes of sums."""
+
+    bits: int
+
+    def code(self, value: int, which: int) -> int:
+        """The integer that has a value in one field."""
+        return value << self.bits * which
+
+    def of(self, code: int, which: int) -> int:
+        """The value of one field."""
+        half = 1 << (self.bits - 1)
+        for _ in range(which):
+            low = (code + half) % (2 * half) - half
+            code = (code - low) >> self.bits
+        return (code + half) % (2 * half) - half
 
 
 def guarded_table(
@@ -91,11 +109,11 @@ def guarded_table(
     gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[Family]] = {}
     try:
         for relative, family, exists in _existing(coded, found, residues, counts):
-            offsets = tuple(_field(code, 0) for code in relative)
+            offsets = tuple(coded.fields.of(code, 0) for code in relative)
             inside = tuple(
                 on and (guard.lanes is None or lane in guard.lanes) for lane, on in enumerate(exists)
             )
-            for active, part in _cut(relative, family, inside, limits):
+            for active, part in _cut(coded.fields, relative, family, inside, limits):
                 if residues.starts(part).any():
                     gathered.setdefault((offsets, active), []).append(part)
             if sum(map(len, gathered.values())) > MAX_FAMILIES:
@@ -123,13 +141,17 @@ def _existing(
         start = found.offset // coded.unit
         warps = warp_families(coded.threads, found.extent.threads, found.rule.lanes, start, rest, residues)
         for relative, family in warps:
-            for exists, part in _cut(relative, family, (True,) * len(relative), limits):
+            for exists, part in _cut(coded.fields, relative, family, (True,) * len(relative), limits):
                 if exists[0]:
                     yield relative, part, exists
 
 
 def _cut(
-    relative: tuple[int, ...], family: Family, inside: tuple[bool, ...], limits: Sequence[tuple[int, int]]
+    fields: _Fields,
+    relative: tuple[int, ...],
+    family: Family,
+    inside: tuple[bool, ...],
+    limits: Sequence[tuple[int, int]],
 ) -> Iterator[tuple[tuple[bool, ...], Family]]:
     """(which lanes are active, the warps of the family for which it is those)."""
     if not limits:
@@ -137,9 +159,9 @@ def _cut(
         return
     spend(2 * len(relative) + 2 * len(family.digits))
     (field, limit), rest = limits[0], limits[1:]
-    weights = [_field(digit.stride, field) for digit in family.digits]
-    start = _field(family.offset, field)
-    lanes = [_field(code, field) for code in relative]
+    weights = [fields.of(digit.stride, field) for digit in family.digits]
+    start = fields.of(family.offset, field)
+    lanes = [fields.of(code, field) for code in relative]
     steps = sorted(set(lanes))
     if any(weight < 0 for weight in weights):
         raise UndecidedError("coordinates that fall are not counted by intervals")
@@ -155,7 +177,7 @@ def _cut(
         bottom = 0 if low is None else low - start
         top = reach + 1 if high is None else high - start
         for digits in between(family.digits, weights, min(bottom, top), top):
-            yield from _cut(relative, family._replace(digits=digits), active, rest)
+            yield from _cut(fields, relative, family._replace(digits=digits), active, rest)
 
 
 def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collection[int]) -> _Coded | None:
@@ -164,11 +186,12 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
     inner = plain if isinstance(plain, Layout) else plain.inner
     if not isinstance(inner, Layout) or mode_sizes(inner.shape) != mode_sizes(layout.shape):
         return None
+    fields = _Fields(max(64, 2 + _largest(inner, access.tv, found).bit_length()))
     strides: list[int] = []
     for k, mode in enumerate(modes(inner)):
         weight = 1
         for extent, stride in leaves(mode):
-            strides.append(stride + (weight << _SHIFT * (_FIRST_MODE + k) if k in bounded else 0))
+            strides.append(stride + (fields.code(weight, _FIRST_MODE + k) if k in bounded else 0))
             weight *= extent
     try:
         whole = compose_layouts(make_layout(flatten(inner.shape), tuple(strides)), access.tv)
@@ -178,30 +201,29 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
     registers, elems = parts[1], found.extent.elems
     if elems > 1:
         extent, code = registers[0]
-        if _field(code, 0) != 1 or extent % elems:
+        if fields.of(code, 0) != 1 or extent % elems:
             return None
         registers = (((extent // elems, elems * code),) if extent > elems else ()) + registers[1:]
     digits = (parts[0], registers, parts[2] if len(parts) > 2 else ())
-    offsets = [_field(code, 0) for part in digits for _, code in part]
+    offsets = [fields.of(code, 0) for part in digits for _, code in part]
     unit = math.gcd(cost_period(found), found.offset, *offsets)
     threads: list[tuple[int, int]] = []
     rest: list[Digit] = []
     for position, part in enumerate(digits):
         place = 1
         for extent, code in part:
-            offset = _field(code, 0)
+            offset = fields.of(code, 0)
             stride = code - offset + offset // unit
             if position == 0:
-                threads.append((extent, stride + (place << _SHIFT * _THREAD)))
+                threads.append((extent, stride + fields.code(place, _THREAD)))
             else:
                 rest.append(Digit(0, extent, stride, (0, place, 0) if position == 1 else (0, 0, place)))
             place *= extent
-    return _Coded(tuple(threads), tuple(rest), unit)
+    return _Coded(tuple(threads), tuple(rest), unit, fields)
 
 
-def _field(code: int, which: int) -> int:
-    """One signed field of a coded stride or offset."""
-    for _ in range(which):
-        low = (code + _HALF) % (2 * _HALF) - _HALF
-        code = (code - low) >> _SHIFT
-    return (code + _HALF) % (2 * _HALF) - _HALF
+def _largest(inner: Layout, tv: Layout, found: Footprint) -> int:
+    """A bound on every offset, coordinate and thread number that digits of the access add up to."""
+    low, high = span(tv)
+    index = max(abs(low), abs(high), size(inner), size(tv))
+    return abs(found.offset) + index * (1 + sum(abs(stride) for _, stride in leaves(inner)))

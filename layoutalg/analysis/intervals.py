@@ -63,7 +63,7 @@ def _between(
     if not inside:
         inside = range(some.start, some.start)
     edges = (range(some.start, inside.start), range(inside.stop, some.stop))
-    if sum(map(len, edges)) > EDGES:
+    if sum(map(_count, edges)) > EDGES:
         raise UndecidedError(f"an interval cuts through more than {EDGES} values of one digit", budget=EDGES)
     for n, values in enumerate((edges[0], inside, edges[1])):
         if n == 1 and values:
@@ -75,5 +75,10 @@ def _between(
 
 def _narrowed(digits: Digits, which: int, values: range) -> Digits:
     digit = digits[which]
-    narrow = digit._replace(first=digit.first + values.start, extent=len(values))
+    narrow = digit._replace(first=digit.first + values.start, extent=_count(values))
     return (*digits[:which], narrow, *digits[which + 1 :])
+
+
+def _count(values: range) -> int:
+    """How many values there are; `len` has no more than 63 bits."""
+    return max(0, values.stop - values.start)

@@ -7,6 +7,7 @@ import re
 import numpy
 import pytest
 
+from layoutalg.analysis.guard import Guard
 from layoutalg.codegen.arguments import check_integers, launch_grid
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.ctext import index_function, to_c
@@ -26,6 +27,7 @@ from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.testing import check_index_function
 from tests.command import run
+from tests.guards import active_lanes
 from tests.hostshim import KernelFault, run_cuda_text
 
 
@@ -132,3 +134,10 @@ def test_a_products_text_states_tiles_and_built_in_leading_dimensions() -> None:
         assert f"//   {line}\n" in source
     assert "<= 8192" not in source
     assert "for all sizes" not in " ".join(run("generate", "--help").stdout.split())
+
+
+def test_a_guard_counts_threads_past_63_bits() -> None:
+    """A thread number past 2^63 came back negative, and the warp at the bound was counted whole."""
+    layout, bound = Layout((1003, 36783138731225427), (1, 0)), (1 << 63) + 31
+    assert active_lanes(layout, Guard(threads=bound)) == bound
+    assert active_lanes(Layout((32, 1 << 61), (1, 0)), Guard(threads=(1 << 63) - 1)) == (1 << 63) - 1
