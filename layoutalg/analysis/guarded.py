@@ -14,8 +14,8 @@ also by which of its lanes are active, and that depends on the coordinate c of i
 So every class is cut at the few places where a lane crosses its bound, and the warps in between are counted
 by digits (intervals).  For that, coordinates travel with the offsets: a stride is one integer that carries
 what it adds to the offset in its low bits and what it adds to the coordinates above, in fields that are as
-wide as the largest number asks.  Offsets are only ever asked for modulo a power of two, which the fields above
-do not touch.
+wide as the largest number asks.  Offsets are only ever asked for modulo a power of two: the other fields do
+not touch that.
 """
 
 from __future__ import annotations
