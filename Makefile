@@ -63,10 +63,12 @@ gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-# One stamp per extra: a second run installs only when pyproject.toml has changed.
+# One stamp per extra: a second run installs only when pyproject.toml has changed.  A source archive holds no
+# links: the two of this project are made.
 $(VENV)/.installed-%: pyproject.toml | prerequisites
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
+	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part; done
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 

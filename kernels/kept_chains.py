@@ -8,12 +8,14 @@ kernels one after the other and, in the header, all that their launches need.
     {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
      "buffers": [["src", "dst"]], "partial_bytes": 0}
 
-The package's code is known by the content of its files when it was imported: an edited plan is another key,
-whatever its size and time of change.  An entry whose fields are not of the kinds above is planned again.
+The package's code is known by the content of its files, or of the archive that holds them, when it was
+imported: an edited plan is another key, whatever its size and time of change.  An entry whose fields are not
+of the kinds above is planned again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -87,24 +89,33 @@ def chain_key(p: Problem, arch: str) -> str:
 def code_id(root: Path) -> str:
     """64 hex digits of the names and contents of all Python files in a folder, linked ones too.
 
+    Of a package that is imported from an archive: of the archive.  What is no regular file, such as the lock
+    of an editor, a link to nowhere, is no code; nor is what vanishes meanwhile.
+
     >>> len(code_id(Path(__file__).parent))
     64
     """
     digest = hashlib.sha256()
-    for path in sorted(_files(os.fspath(root))):
-        content = Path(path).read_bytes()
-        digest.update(json.dumps([os.path.relpath(path, root), len(content)]).encode() + content)
+    paths: list[str] = sorted(_files(os.fspath(root), frozenset()))
+    archives = [os.fspath(place) for place in (root, *root.parents) if place.is_file()]
+    for path in paths or archives:
+        with contextlib.suppress(OSError):
+            content = Path(path).read_bytes()
+            digest.update(json.dumps([os.path.relpath(path, root), len(content)]).encode() + content)
     return digest.hexdigest()
 
 
-def _files(folder: str) -> Iterator[str]:
-    """Paths of Python files; of linked ones too."""
-    with os.scandir(folder) as listing:
-        for item in listing:
-            if item.is_dir():
-                yield from _files(item.path)
-            elif item.name.endswith(".py"):
-                yield item.path
+def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    """Paths of regular Python files; of linked ones too, but of no folder inside itself."""
+    with contextlib.suppress(OSError):
+        status = Path(folder).stat()
+        here = (status.st_dev, status.st_ino)
+        with os.scandir(folder) as listing:
+            for item in listing if here not in above else ():
+                if item.is_dir():
+                    yield from _files(item.path, above | {here})
+                elif item.name.endswith(".py") and item.is_file():
+                    yield item.path
 
 
 _CODE = code_id(Path(__file__).parents[1])

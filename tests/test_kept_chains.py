@@ -132,4 +132,20 @@ def test_other_code_is_another_id(tmp_path: Path) -> None:
     (tmp_path / "more.py").write_text("")
     ids.append(code_id(tmp_path))
     (tmp_path / "notes.txt").write_text("")
+    (tmp_path / ".#plan.py").symlink_to("somebody@somewhere.1234")  # an editor's lock
+    (tmp_path / "itself").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.py")
     assert len(set(ids)) == 4 and code_id(tmp_path) == ids[-1]
+
+
+def test_the_code_of_an_archive_is_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "package.zip"
+    archive.write_bytes(b"first")
+    first = code_id(archive / "layoutalg")
+    archive.write_bytes(b"second")
+    assert code_id(archive / "layoutalg") != first == code_id_of(b"first", tmp_path)
+
+
+def code_id_of(content: bytes, folder: Path) -> str:
+    (folder / "package.zip").write_bytes(content)
+    return code_id(folder / "package.zip" / "layoutalg")

@@ -20,7 +20,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ("layoutalg", "codegen", "kernels", "pyproject.toml", "README.md", "LICENSE")
+SHIPPED = (
+    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile",
+    "README.md", "codegen", "docs", "examples", "kernels", "layoutalg", "pyproject.toml", "tests",
+)  # fmt: skip
+LINKS = ("layoutalg/codegen", "layoutalg/kernels")
+"""What a source archive does not hold; the Makefile makes them."""
 SITE = sysconfig.get_path("purelib")
 
 
@@ -31,6 +36,12 @@ def _modules_of(package: Path) -> set[str]:
         if "__pycache__" not in folder:
             found |= {str((Path(folder) / name).relative_to(package.parent)) for name in names}
     return {name for name in found if not name.endswith((".gitkeep", ".pyc"))}
+
+
+def _files_of(place: Path) -> list[Path]:
+    """A file, or all files in a folder; no links and nothing that an interpreter has made."""
+    found = [place] if place.is_file() else [Path(f) / n for f, _, names in os.walk(place) for n in names]
+    return [p for p in found if p.suffix != ".pyc" and not p.is_symlink()]
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +120,29 @@ def test_the_source_archive_builds_what_the_tree_builds(wheel: Path) -> None:
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"LICENSE", "README.md", "codegen/__init__.py", "kernels/__init__.py"} <= names
+    shipped = {str(p.relative_to(ROOT)) for name in SHIPPED for p in _files_of(ROOT / name)}
+    assert {"tests/conftest.py", "tests/regressions/__init__.py", "tests/hostshim/shim.h"} <= shipped
+    assert sorted(shipped - names) == []
+
+
+def test_all_that_is_tracked_is_shipped() -> None:
+    run = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    tracked = set(run.stdout.splitlines())
+    if run.returncode or "pyproject.toml" not in tracked:
+        pytest.skip("this is not a checkout: nothing is tracked")
+    assert {name.partition("/")[0] for name in tracked} == set(SHIPPED)
+    found = {str(p.relative_to(ROOT)) for name in SHIPPED for p in _files_of(ROOT / name)}
+    assert sorted(tracked - found) == sorted(LINKS)
+
+
+def test_a_wheel_works_as_it_is(wheel: Path, tmp_path: Path) -> None:
+    """Imported from the archive itself, which has no folders."""
+    code = (
+        "import os, sys; os.environ['LAYOUTALG_CACHE'] = 'off'; "
+        "sys.argv = 'layoutalg verify permute --shape 6,4 --axes 1,0 --target simulator'.split(); "
+        "from layoutalg.cli import main; main()"
+    )
+    assert "Passed." in _python(code, [str(wheel), SITE], cwd=tmp_path)
 
 
 def test_an_unpacked_wheel_has_every_module(wheel: Path, tmp_path: Path) -> None:
