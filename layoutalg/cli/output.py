@@ -132,6 +132,8 @@ def write_whole(path: Path, data: bytes) -> None:
         _replace(target, data)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+    except RuntimeError as error:  # what pathlib says of a link that leads to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
 
 
 def _replace(path: Path, data: bytes) -> None:
