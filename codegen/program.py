@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy
 
+from layoutalg.budget import spend
 from layoutalg.codegen.closures import Closure, Scope
 from layoutalg.codegen.expr import Expr, Var
 from layoutalg.codegen.hazards import Array
@@ -31,6 +32,10 @@ from layoutalg.errors import IRError
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 Step: TypeAlias = Callable[[Group], Waits]
+
+
+STATEMENT, PER_WARP = 60, 4
+"""Units of work of a statement that a group executes, and of each of its warps."""
 
 
 class Program:
@@ -126,6 +131,7 @@ class Program:
     def _count(self, number: int, group: Group) -> None:
         warps = group.active.warps
         self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
+        spend(STATEMENT + PER_WARP * len(warps))
 
 
 def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:

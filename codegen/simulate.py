@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy
 
+from layoutalg import budget
 from layoutalg.arch import Arch, find_arch
+from layoutalg.budget import budget_of
 from layoutalg.codegen.contract import check_integers
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.hazards import Array
@@ -38,6 +40,7 @@ from layoutalg.codegen.program import Program
 from layoutalg.codegen.tile import Do, Global, If, Kernel, MemRef, Shared, walk
 from layoutalg.errors import (
     ArgumentTypeError,
+    ResourceError,
     ShapeError,
     SimulationError,
     UnknownNameError,
@@ -46,6 +49,12 @@ from layoutalg.errors import (
 
 Argument: TypeAlias = "int | numpy.integer[Any] | Array"
 Block: TypeAlias = tuple[int, int, int]
+
+MAX_ARRAY_BYTES = 1 << 30
+"""Bytes of all arrays of a simulated launch, at most."""
+
+SIMULATED = 5
+"""Budgets that a simulated launch has: about ten seconds of one core."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +95,9 @@ def simulate(
 
     Arrays hold the buffer's elements, or its bytes as uint8; those of writable pointers are modified.
     `blocks` are the (x, y, z) of the blocks to run, all of them by default.  Raises ArgumentTypeError,
-    ShapeError or UnknownNameError for arguments that do not fit, SimulationError for what the kernel does.
+    ShapeError or UnknownNameError for arguments that do not fit, ResourceError for arrays of more than
+    MAX_ARRAY_BYTES, UndecidedError past SIMULATED times the usual budget of work (layoutalg.budget),
+    SimulationError for what the kernel does.
 
     >>> from layoutalg.codegen.instr_sm75 import LDG, STG
     >>> from layoutalg.codegen.builder import KernelBuilder
@@ -105,18 +116,43 @@ def simulate(
     chip = find_arch(arch)
     values, arrays = _bind(kernel, args)
     grid = _grid(kernel, values)
-    chosen = _blocks(blocks, grid)
+    check_array_bytes(f"{kernel.name} in the simulator", sum(array.nbytes for array in arrays.values()))
+    given = None if blocks is None else _given_blocks(blocks, grid)
+
+    def run() -> Iterable[Block]:
+        return _blocks(grid) if given is None else given
+
     again = group == "block" and _waits_in_branches(kernel)
     written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
     before = {name: arrays[name].copy() for name in written} if again else {}
-    try:
-        return _launch(kernel, chip, values, arrays, chosen, grid, group, seed, trace)
-    except _Deadlock:
-        if not again:
-            raise
-    for name, raw in before.items():
-        arrays[name][:] = raw
-    return _launch(kernel, chip, values, arrays, chosen, grid, "warp", seed, trace)
+    with budget_of(f"{kernel.name}: not all of it was simulated when", SIMULATED * budget.UNITS):
+        try:
+            return _launch(
+                kernel,
+                chip,
+                values,
+                arrays,
+                _blocks(grid) if given is None else given,
+                grid,
+                group,
+                seed,
+                trace,
+            )
+        except _Deadlock:
+            if not again:
+                raise
+        for name, raw in before.items():
+            arrays[name][:] = raw
+        return _launch(kernel, chip, values, arrays, run(), grid, "warp", seed, trace)
+
+
+def check_array_bytes(what: str, nbytes: int) -> None:
+    """Refuse arrays of more than MAX_ARRAY_BYTES, before they are made.  Raises ResourceError.
+
+    >>> check_array_bytes("x", 1 << 20)
+    """
+    if nbytes > MAX_ARRAY_BYTES:
+        raise ResourceError(f"bytes of arrays of {what}", nbytes, MAX_ARRAY_BYTES)
 
 
 class _Deadlock(SimulationError):
@@ -313,10 +349,16 @@ def _evaluate(extent: Expr, values: Mapping[Var, int]) -> int:
     return int(evaluate(extent, values))
 
 
-def _blocks(blocks: Iterable[Block] | None, grid: Block) -> Iterable[Block]:
-    """The blocks to run, x fastest."""
-    if blocks is None:
-        return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+def _blocks(grid: Block) -> Iterator[Block]:
+    """All blocks, x fastest."""
+    for z in range(grid[2]):
+        for y in range(grid[1]):
+            for x in range(grid[0]):
+                yield x, y, z
+
+
+def _given_blocks(blocks: Iterable[Block], grid: Block) -> list[Block]:
+    """The blocks to run; raises ShapeError for one outside the grid."""
     chosen = [(int(x), int(y), int(z)) for x, y, z in blocks]
     for block in chosen:
         if any(not 0 <= b < n for b, n in zip(block, grid, strict=True)):

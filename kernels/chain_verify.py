@@ -39,6 +39,7 @@ from layoutalg.kernels.family import (
     Target,
     VerifyReport,
     access_checks,
+    check_run,
     machine_code_checks,
     traced_costs,
 )
@@ -80,6 +81,8 @@ def chain_checks(p: Problem, *, target: Target = "simulator", seed: int = 0) -> 
     'result, one block at a time'
     """
     _check_dense(p)
+    elem_bytes = p.element_bytes if isinstance(p, PermuteProblem) else 8
+    check_run(p, (_tensor(p).source_elems + _tensor(p).target_elems) * elem_bytes, target, seed)
     first, *others = ("bits",) if isinstance(p, PermuteProblem) else TENSOR_TRIALS
     if target == "gpu":
         arch = require_gpu().arch

@@ -23,9 +23,10 @@ from layoutalg.codegen.nvrtc import version
 from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import load, to_device, to_host
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.simulate import check_array_bytes, simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.int_tuple import whole_number
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.predict import Cost, Prediction
 
@@ -89,6 +90,7 @@ def verify(
     >>> verify(FAMILIES["transpose"], FAMILIES["transpose"].problem(8, 24, "f32")).passed
     True
     """
+    check_run(problem, (problem.source_elems + problem.target_elems) * problem.element_bytes, target, seed)
     if config is None:
         config = family.configs(problem, "sm_90")[0]
     kernel = family.build(problem, config)
@@ -105,6 +107,25 @@ def verify(
             checks.append(_compare(f"result, one {group} at a time", expected, dst))
         checks += access_checks(family.predict(problem, config), traced_costs([run.trace]))
     return VerifyReport(family.name, str(problem), target, tuple(checks))
+
+
+HOST_BYTES = 1 << 34
+"""Bytes of the arrays of a problem that is verified on a GPU, at most: they are made on the host."""
+
+
+def check_run(problem: object, nbytes: int, target: Target, seed: int) -> None:
+    """Refuse what cannot be verified before any array is made: too many bytes, or a seed below 0.
+
+    Raises ResourceError or ShapeError.
+
+    >>> check_run("a copy", 1 << 20, "simulator", 0)
+    """
+    if whole_number(seed, "seed") < 0:
+        raise ShapeError(f"the seed is {seed}; seeds count from 0")
+    if target == "simulator":
+        check_array_bytes(str(problem), nbytes)
+    elif nbytes > HOST_BYTES:
+        raise ResourceError(f"bytes of arrays of {problem}", nbytes, HOST_BYTES)
 
 
 def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:

@@ -41,6 +41,7 @@ from layoutalg.kernels.family import (
     Target,
     VerifyReport,
     access_checks,
+    check_run,
     machine_code_checks,
     traced_costs,
 )
@@ -101,6 +102,7 @@ def verify_product(
     >>> verify_product(family, verified_problem(family, (16, 24, 40))).passed
     True
     """
+    check_run(p, 8 * (p.a_elems + p.b_elems + 4 * p.m * p.n), target, seed)
     c: Config = family.configs(p, "sm_90")[0] if config is None else config
     checks = tuple(product_checks(p, c, target=target, seed=seed))
     return VerifyReport(family.name, f"{p}, {_way(c)}", target, checks)

@@ -318,11 +318,10 @@ def _operand(text: str, token: re.Match[str], variables: Mapping[str, str]) -> S
         )
     value = int(digits, 0)
     if value >= MAX_VALUE:
-        raise ResourceError(f"number at character {position} of the index expression", value, MAX_VALUE - 1)
+        bits = value.bit_length()
+        raise ResourceError(f"bits of the number at character {position} of the index expression", bits, 62)
     suffix = token["suffix"].lower()
-    unsigned = "u" in suffix or (
-        digits.isdigit() is False and 1 << 31 <= value < 1 << 32 and "l" not in suffix
-    )
+    unsigned = "u" in suffix or (not digits.isdigit() and 1 << 31 <= value < 1 << 32 and "l" not in suffix)
     narrow = "l" not in suffix and value < (1 << 32 if unsigned else 1 << 31)
     return Step(value, 0, position, 32 if narrow else 64, UNSIGNED if unsigned else SIGNED)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from reprlib import repr as shown
 from typing import Any, TypeAlias, TypeGuard
 
@@ -265,9 +265,17 @@ def has_arrays(crd: Any) -> bool:
     >>> has_arrays((1, (2, 3))), has_arrays((1, (2, numpy.arange(3))))
     (False, True)
     """
-    if isinstance(crd, tuple):
-        return any(type(c) is not int and has_arrays(c) for c in crd)
-    return type(crd).__module__ == "numpy"
+    return type(crd) is not int and next(_arrays_in(crd), None) is not None
+
+
+def _arrays_in(crd: Any) -> Iterator[Any]:
+    waiting = [crd]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, tuple):
+            waiting += value
+        elif type(value).__module__ == "numpy":
+            yield value
 
 
 def on_arrays(function: Callable[[Any], Any], crd: Any, bound: Callable[[int], int]) -> Any:
@@ -282,7 +290,7 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, bound: Callable[[int], i
     """
     import numpy as np
 
-    arrays = _arrays_in(crd)
+    arrays = [*_arrays_in(crd)]
     if any(a.dtype.kind not in "iu" for a in arrays):
         return function(crd)
     most = max((max(int(a.max()), -int(a.min())) for a in arrays if a.size), default=0)
@@ -293,12 +301,6 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, bound: Callable[[int], i
         if not -(1 << 63) <= x < 1 << 63:
             raise ResourceError("bits of an offset in an int64 array", int(x).bit_length(), 63)
     return found.astype(np.int64)[()]
-
-
-def _arrays_in(crd: Any) -> list[Any]:
-    if isinstance(crd, tuple):
-        return [a for c in crd for a in _arrays_in(c)]
-    return [crd] if type(crd).__module__ == "numpy" else []
 
 
 def _with_dtype(crd: Any, dtype: str) -> Any:

@@ -46,6 +46,9 @@ MAX_DIGITS = 100
 
 _FACTOR = r"(?:[0-9]+|[A-Za-z][A-Za-z0-9_]*(?:\*\*[0-9]+)?)"
 
+_BLANKS = " \t\r\n"
+"""Characters that may stand between tokens; no other blank of Unicode may."""
+
 _TOKEN = re.compile(
     r"[ \t\r\n]*(?:(?P<int>_?-?[0-9]+)(?![*+\-A-Za-z0-9])"
     r"|(?P<sw>Sw<)"
@@ -75,7 +78,7 @@ class _Reader:
     def advance(self) -> None:
         match = _TOKEN.match(self.text, self.stop)
         if match is None:
-            gap = len(self.text[self.stop :]) - len(self.text[self.stop :].lstrip())
+            gap = len(self.text[self.stop :]) - len(self.text[self.stop :].lstrip(_BLANKS))
             self.start = self.stop + gap
             self.kind, self.token = "bad", self.text[self.start]
             return

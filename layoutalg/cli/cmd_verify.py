@@ -66,7 +66,7 @@ def verify_command(
     target: Annotated[
         str, typer.Option(help="auto (the GPU too where there is one), simulator, gpu.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, from 0 on.")] = 0,
     as_json: JsonOption = False,
 ) -> int:
     """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
@@ -155,7 +155,9 @@ def _moves(
     from layoutalg.kernels.family import verify
 
     chosen, (m, n) = find_family(family), extents
-    sizes = VERIFIED if m is None and n is None else ((m or n or 0, n or m or 0),)
+    sizes = VERIFIED
+    if m is not None or n is not None:
+        sizes = ((n if m is None else m, m if n is None else n),)  # type: ignore[assignment]
     problems = [chosen.problem(m=a, n=b, dtype=dtype, lds=lds, ldd=ldd) for a, b in sizes]
     return problems, lambda p, target, seed: verify(chosen, p, target=target, seed=seed)
 
@@ -165,7 +167,9 @@ def _products(family: str, dtype: str | None, extents: tuple[int | None, ...]) -
     from layoutalg.kernels.gemm_verify import verified_problem, verify_product
 
     chosen, given = find_gemm_family(family), [x for x in extents if x is not None]
-    m, n, k = (given[0] if x is None and given else x or 0 for x in extents)
-    sizes = ((m, n, k),) if given else VERIFIED_PRODUCTS
+    sizes = VERIFIED_PRODUCTS
+    if given:
+        m, n, k = (given[0] if x is None else x for x in extents)
+        sizes = ((m, n, k),)  # type: ignore[assignment]
     problems = [verified_problem(chosen, size, dtype) for size in sizes]
     return problems, lambda p, target, seed: verify_product(chosen, p, target=target, seed=seed)

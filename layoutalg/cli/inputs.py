@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from layoutalg.budget import Budget
 from layoutalg.errors import ParseError, ResourceError, ShapeError
 from layoutalg.layout import Layout
 from layoutalg.notation import parse
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Offsets = list[int | None]
 
 MAX_FILE_BYTES = 16 << 20
-"""Largest offsets file that is read."""
+"""Largest offsets file that is read; of a device or a pipe, no more than one byte beyond is."""
 
 MAX_OFFSET = (1 << 62) - 1
 """Largest byte offset."""
@@ -91,10 +92,13 @@ def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     starts a comment.  JSON: a list of `lanes` entries, or a list of such lists.  Raises ParseError with the
     position, ShapeError for another number of lanes or a negative offset, ResourceError for large files.
     """
-    if (size := path.stat().st_size) > MAX_FILE_BYTES:
+    with path.open("rb") as file:
+        raw = file.read(MAX_FILE_BYTES + 1)  # what a device or a pipe has is not known before
+    if len(raw) > MAX_FILE_BYTES:
+        size = max(len(raw), path.stat().st_size)
         raise ResourceError(f"size of {path.name} in bytes", size, MAX_FILE_BYTES)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ParseError(
             f"{path.name} is not UTF-8 text: byte {error.start} does not decode", position=error.start
@@ -118,11 +122,12 @@ def read_offsets(path: Path, lanes: int) -> list[Offsets]:
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
     """(place, row) of each line that has entries."""
     rows: list[tuple[str, Offsets]] = []
-    position = 0
+    budget, position = Budget(f"{name}: not all of it was read when"), 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         content = line.partition("#")[0]
         row: Offsets = []
         for match in re.finditer(r"[^\s,]+", content):
+            budget.spend()
             row.append(_entry(f"{name} line {number}", match[0], position + match.start(), text))
         if row:
             rows.append((f"{name} line {number}", row))

@@ -82,7 +82,7 @@ def read_ints(name: str, text: str) -> tuple[int, ...]:
     words = text.removeprefix("(").removesuffix(")").split(",")
     found = []
     for word in words[: -1 if words[-1].strip() == "" else None]:
-        digits = word.strip().removeprefix("-")
+        digits = word.strip(" \t\r\n").removeprefix("-")
         if not digits.isdecimal() or not digits.isascii() or len(digits) > MOST_DIGITS:
             position = text.index(word)
             raise ParseError(
