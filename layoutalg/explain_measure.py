@@ -226,31 +226,36 @@ def explain_coalesce_x(paper: Paper, layout: AnyLayout) -> AnyLayout:
     return coalesce_x(layout)
 
 
-def explain_filter_zeros(paper: Paper, layout: Layout) -> Layout:
+def explain_filter_zeros(paper: Paper, layout: AnyLayout) -> AnyLayout:
     """Leaves of stride 0 get the extent 1.
 
     >>> print(explain_filter_zeros(Paper(), Layout((4, 2), (1, 0))))
     (4,1):(1,0)
     """
-    name = paper.name(layout, "A")
-    still = [(s, d) for s, d in leaves(layout) if d == 0]
+    inner = explain_inside(paper, "filter_zeros", layout)
+    name = paper.name(inner, "A")
+    still = [(s, d) for s, d in leaves(inner) if d == 0]
     law = "a mode of stride 0 repeats one offset: one coordinate of it is enough"
     paper.step(law if still else "no mode has stride 0: nothing repeats")
     paper.write(
-        *(f"filter_zeros({s}:{d}) = 1:0" for s, d in still), f"filter_zeros({name}) = {filter_zeros(layout)}"
+        *(f"filter_zeros({s}:{d}) = 1:0" for s, d in still), f"filter_zeros({name}) = {filter_zeros(inner)}"
     )
+    explain_outside(paper, layout, filter_zeros(layout))
     return filter_zeros(layout)
 
 
-def explain_filter(paper: Paper, layout: Layout) -> Layout:
+def explain_filter(paper: Paper, layout: AnyLayout) -> AnyLayout:
     """filter_zeros, then coalesce.
 
     >>> print(explain_filter(Paper(), Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
-    rest = explain_filter_zeros(paper, layout)
-    name = paper.name(layout, "A")
+    inner = explain_inside(paper, "filter", layout)
+    rest = filter_zeros(inner)
+    explain_filter_zeros(paper, inner)
+    name = paper.name(inner, "A")
     moving = make_layout(tuple(s for s, d in leaves(rest) if d), tuple(d for _, d in leaves(rest) if d))
     paper.step("what has extent 1 goes, and the rest is coalesced", f"filter({name}) = coalesce({moving})")
     _merge_leaves(paper, moving)
+    explain_outside(paper, layout, filter(layout))
     return filter(layout)

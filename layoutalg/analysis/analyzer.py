@@ -60,7 +60,7 @@ from layoutalg.errors import (
 )
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import Layout, has_symbols
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers
 
 METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
 
@@ -93,6 +93,7 @@ def analyze(
             f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors and "
             f"symbolic_cost answer for those"
         )
+    check_integers("analyze", layout)
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
     access = addressing(access, rule, machine)

@@ -25,7 +25,7 @@ from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import coalesce
-from layoutalg.swizzle import AnyLayout
+from layoutalg.swizzle import AnyLayout, check_integers
 
 MAPPINGS = ("default", "row", "col")
 """The orders in which lanes may run over a tile."""
@@ -44,13 +44,14 @@ def tile_tv(rule: Instruction, layout: AnyLayout, element: DType, mapping: str) 
     """The layout (thread, value[, iteration]) -> flat index that covers the whole tile in this order.
 
     Raises AlignmentError when vectors do not lie along a stride-1 mode, ShapeError when matrices do not
-    cover the tile, UnsupportedError for strides hidden behind an outer layout.
+    cover the tile, UnsupportedError for strides that are not integers or hidden behind an outer layout.
 
     >>> from layoutalg.arch import INSTRUCTIONS
     >>> from layoutalg.dtype import dtype
     >>> print(tile_tv(INSTRUCTIONS["ld.shared.b64"], Layout((4, 8), (8, 1)), dtype("f32"), "row"))
     ((4,4),2):((8,1),4)
     """
+    check_integers(f"an access by {rule.name}", layout)
     tile = _tile_modes(rule.name, layout)
     elems = vector_elems(rule, element)
     vector = _vector_place(rule, layout, tile, elems, mapping)

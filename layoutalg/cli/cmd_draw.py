@@ -82,7 +82,7 @@ def draw_command(
             content = as_svg(picture).encode()
         else:
             printed = output is None and not as_json
-            boxes = not ascii_only and (not printed or "utf" in sys.stdout.encoding.lower())
+            boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
             text = as_text(picture, width=PAGE, color=printed and wants_color(color), unicode=boxes)
             content = text.encode() + b"\n"
     if output is not None:

@@ -24,8 +24,8 @@ from layoutalg.analysis.notes import swizzle_notes
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import Layout, has_bases
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
 
 MAX_CELLS = 128 * 128
 """Most cells a picture may have; larger ones are refused by name."""
@@ -68,7 +68,8 @@ class Picture:
 
 
 def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Picture:
-    """The grid of a layout: rows are mode 0, columns the remaining modes, each cell holds its offset.
+    """The grid of a layout: rows are mode 0, columns the remaining modes, each cell holds its offset, or its
+    coordinate where strides move along modes.
 
     Raises ResourceError past MAX_CELLS cells.
 
@@ -115,6 +116,7 @@ def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) 
     >>> [[cell.text for cell in row] for row in picture.panels[0].cells]
     [['T0V0', 'T0V1'], ['T1V0', 'T1V1']]
     """
+    check_integers("a thread-value picture", tv)
     rows, columns = _extents(Layout(tile).shape)
     if not isinstance(tv.shape, tuple) or len(tv.shape) != 2:
         raise ShapeError(f"{tv} does not have two modes; a TV layout has (thread, value), as in (32,2):(2,1)")
@@ -178,6 +180,8 @@ def _grid(layout: AnyLayout, title: str, element: DType | None) -> Panel:
 
     def cell(index: int) -> Cell:
         offset = layout(index)
+        if not isinstance(offset, int):
+            return Cell(to_text(offset))
         return Cell(str(offset), _shade(offset) if element is None else bank_of(offset, element))
 
     cells = tuple(tuple(cell(row + rows * column) for column in range(columns)) for row in range(rows))
@@ -194,18 +198,23 @@ def _holder(held: list[tuple[int, int]]) -> Cell:
 
 def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
     """How the grid is to be read."""
+    outer = layout.outer if isinstance(layout, ComposedLayout) else layout
+    if isinstance(outer, Layout) and has_bases(outer):
+        return (f"{_axes(layout.shape)}; cells are coordinates",)
     hue = (
         "the colour is the offset mod 8"
         if element is None
         else (f"the colour is the bank of an {element} element, one shade a bank, one hue a 16-byte chunk")
     )
-    shape = layout.shape
+    return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
+
+
+def _axes(shape: IntTuple) -> str:
+    """Which modes rows and columns are."""
     if not isinstance(shape, tuple) or len(shape) < 2:
-        axes = "the row is the whole layout"
-    else:
-        rest = shape[1] if len(shape) == 2 else shape[1:]
-        axes = f"rows run through mode 0, {to_text(shape[0])}, columns through {to_text(rest)}"
-    return (f"{axes}; {hue}", *swizzle_notes(layout))
+        return "the row is the whole layout"
+    rest = shape[1] if len(shape) == 2 else shape[1:]
+    return f"rows run through mode 0, {to_text(shape[0])}, columns through {to_text(rest)}"
 
 
 def _extents(shape: IntTuple) -> tuple[int, int]:

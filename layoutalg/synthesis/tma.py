@@ -69,6 +69,8 @@ def tma_layouts(
     if machine.compute_capability < (9, 0):
         raise UnsupportedError(f"{machine.name} has no TMA; sm_90 and later have")
     sides = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
+    if not sides:
+        raise UnsupportedError(f"TMA of {to_text(shape)}: a tile without modes has no rows")
     along = len(sides) - 1 if order == "row" else 0
     run = sides[along]
     if element.bits * run % 128:

@@ -99,6 +99,21 @@ def test_nothing_of_a_linear_layout_is_deleted() -> None:
     assert linear(lane=3) == {"offset": 3}
 
 
+def test_coordinate_strides_are_drawn_and_refused_by_analyze() -> None:
+    assert "(3,7)" in run("draw", "(4,8):(1@0,1@1)").stdout
+    refused = run("analyze", "(4,8):(1@0,1@1)")
+    assert refused.exit_code == 2 and "its strides move along modes" in refused.stderr
+
+
+def test_filter_of_a_swizzled_layout_is_explained() -> None:
+    explained = run("explain", "filter", "Sw<3,3,3> o 0 o (8,64):(64,1)")
+    assert explained.exit_code == 0 and "= Sw<3,3,3> o 0 o (8,64):(64,1)" in explained.stdout
+
+
+def test_a_tile_without_modes_is_synthesized() -> None:
+    assert run("synthesize", "()").exit_code == 0
+
+
 PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
 SCALARS = [
     10**5000, -(10**5000), 10**400, 1 << 63, 1 << 64, -(1 << 63), 1e39, 3.5e38,
