@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import pytest
 
+from layoutalg.analysis import Place, instruction_offsets
 from layoutalg.analysis.access import Access
+from layoutalg.analysis.enumerated import access_extent
+from layoutalg.arch import ARCHS
 from layoutalg.f2 import to_f2
+from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.evidence import bank_map_kernel, lane_accesses, paddings, phase_of, word_count_bits
+from layoutalg.synthesis.evidence import (
+    bank_map_kernel,
+    instructions_of,
+    lane_accesses,
+    paddings,
+    phase_of,
+    word_count_bits,
+)
 from layoutalg.synthesis.maps import kernel_of
 from layoutalg.synthesis.padding import padded_tiles
 from layoutalg.synthesis.patterns import make_patterns, make_tile
+from layoutalg.synthesis.result import storage_layout
+from layoutalg.synthesis.singles import visits_of
 
 QUESTIONS = [
     ((64, 64), "f16", ["ldmatrix.x4", "st.shared.b128"], "row"),
@@ -49,3 +65,35 @@ def test_two_lists_of_paddings(shape: tuple[int, ...], order: str) -> None:
     accesses = [a for a in found.accesses if isinstance(a, Access)]
     tried = padded_tiles(found.shape, accesses, found.element, found.order, 2048, found.arch)
     assert list(paddings(found)) == [(extra, layout) for layout, extra in tried]
+
+
+@pytest.mark.parametrize(
+    ("shape", "element", "specs", "order"),
+    [
+        *QUESTIONS,
+        ((64, 96), "f16", ["ldmatrix.x4", "cp.async.16", "ldmatrix.x1@((8,4),8):((1,7),64)"], "row"),
+        ((48, 20), "f32", ["ld.shared.b32@col", "ld.shared.b32@(50,1,(3,2)):(1,0,(50,0))"], "col"),
+    ],
+)
+def test_two_lists_of_instructions(
+    shape: tuple[int, int], element: str, specs: list[str], order: str
+) -> None:
+    found = synthesize(shape, specs, element=element, order=order)  # type: ignore[arg-type]
+    base = storage_layout(shape, found.order)
+    for access in lane_accesses(found):
+        listed, visits = instructions_of(found, access), visits_of(base, access, found.arch)
+        assert (listed.offsets == visits.offsets).all() and (listed.mask == visits.mask).all()
+        assert (listed.elems, listed.bits) == (visits.elems, visits.bits)
+        places = [Place(warp, register, iteration) for warp, register, iteration in every_place(base, access)]
+        rows = {tuple(instruction_offsets(base, access, place)) for place in places}
+        assert rows == {
+            tuple(int(x) * listed.bits // 8 if on else None for x, on in zip(row, mask, strict=True))
+            for row, mask in zip(listed.offsets, listed.mask, strict=True)
+        }
+
+
+def every_place(base: Layout, access: Access) -> Iterator[tuple[int, ...]]:
+    """Warp, register and iteration of every instruction."""
+    machine = ARCHS["sm_90"]
+    extent = access_extent(base, access, machine.instructions[access.op], machine)
+    return product(range(extent.warps), range(extent.registers), range(extent.iterations))

@@ -1,4 +1,4 @@
-"""Layouts found for accesses: a swizzle without bank conflicts, or the proof that there is none.
+"""Layouts found for accesses: a swizzle without bank conflicts, or a proof of which have none.
 
 >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
 >>> print(found.layout)
