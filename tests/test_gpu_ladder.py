@@ -25,6 +25,7 @@ from tests.gpu.gemm_ladder import (
     effects_table,
     held_table,
     judge,
+    resolution_warps,
 )
 
 
@@ -82,4 +83,9 @@ def test_warps_are_those_that_the_driver_allows(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.endswith(f"| {step.intensity:.1f} | {step.intensity:.1f} |\n")
     assert held_table([step], [{**found, MOST_WARPS: warps + 1.0}]) == 1
     assert held_table([step], [{**found, WARPS: warps + 0.5}]) == 1
+    least = resolution_warps(step)
+    assert least == step.occupancy.threads / 32 / 132
+    assert held_table([step], [{**found, WARPS: warps + 0.9 * least}]) == 0
+    assert held_table([step], [{**found, WARPS: warps + 1.01 * least}]) == 1
+    assert held_table([step], [{**found, WARPS: float("nan")}]) == 1
     assert held_table([step], [{}]) == 1

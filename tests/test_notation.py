@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -15,6 +15,7 @@ from layoutalg.layout import Layout
 from layoutalg.notation import MAX_DIGITS, parse, parse_int_tuple, parse_tiler
 from layoutalg.strategies import composed_layouts, int_tuples, layouts, swizzles
 from layoutalg.swizzle import ComposedLayout, Swizzle
+from tests.work import counted
 
 values = st.one_of(layouts(negative=True), swizzles(), composed_layouts())
 
@@ -169,16 +170,34 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert 0 <= error.position <= len(text)
 
 
-def test_long_text_takes_linear_time() -> None:
-    n = 20_000
-    flat = f"({','.join(['2'] * n)})"
-    start = time.perf_counter()
-    value = parse(f"{flat}:{flat}")
-    assert isinstance(value, Layout) and len(value.shape) == n  # type: ignore[arg-type]
-    for hostile in ("(" * n, "(1," * n, "1 o " * n, "Sw<1,0,1> o " * n, "_" * n, "(((1):" * n, " " * n + "x"):
-        with pytest.raises(LayoutAlgError):
-            parse(hostile)
-    assert time.perf_counter() - start < 5
+LONG: dict[str, Callable[[int], str]] = {
+    "flat": lambda n: f"({','.join(['2'] * n)}):({','.join(['2'] * n)})",
+    "open": lambda n: "(" * n,
+    "deep": lambda n: "(1," * n,
+    "chain": lambda n: "1 o " * n,
+    "swizzles": lambda n: "Sw<1,0,1> o " * n,
+    "wild": lambda n: "_" * n,
+    "halves": lambda n: "(((1):" * n,
+    "blanks": lambda n: " " * n + "x",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_text_takes_work_in_proportion(name: str) -> None:
+    """Twice the text takes twice the steps at most; all but the first are refused."""
+
+    def steps(n: int) -> int:
+        def read() -> None:
+            try:
+                value = parse(LONG[name](n))
+            except LayoutAlgError:
+                assert name != "flat"
+            else:
+                assert name == "flat" and len(value.shape) == n  # type: ignore[union-attr, arg-type]
+
+        return counted(read)[1]
+
+    assert steps(8000) < 2.2 * steps(4000) + 200
 
 
 def test_digits_at_the_limit() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from layoutalg.solving import find_coordinate, find_overlap, overlap
 from layoutalg.strategies import composed_layouts, layouts
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from tests.brute import table
+from tests.work import counted
 
 anything = st.one_of(layouts(negative=True), composed_layouts(), composed_layouts(power_of_two=True))
 outside = composed_layouts(max_size=64).map(lambda inner: ComposedLayout(Layout((6, 4), (4, 1)), 0, inner))
@@ -45,11 +44,13 @@ def test_large_layouts_take_no_longer() -> None:
     one = Layout((1 << 20, 1 << 20), (1, 1 << 21))
     other = ComposedLayout(Swizzle(0, 0, 0), 1 << 20, one)
     swizzled = ComposedLayout(Swizzle(3, 4, 3), 1 << 20, one)
-    start = time.perf_counter()
-    assert not overlap(one, other) and overlap(other, other)
-    assert not overlap(one, swizzled)
-    assert find_coordinate(one, (1 << 40) + 5) == 5 + (1 << 39)
-    assert time.perf_counter() - start < 1
+
+    def questions() -> None:
+        assert not overlap(one, other) and overlap(other, other)
+        assert not overlap(one, swizzled)
+        assert find_coordinate(one, (1 << 40) + 5) == 5 + (1 << 39)
+
+    assert counted(questions)[1] < 10_000
 
 
 def test_numbers_without_structure_are_solved_too() -> None:

@@ -13,7 +13,6 @@ On small tiles every linear bank map is tried, for pairs and for threes.
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import get_args
@@ -30,6 +29,7 @@ from layoutalg.measure import size
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.synthesis import check_certificate, synthesize
 from layoutalg.synthesis.result import Order, storage_layout
+from tests.work import counted
 
 DEEP = bool(settings.default and settings.default.max_examples > 1000)
 SIDES = (8, 16, 32, 64, 128, 256) if DEEP else (8, 64)
@@ -42,11 +42,11 @@ TILES = [
     if m * n * dtype(element).nbytes <= ARCHS["sm_90"].max_shared_bytes_per_block
 ]
 
-TIMED = SIDES if DEEP else (64,)
-"""Tiles with so many rows have their syntheses timed."""
+COUNTED = SIDES if DEEP else (64,)
+"""Tiles with so many rows have the steps of their syntheses counted."""
 
-WORST_MS = 50.0
-"""What one synthesis may take, in processor time."""
+MOST_STEPS = 1_500_000
+"""Steps of one synthesis: three times what the costliest took."""
 
 
 def patterns(shape: tuple[int, int], element: str) -> Iterator[tuple[str, Access]]:
@@ -93,20 +93,15 @@ def refusal(names: Collection[str], shape: tuple[int, int], element: str) -> str
     return "narrow banks" if words > banks else None
 
 
-def cpu_ms(shape: tuple[int, int], pair: list[Access], element: str, order: Order) -> float:
-    """Processor time of a synthesis, the least of three."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        synthesize(shape, pair, element=element, order=order)
-        times.append(1e3 * (time.process_time() - start))
-    return min(times)
+def work_of(shape: tuple[int, int], pair: list[Access], element: str, order: Order) -> int:
+    """Steps of a synthesis."""
+    return counted(lambda: synthesize(shape, pair, element=element, order=order))[1]
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_every_pair_has_a_layout_or_a_proof_of_none(element: str) -> None:
     outcomes: Counter[str] = Counter()
-    times: list[tuple[float, str]] = []
+    works: list[tuple[int, str]] = []
     for shape, _ in (tile for tile in TILES if tile[1] == element):
         pairs = itertools.combinations_with_replacement(list(patterns(shape, element)), 2)
         for (one, a), (other, b) in pairs:
@@ -126,11 +121,11 @@ def test_every_pair_has_a_layout_or_a_proof_of_none(element: str) -> None:
                 for access in (a, b):
                     report = analyze(found.layout, access)
                     assert isinstance(report, SharedReport) and report.conflict_free, where
-            if shape[0] in TIMED:
-                times.append((cpu_ms(shape, [a, b], element, order), where))
-    slowest, where = max(times)
-    print(f"{element}: {dict(outcomes)}, slowest {slowest:.1f} ms ({where})")
-    assert slowest < WORST_MS
+            if shape[0] in COUNTED:
+                works.append((work_of(shape, [a, b], element, order), where))
+    most, where = max(works)
+    print(f"{element}: {dict(outcomes)}, most steps {most} ({where})")
+    assert most < MOST_STEPS
 
 
 SMALL = [

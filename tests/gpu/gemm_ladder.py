@@ -79,6 +79,8 @@ CYCLES, TIME_NS = "sm__cycles_elapsed.max", "gpu__time_duration.sum"
 """Cycles and nanoseconds of the launch."""
 
 BOARD = find_arch(TARGET).board
+SMS = BOARD.sms if BOARD else 1
+"""Multiprocessors of the H100 SXM and the H200."""
 
 SECTOR_BYTES = 32
 
@@ -193,10 +195,22 @@ def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     return wrong
 
 
+def resolution_warps(step: Step) -> float:
+    """The least excess of the warps held that says something: one block more on one multiprocessor.
+
+    The metric divides a sum over multiprocessors, of warps in every cycle, by one of their active cycles; the
+    two may be counted in different launches of the kernel, whose cycles differ by some per mille.  A block
+    that shares a multiprocessor with one more than predicted, for the whole launch, raises the quotient by
+    its warps over the number of multiprocessors that are active, which is at most all of them.
+    """
+    return step.occupancy.threads // 32 / SMS
+
+
 def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     """Warps that a multiprocessor can hold, those of this grid that it does, and operations for each byte.
 
-    Returns how many are refuted: the driver allows others, or more are held than the grid has for it.
+    Returns how many are refuted: the driver allows others, or more are held than the grid has for it, by
+    `resolution_warps` or more.
     Operations are for each byte that the L1 is asked for.  What several lanes or blocks ask the same sector
     for, and bytes of a sector that nobody needs, make them fewer than tiles alone would allow.
     """
@@ -209,8 +223,8 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
         sectors = count_of(step, "sectors loaded", found) or math.nan
         most, held = (found.get(metric, math.nan) for metric in (MOST_WARPS, WARPS))
         rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
-        grid = min(warps, -(-step.blocks // (BOARD.sms if BOARD else 1)) * (step.occupancy.threads // 32))
-        wrong += most != warps or held > grid
+        grid = min(warps, -(-step.blocks // SMS) * (step.occupancy.threads // 32))
+        wrong += most != warps or not held < grid + resolution_warps(step)
         counted = f"{most:.0f} | {grid} | {held:.2f}"
         print(f"| {step.name} | {warps} | {counted} | {step.intensity:.1f} | {rate:.1f} |")
     return wrong
@@ -218,7 +232,7 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
 
 def time_table(steps: Sequence[Step], seen: Sequence[Found]) -> None:
     """Operations a cycle beside the bound, and the share of a warp's time in each state."""
-    sms = BOARD.sms if BOARD else 1
+    sms = SMS
     states = [name for name in STALLS if any(found.get(stall_metric(name), 0) > 0.05 for found in seen)]
     print(f"\n| step | bound by | flops a cycle, at most | measured | TFLOP/s | {' | '.join(states)} |")
     print("|---|---|---:|---:|---:|" + "---:|" * len(states))

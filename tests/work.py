@@ -1,0 +1,34 @@
+"""Counted work in place of seconds: what a call executes, the same on every machine however busy it is.
+
+    value, steps = counted(lambda: parse(text))
+
+A step is a line of Python that is executed, a jump back of a loop, or a call.  What one call into C does is a
+single step, so this counts loops of the library, not of NumPy or of regular expressions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def counted(call: Callable[[], T]) -> tuple[T, int]:
+    """What a call returns and the steps it took."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        value = call()
+    finally:
+        sys.settrace(before)
+    return value, steps
