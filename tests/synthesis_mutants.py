@@ -202,7 +202,7 @@ def is_true(claim: Synthesis, rng: random.Random) -> str | None:
             claim.element.name,
             claim.order,
             claim.form,
-            claim.max_extra_bytes,  # type: ignore[arg-type]
+            claim.max_extra_bytes,
         )
         return missed(question, claim, rng)
     told: list[Any] = [claim, *claim.alternatives]
