@@ -15,6 +15,7 @@ has moved.  An array without elements is a no-op.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Iterable
@@ -112,7 +113,8 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
 
     x is a contiguous array of at least cosize(src) elements, read as a flat buffer; y has cosize(dst)
     elements, zeros where no element goes, unless `out` is given.  Raises as `relayout_problem` and `permute`
-    do, AlignmentError for GPU buffers that do not start at a multiple of 16 bytes.
+    do, AlignmentError for GPU buffers that do not start at an element, or at a multiple of 16 bytes where the
+    layout is swizzled.
 
     >>> import numpy
     >>> relayout(numpy.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3))).tolist()
@@ -132,15 +134,19 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
         of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
         to[...] = _run(p, of, to) if prod(p.shape) <= SIMULATED_ELEMS else reference(p, of, to)
     else:
-        for name, v in (("x", source), ("out", target)):
-            if v.address % UNIT_BYTES:
+        for name, v, swizzles in (("x", source, p.src_swizzle), ("out", target, p.dst_swizzle)):
+            required = UNIT_BYTES if swizzles else source.form.itemsize
+            if v.address % required:
                 raise AlignmentError(
-                    f"{name} starts at {v.address:#x}: relayout takes buffers at multiples of 16 bytes",
+                    f"{name} starts at {v.address:#x}: relayout takes it at multiples of {required} bytes",
                     offset=v.address,
-                    required_bytes=UNIT_BYTES,
+                    required_bytes=required,
                 )
+        (of, src_at), (to, dst_at) = unit_base(source), unit_base(target)
+        if src_at or dst_at:
+            p = _moved_up(p, src_at // p.element_bytes, dst_at // p.element_bytes)
         with launching(source):
-            _kernel(p, device)((source.address, target.address), stream_of(source))
+            _kernel(p, device)((of, to), stream_of(source))
     return of_library(x, target) if out is None else out
 
 
@@ -218,6 +224,17 @@ def problem_of(
 
 
 _relayout = functools.lru_cache(LOADED_CHAINS)(relayout_problem)
+
+
+def _moved_up(p: PermuteProblem, src: int, dst: int) -> PermuteProblem:
+    """The same moves in buffers that start so many elements earlier; of sides that are moved, no swizzles."""
+    return dataclasses.replace(
+        p,
+        src_offset=p.src_offset + src,
+        dst_offset=p.dst_offset + dst,
+        source_elems=p.source_elems + src,
+        target_elems=p.target_elems + dst,
+    )
 
 
 @functools.lru_cache(KEPT_FORMS)

@@ -19,6 +19,7 @@ from layoutalg.kernels import api, kept_chains, reduce_api
 from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
 from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
 
 
@@ -80,8 +81,12 @@ def test_a_relayout_is_one_launch(driver: Driver, planned: list[str]) -> None:
     for address in (0x4000, 0x8000):
         assert api.relayout(Array(address, (240,)), rows, columns, Array(0x9000, (240,))).shape == (240,)
     assert addresses(driver) == [[0x4000, 0x9000], [0x8000, 0x9000]] and len(planned) == 1
-    with pytest.raises(AlignmentError, match="x starts at 0x4004: relayout takes buffers at multiples of 16"):
-        api.relayout(Array(0x4004, (240,)), rows, columns, Array(0x9000, (240,)))
+    api.relayout(Array(0x4004, (240,)), rows, columns, Array(0x9000, (240,)))
+    assert addresses(driver)[2] == [0x4000, 0x9000] and "at 1 -> 0" in planned[1]
+    swizzled = ComposedLayout(Swizzle(1, 0, 2), 0, rows)
+    for address, layout, multiple in ((0x4004, swizzled, 16), (0x4002, rows, 4)):
+        with pytest.raises(AlignmentError, match=f"relayout takes it at multiples of {multiple} bytes"):
+            api.relayout(Array(address, (240,)), layout, columns, Array(0x9000, (240,)))
 
 
 def test_a_transpose_is_a_permute_of_all_modes(driver: Driver, planned: list[str]) -> None:

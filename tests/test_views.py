@@ -85,7 +85,7 @@ def test_what_is_asked_for_is_drawn() -> None:
     wanted |= {"a destination with one place for two elements", "a maximum of nothing"}
     wanted |= {"a destination that shares bytes with the source"}
     wanted |= {"elements that start at no multiple of their width"}
-    wanted |= {"a buffer that starts at no multiple of 16 bytes"}
+    wanted |= {"a swizzled buffer that does not start at a multiple of 16 bytes"}
     assert not wanted - set(seen)
 
 

@@ -13,7 +13,8 @@ force, from the bytes of the elements.  A case with reasons must raise one of th
 as they are; a case without must be served.
 
     AlignmentError         a reduction or a norm of elements that do not start at multiples of their width
-                           relayout on a GPU of a buffer that does not start at a multiple of 16 bytes
+                           relayout on a GPU of a swizzled buffer that does not start at a multiple of 16
+                           bytes, or of one that does not start at an element
     NotInjectiveError      a destination with one place for two elements
     ArgumentTypeError      a destination that shares bytes with the source, but for a norm in place
     ShapeError             a maximum of nothing; a reduction or a norm of more than 8 modes
@@ -46,7 +47,19 @@ from layoutalg.kernels.norm_modes import reference as norm_reference
 from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.kernels.rounding import norm_bound, reduction_bound
 from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
-from tests.views import FLOATS, GUARD_BYTES, MOVES, NORMS, REDUCTIONS, Array, Case, Placed, Rng, indices
+from tests.views import (
+    FLOATS,
+    GUARD_BYTES,
+    MOVES,
+    NORMS,
+    REDUCTIONS,
+    Array,
+    Case,
+    Placed,
+    Rng,
+    indices,
+    is_swizzled,
+)
 
 MOST_RANK = 8
 """Modes that a reduction or a norm takes."""
@@ -77,14 +90,16 @@ def _numbers(rng: Rng, shape: tuple[int, ...], which: str) -> Array:
 def reasons(case: Case, *, aligned_buffers: bool = True) -> dict[type[LayoutAlgError], str]:
     """The errors that a case may raise, and has to raise one of, each with what is wrong with it.
 
-    `aligned_buffers`: relayout takes buffers at multiples of 16 bytes, as on a GPU.
+    `aligned_buffers`: relayout asks for buffers that start at certain bytes, as on a GPU.
     """
     found: dict[type[LayoutAlgError], str] = {}
     x, out, width = case.x, case.out, KINDS[case.kind].itemsize
     if case.function == "relayout":
-        arrays = [x] if out is None else [x, out]
-        if aligned_buffers and any(p.start % 16 for p in arrays):
-            found[AlignmentError] = "a buffer that starts at no multiple of 16 bytes"
+        assert case.layouts is not None
+        for p, layout in zip((x, out), case.layouts, strict=True):
+            required = 16 if is_swizzled(layout) else width
+            if aligned_buffers and p is not None and p.start % required:
+                found[AlignmentError] = "a swizzled buffer that does not start at a multiple of 16 bytes"
         return found
     if case.function not in MOVES:
         if len(x.shape) > MOST_RANK:

@@ -407,7 +407,7 @@ class _Drawing:
         shape = tuple(n for n in self.shape() if n) or (1,)
         layouts = self.layout(shape, reads=True), self.layout(shape, reads=False)
         lengths = [cosize(layout) + (self.pick(0, 0, 3, 16)) for layout in layouts]
-        starts = [0 if self.chance(0.9) else self.start(nbytes) for _ in range(2)]
+        starts = [0 if self.chance(0.7) else self.start(nbytes) for _ in range(2)]
         x = Placed((lengths[0],), (nbytes,), starts[0], "x")
         out = None if self.chance(0.4) else Placed((lengths[1],), (nbytes,), starts[1], "out")
         case = Case(self.seed, "relayout", kind, kind, x, None, layouts=layouts, numbers="bytes")
@@ -445,6 +445,11 @@ def indices(layout: AnyLayout) -> Array:
         mask = (1 << swizzle.bits) - 1 << swizzle.base + swizzle.shift
         total = total ^ (total & mask) >> swizzle.shift
     return total
+
+
+def is_swizzled(layout: AnyLayout) -> bool:
+    """Whether indices go through a swizzle that moves any."""
+    return isinstance(layout, ComposedLayout) and isinstance(layout.outer, Swizzle) and layout.outer.bits > 0
 
 
 def cosize(layout: AnyLayout) -> int:

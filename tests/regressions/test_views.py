@@ -13,6 +13,8 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveErro
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.reduce_plan import reduce_problem
+from layoutalg.layout import Layout
+from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.norms import check, data, launch_all
 from tests.view_judge import run_in_simulator
 from tests.views import GUARD_BYTES, Case, Placed
@@ -106,3 +108,16 @@ def test_strides_of_single_elements_do_not_make_another_place() -> None:
     assert layoutalg.softmax(x, out=same) is same and np.array_equal(x, wanted)
     with pytest.raises(ArgumentTypeError, match="overlap"):
         layoutalg.softmax(x[:, :5], out=x[:, 1:])
+
+
+def test_a_relayout_starts_at_any_element_where_no_swizzle_counts_from_the_start() -> None:
+    """On a GPU every buffer had to start at a multiple of 16 bytes."""
+    plain = Layout((4, 6), (6, 1)), Layout((4, 6), (1, 4))
+    swizzled = ComposedLayout(Swizzle(1, 0, 2), 0, plain[1])
+    for layouts, verdict in ((plain, "right"), ((plain[0], swizzled), "refused")):
+        x, out = dense((24,), 4, "x"), dense((24,), 8, "out")
+        case = Case(
+            1, "relayout", "float32", "float32", x, out, layouts=layouts, numbers="bytes",
+            sizes=dict.fromkeys(("x", "out"), 128 + 2 * GUARD_BYTES),
+        )  # fmt: skip
+        assert run_in_simulator(case).kind == verdict
