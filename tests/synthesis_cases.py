@@ -52,6 +52,7 @@ def drawn(rng: random.Random, most: int = 1024) -> Question:
         nbytes = dtype(element).nbytes
         ops = [rng.choice(OPS) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
         ops = [op for op in ops if INSTRUCTIONS[op].width_bytes >= nbytes]
+        ops = [op for op in ops if nbytes == 2 or not op.endswith(".trans")]  # it moves 16-bit elements
         widest = max([1, *(INSTRUCTIONS[op].width_bytes // nbytes for op in ops)])
         run = widest * rng.choice((1, 2, 3, 4, 5, 6, 8, 10, 12, 16))
         rows = rng.choice(EXTENTS)
@@ -225,6 +226,49 @@ def _members(name: str, question: Question, rng: random.Random, count: int = 12)
         )
         if swizzles:
             yield ComposedLayout(swizzles, 0, base)
+
+
+def rows_and_stores(rng: random.Random) -> Question:
+    """Rows of whole 16-byte chunks, matrices of 8 rows from any row on, and 16-byte accesses in memory order.
+
+    A single swizzle without extra memory always serves these: see layoutalg.synthesis.singles.
+    """
+    element = rng.choice(("u8", "f16", "f32", "f64"))
+    order: Order = rng.choice(("row", "col"))
+    elems = 16 // dtype(element).nbytes
+    chunks = rng.choice((1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, rng.randint(1, 64)))
+    rows = rng.randint(8, max(8, min(200, 4096 // chunks)))
+    shape = (rows, elems * chunks) if order == "row" else (elems * chunks, rows)
+    row, step = (1, rows) if order == "row" else (elems * chunks, 1)
+    op = rng.choice(("ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4", "stmatrix.x4"))
+    lanes, trans = INSTRUCTIONS[op].lanes, rng.choice(("", ".trans")) if element == "f16" else ""
+    # The matrices of an instruction start anywhere: here at rows and chunks that a stride reaches.
+    matrices = lanes // 8
+    apart = rng.choice((0, row, step * elems)) if min(rows - 8, chunks - 1) >= matrices - 1 else 0
+    used = (matrices - 1 if apart == row else 0), (matrices - 1 if apart == step * elems else 0)
+    tv = Layout(
+        ((8, matrices), elems, (rows - 7 - used[0], chunks - used[1])),
+        ((row, apart), step, (row, step * elems)),
+    )
+    base = storage_layout(shape, order)
+    walk = rng.choice(("cp.async.16", "st.shared.b128", "ld.shared.b128"))
+    accesses = (Access(op + trans, tv, dtype(element)), Access.default(walk, base, element))
+    return Question(shape, accesses, element, order, rng.choice(("any", "single")), 0)
+
+
+def missed_rows(seed: int, count: int) -> list[str]:
+    """Questions of `rows_and_stores` that were not answered with a layout, or not rightly."""
+    rng, wrong = random.Random(seed), []
+    for _ in range(count):
+        question = rows_and_stores(rng)
+        try:
+            found = ask(question)
+            if found.layout is None or found.extra_bytes or not is_free(found.layout, question.accesses):
+                wrong.append(f"{found.layout} {found.certificate.classes}: {_spoken(question)}")
+            check_certificate(found)
+        except LayoutAlgError as error:
+            wrong.append(f"{error}: {_spoken(question)}")
+    return wrong
 
 
 def mistakes(seed: int, count: int, most: int = 1024) -> tuple[dict[str, int], list[str]]:

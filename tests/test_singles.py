@@ -13,7 +13,7 @@ from layoutalg.synthesis import singles, synthesize
 from layoutalg.synthesis.evidence import every_single as listed
 from layoutalg.synthesis.result import storage_layout
 from layoutalg.synthesis.singles import every_swizzle, free_singles, visits_of
-from tests.synthesis_cases import is_free, mistakes
+from tests.synthesis_cases import is_free, missed_rows, mistakes
 
 MACHINE = ARCHS["sm_90"]
 
@@ -21,6 +21,10 @@ MACHINE = ARCHS["sm_90"]
 def test_what_is_found_and_what_is_not_agree_with_enumeration() -> None:
     outcomes, wrong = mistakes(47, 50, most=512)
     assert wrong == [] and outcomes["found"] > 15 and outcomes["none"] > 5, outcomes
+
+
+def test_rows_of_whole_chunks_always_have_one() -> None:
+    assert missed_rows(53, 40) == []
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 8, 12, 100])

@@ -317,6 +317,19 @@ def test_tma_modes() -> None:
         assert free_of_conflicts(found) and check_certificate(found)
 
 
+def test_tma_modes_of_extents_that_are_no_powers_of_two() -> None:
+    """96 halves a row are three boxes of the 64-byte mode; 40 rows of 64 are one of the 128-byte mode."""
+    split = synthesize((64, 96), ["ldmatrix.x4"], element="f16", form="tma")
+    asked = synthesize((40, 64), ["ldmatrix.x1", TmaAccess((40, 64), 128)], element="f16")
+    assert str(split.layout) == "Sw<2,3,3> o 0 o (64,(32,3)):(32,(1,2048))"
+    assert str(asked.layout) == "Sw<3,3,3> o 0 o (40,64):(64,1)"
+    for found in (split, asked):
+        assert found.certificate.reason == "counted" and found.certificate.classes == ("tma",)
+        assert free_of_conflicts(found) and check_certificate(found)
+    none = synthesize((40, 32), ["ld.shared.b32@col", TmaAccess((40, 32), 128)], element="f32")
+    assert none.layout is None and none.certificate.classes == ("tma",) and check_certificate(none)
+
+
 def test_a_tma_mode_that_does_not_serve_is_refuted() -> None:
     found = synthesize((32, 32), ["ld.shared.b32@col", TmaAccess((32, 32), 128)], element="f32")
     assert found.layout is None and found.certificate.reason == "forms"

@@ -3,6 +3,7 @@
     python tests/bench/bench_synthesis.py [--seed 1] [--cases 1000]
 
 Questions: found and right, none and the claim true, refused (a vector torn in storage order), undecided.
+Rows of chunks: a layout without extra memory exists for all of these, so that none is wrong.
 Mutants: answers with one or two statements changed: rejected, or accepted and true, or wrong.
 Ignored lanes: ldmatrix and stmatrix .x1/.x2 whose ignored lanes hold anything, and answers that differ.
 
@@ -31,6 +32,9 @@ def main(seed: int, cases: int) -> int:
     start = time.process_time()
     outcomes, wrong = synthesis_cases.mistakes(seed, cases)
     failed += _report("questions", f"{cases}: {_counts(outcomes)}", wrong, start)
+    start = time.process_time()
+    wrong = synthesis_cases.missed_rows(seed, max(1, cases // 2))
+    failed += _report("rows of chunks", f"{max(1, cases // 2)}: a layout each", wrong, start)
     start = time.process_time()
     outcomes, wrong = synthesis_mutants.mistakes(seed, max(1, cases // 10))
     failed += _report("mutants", f"{sum(outcomes.values()) + len(wrong)}: {_counts(outcomes)}", wrong, start)
