@@ -147,13 +147,12 @@ class KernelBuilder:
 
     def constant(self, name: str, value: int) -> Const:
         """A value built into the statements where a parameter of this name could be."""
-        self._constants.append((check_name(name), value))
+        self._constants.append((self._declare(name), value))
         return Const(value)
 
     def require(self, condition: Expr) -> None:
         """State a condition between parameters; a launch for which it fails is refused."""
-        condition = simplify(condition)
-        if condition != Const(1):
+        if simplify(condition) != Const(1):
             self._conditions.append(condition)
 
     def pointer(

@@ -109,6 +109,9 @@ def test_a_condition_is_of_parameters() -> None:
     k.require(k.tid < k.param("n", 8))
     with pytest.raises(IRError, match="the condition tid < n must compare parameters only"):
         check(k.build())
+    one = KernelBuilder("one", threads=32)
+    one.require(one.param("n", 64, 64) <= one.param("ld", 80))
+    assert [text(c) for c in one.build().conditions] == ["n <= ld"]  # as it was written, not 63 < ld
     always = KernelBuilder("always", threads=32)
     always.require(always.param("n", 8) < 9)
     assert always.build().conditions == ()
