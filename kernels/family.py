@@ -32,6 +32,8 @@ from layoutalg.kernels.predict import Cost, Prediction
 
 Target: TypeAlias = Literal["simulator", "gpu"]
 
+_GROUPS: tuple[Literal["block", "warp"], ...] = ("block", "warp")
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -90,23 +92,35 @@ def verify(
     >>> verify(FAMILIES["transpose"], FAMILIES["transpose"].problem(8, 24, "f32")).passed
     True
     """
+    chosen = family.configs(problem, "sm_90")[0] if config is None else config
+    checks = tuple(matrix_checks(family, problem, chosen, target=target, seed=seed))
+    return VerifyReport(family.name, str(problem), target, checks)
+
+
+def matrix_checks(
+    family: Family, problem: MatrixProblem, config: Any, *, target: Target = "simulator", seed: int = 0
+) -> Iterator[Check]:
+    """The checks of `verify`, one after the other as they are made.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(8, 24, "f32")
+    >>> next(matrix_checks(family, p, family.configs(p, "sm_90")[0])).name
+    'result, one block at a time'
+    """
     check_run(problem, (problem.source_elems + problem.target_elems) * problem.element_bytes, target, seed)
-    if config is None:
-        config = family.configs(problem, "sm_90")[0]
     kernel = family.build(problem, config)
     src, old = buffers(problem, seed)
     expected = family.reference(problem, src, old)
-    checks: list[Check] = []
     if target == "gpu":
-        checks.append(_compare("result", expected, run_on_gpu(kernel, problem, src, old)))
-    else:
-        ran = printed(kernel)
-        for group in ("block", "warp"):
-            dst = old.copy()
-            run = simulate(ran, arguments(problem, src, dst), group=group, seed=seed)
-            checks.append(_compare(f"result, one {group} at a time", expected, dst))
-        checks += access_checks(family.predict(problem, config), traced_costs([run.trace]))
-    return VerifyReport(family.name, str(problem), target, tuple(checks))
+        yield _compare("result", expected, run_on_gpu(kernel, problem, src, old))
+        return
+    ran, traces = printed(kernel), list[MemTrace]()
+    for group in _GROUPS:
+        dst = old.copy()
+        traces = [simulate(ran, arguments(problem, src, dst), group=group, seed=seed).trace]
+        yield _compare(f"result, one {group} at a time", expected, dst)
+    yield from access_checks(family.predict(problem, config), traced_costs(traces))
 
 
 HOST_BYTES = 1 << 34

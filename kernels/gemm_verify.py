@@ -59,7 +59,7 @@ from layoutalg.kernels.gemm_launches import (
 from layoutalg.kernels.rounding import agrees, largest_share
 
 ALPHA, BETA = 2, -3
-"""The factors that are verified: neither is 1, so that neither can be forgotten."""
+"""The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
 
 _GROUPS: tuple[Literal["block", "warp"], ...] = ("block", "warp")
 
@@ -173,16 +173,22 @@ def operands(p: GemmProblem, seed: int, trial: str = "normal") -> dict[str, Any]
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return _packed(values, name)
 
-    old, beta = (p.m - 1) * p.ldd + p.n, 0 if trial == "beta = 0" else BETA
+    old, (alpha, beta) = (p.m - 1) * p.ldd + p.n, _factors(p)
+    beta = 0 if trial == "beta = 0" else beta
     given = {
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
         "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
         "d": ~np.zeros(old, WORD[p.result.nbytes]),
-        **scalar_words(p, "alpha", ALPHA), **scalar_words(p, "beta", beta),
+        **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
     if beta == 0:
         given["c"] = ~np.zeros_like(given["c"])
     return given
+
+
+def _factors(p: GemmProblem) -> tuple[float, float]:
+    """alpha and beta; of doubles all words have bits."""
+    return (1.05 * ALPHA, 1.05 * BETA) if p.accumulator.name == "f64" else (ALPHA, BETA)
 
 
 def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -197,10 +203,11 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     a, b = matrices(p, *(_unpacked(given[x], p.operand.name) for x in "ab"))
+    alpha, beta = _factors(p)
     with np.errstate(all="ignore"):
-        exact, size = ALPHA * (a @ b), abs(ALPHA) * (np.abs(a) @ np.abs(b))
-        if p.reads_c and any(given[word] for word in scalar_words(p, "beta", BETA)):
-            old = BETA * _rows(_unpacked(given["c"], p.result.name), p, p.ldc)
+        exact, size = alpha * (a @ b), abs(alpha) * (np.abs(a) @ np.abs(b))
+        if p.reads_c and any(given[word] for word in scalar_words(p, "beta", beta)):
+            old = beta * _rows(_unpacked(given["c"], p.result.name), p, p.ldc)
             exact, size = exact + old, size + np.abs(old)
         if p.bias:
             bias = _unpacked(given["bias"], p.result.name)

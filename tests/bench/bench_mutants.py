@@ -1,0 +1,88 @@
+"""Mutation sweep: every statement of the printed programs mistaken once, and what verification makes of it.
+
+    python tests/bench/bench_mutants.py                          all cases, every instruction dropped once
+    python tests/bench/bench_mutants.py --case softmax           some cases
+    python tests/bench/bench_mutants.py --kinds operand,place    other mistakes, see tests.mutants
+    python tests/bench/bench_mutants.py --seed 3 --sample 20     at random, 20 of each case
+
+Prints for every case how many mutants were refused by `check`, were a hazard to the simulator, gave a wrong
+result, or accesses that were not predicted; then the survivors, with the reason where tests.mutant_reasons
+has one.  Exits with 1 if one survives without a reason, or if a program that is right fails.  Every dropped
+instruction that survives has one; of other mistakes survivors are listed for whoever wants to look at them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.mutant_cases import CASES
+from tests.mutant_reasons import reason
+from tests.mutants import KINDS, Mutant
+
+CAUGHT = ("refused", "hazard", "result", "accesses", "")
+
+
+def swept(
+    name: str, kinds: tuple[str, ...], seed: int, sample: int
+) -> tuple[str, list[tuple[Mutant, str]], float]:
+    """The verdict on every mutant of a case, or on a sample of them; and the seconds it took."""
+    started, case = time.perf_counter(), CASES[name]()
+    if case.verdict(None):
+        return name, [], -1.0
+    mutants = [m for m in case.mutants() if m.kind in kinds]
+    if sample:
+        mutants = random.Random(f"{seed} {name}").sample(mutants, min(sample, len(mutants)))
+    found = [(m, case.verdict(m)) for m in mutants]
+    return name, found, time.perf_counter() - started
+
+
+def main() -> int:
+    """Sweep, print, and say whether all is explained."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--case", default="", help="a part of the names of the cases to sweep")
+    parser.add_argument("--kinds", default="drop", help="kinds of mistakes, with commas: " + " ".join(KINDS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=0, help="mutants of each case; 0: all")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    kinds = tuple(given.kinds.split(","))
+    names = [name for name in CASES if given.case in name]
+    unexplained, total = 0, Counter[str]()
+    print(f"{'case':18}{'mutants':>8}" + "".join(f"{c or 'survive':>9}" for c in CAUGHT) + f"{'seconds':>9}")
+    survivors: list[str] = []
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+        runs = [pool.submit(swept, name, kinds, given.seed, given.sample) for name in names]
+        for run in runs:
+            name, found, seconds = run.result()
+            counts = Counter(verdict for _, verdict in found)
+            total += counts
+            print(
+                f"{name:18}{len(found):8}" + "".join(f"{counts[c]:9}" for c in CAUGHT) + f"{seconds:9.1f}",
+                flush=True,
+            )
+            if seconds < 0:
+                survivors.append(f"{name}: the right program fails")
+                unexplained += 1
+            case = CASES[name]()
+            for mutant, verdict in found:
+                if not verdict:
+                    why = reason(name, case, mutant)
+                    unexplained += why is None
+                    survivors.append(f"{name}: {mutant}\n    {why or 'NO REASON IS KNOWN'}")
+    print(f"{'all':18}{total.total():8}" + "".join(f"{total[c]:9}" for c in CAUGHT))
+    print(*survivors, sep="\n")
+    print(f"{unexplained} without a reason")
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
