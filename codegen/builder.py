@@ -18,7 +18,6 @@ another index.  Every name goes through `check_name`, so that nothing but identi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from dataclasses import dataclass, field
 from layoutalg.algebra import cosize
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, is_predicate
 from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.names import check_name
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import (
     Arg,
@@ -44,41 +44,6 @@ from layoutalg.codegen.tile import (
 )
 from layoutalg.errors import IRError
 from layoutalg.swizzle import AnyLayout
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}\Z")
-_RESERVED = frozenset(
-    {
-        "NULL", "alignas", "alignof", "and", "and_eq", "asm", "assert", "auto", "bitand", "bitor",
-        "blockDim", "blockIdx", "block_x", "block_y", "block_z", "bool", "break", "case", "catch",
-        "char", "char16_t", "char32_t", "char8_t", "class", "compl", "concept", "const", "const_cast",
-        "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
-        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float",
-        "for", "friend", "goto", "gridDim", "half", "if", "inline", "int", "int2", "int4", "long",
-        "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return",
-        "short", "signed", "sizeof", "smem", "static", "static_assert", "static_cast", "std", "struct",
-        "switch", "template", "this", "threadIdx", "thread_local", "throw", "tid", "true", "try",
-        "typedef", "typeid", "typename", "u16", "u32", "u64", "u8", "uint2", "uint4", "union",
-        "unsigned", "using", "virtual", "void", "volatile", "warpSize", "wchar_t", "while", "xor",
-        "xor_eq",
-    }
-)  # fmt: skip
-"""Keywords of C++, and names that the printed text uses itself."""
-
-
-def check_name(name: str) -> str:
-    """Return `name` if it may appear in generated text: an identifier, not a keyword of CUDA C++.
-
-    Raises IRError otherwise.
-
-    >>> check_name("tile")
-    'tile'
-    """
-    if not isinstance(name, str) or not _NAME.match(name) or name in _RESERVED or "__" in name:
-        raise IRError(
-            "name", name, f"{name!r} cannot name something in CUDA text: a letter, then letters, digits or _"
-        )
-    return name
 
 
 def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
@@ -115,7 +80,7 @@ class KernelBuilder:
     _scalars: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._declare(self.name)
+        self._names.add(check_name(self.name, "kernel"))
 
     @property
     def tid(self) -> Var:

@@ -63,6 +63,10 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
     for name in (kernel.name, *_names(kernel)):
         if name in helpers:
             raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
+    declared = {d.name for d in (*kernel.shared, *kernel.regs, *kernel.params)}
+    for s in walk(kernel.body):
+        if isinstance(s, (Let, For, Unroll)) and s.var.name in declared:
+            raise IRError("shadowing", s, f"{s.var.name} is already declared by {kernel.name}")
     for extent in kernel.grid:
         if not variables(extent) <= set(kernel.params):
             raise IRError("grid", extent, f"grid extent {extent} may use parameters only")

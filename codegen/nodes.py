@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.codegen import facts as F
 from layoutalg.codegen.facts import Facts
+from layoutalg.codegen.names import check_variable
 from layoutalg.errors import ArgumentTypeError, IRError
 
 VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
@@ -134,7 +135,7 @@ class Var(_Node):
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
     address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind
-    there are no more than MOST_BLOCKS.  Raises IRError for an empty range.
+    there are no more than MOST_BLOCKS.  Raises IRError for an empty range and a name that cannot be printed.
 
     >>> Var("lane", 32).facts.hi
     31
@@ -148,6 +149,7 @@ class Var(_Node):
     offset: int = 0
 
     def __post_init__(self) -> None:
+        check_variable(self.name)
         top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
         if self.kind == "block":
             top = min(top, MOST_BLOCKS)

@@ -2,7 +2,8 @@
 
 The idea.  Five statements over index expressions, `Let For Unroll If Do`, and four declarations: integer
 parameters (a `Var`), `Global`, `Shared`, `Reg`.  All are immutable values.  Barriers, waits and fences are
-instructions, not statements.  Programs are written with `KernelBuilder` (see builder):
+instructions, not statements.  Programs are written with `KernelBuilder` (see builder); a record checks its
+name itself (see names):
 
     with k.If(i < n):
         k.do(LDG[4], r, k.at(x, i))
@@ -17,14 +18,16 @@ Source of the design: Exo's instruction records and tinygrad's checked IR, reduc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.names import check_name
 from layoutalg.codegen.simplify import simplify
-from layoutalg.errors import ShapeError
+from layoutalg.errors import IRError, ShapeError
 from layoutalg.swizzle import AnyLayout
 
 
@@ -40,6 +43,9 @@ class Global:
     strides: tuple[Expr, ...]
     writable: bool
     align_bytes: int = 16
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     def index(self, crd: tuple[Operand, ...]) -> Expr:
         """Element index of a coordinate, one entry per stride.  Raises ShapeError for another number."""
@@ -65,6 +71,9 @@ class Shared:
     align_bytes: int
     offset_bytes: int
 
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
     def index(self, crd: tuple[Operand, ...]) -> Expr:
         """Byte offset of a coordinate of `layout`."""
         return as_expr(self.layout(*crd)) * self.element_bytes
@@ -76,6 +85,9 @@ class Reg:
 
     name: str
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     def __getitem__(self, index: Operand | tuple[Operand, ...]) -> RegRef:
         parts = index if isinstance(index, tuple) else (index,)
@@ -240,6 +252,13 @@ class Kernel:
     def dependent(self) -> bool:
         """Whether it may start while the one in front of it ends."""
         return bool(self.awaited)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "kernel")
+        names = [self.name, *(d.name for d in (*self.params, *self.shared, *self.regs))]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise IRError("name", name, f"{name} names {count} things of {self.name}")
 
     @property
     def tid(self) -> Var:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder, check_name
+from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Var
 from layoutalg.codegen.facts import between
 from layoutalg.codegen.instr_sm75 import BAR, LDG, STG
@@ -23,29 +23,6 @@ def builder() -> KernelBuilder:
 
 
 # --- names ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["tile", "A", "x2", "a_b", "n" * 63])
-def test_identifiers_are_names(name: str) -> None:
-    assert check_name(name) == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", "2x", "_x", "a-b", "a b", "a;", "x\n", "int", "float", "threadIdx", "u32", "smem", "this", "a__b",
-        "n" * 64, "naïve", "x)", '"', "//", "asm;",
-    ],
-)  # fmt: skip
-def test_nothing_but_identifiers_reaches_cuda_text(name: str) -> None:
-    with pytest.raises(IRError, match="cannot name something in CUDA text"):
-        check_name(name)
-
-
-@pytest.mark.parametrize("value", [None, 3, b"x"])
-def test_a_name_is_a_text(value: object) -> None:
-    with pytest.raises(IRError, match="cannot name"):
-        check_name(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
