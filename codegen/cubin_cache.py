@@ -31,6 +31,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Mapping
@@ -55,6 +56,7 @@ Entry: TypeAlias = "tuple[dict[str, Any], bytes]"
 
 _MAGIC = b"layoutalg-cubin 1\n"
 _DIGEST = hashlib.sha256().digest_size
+_KEY = re.compile(f"[0-9a-f]{{{2 * _DIGEST}}}")
 _KINDS = {f.name: {"int": int, "str": str}[str(f.type)] for f in fields(Cubin) if f.name != "image"}
 
 
@@ -238,12 +240,15 @@ def usage(folder: Path) -> tuple[int, int]:
 def _evict(opened: Folder, limit_bytes: int) -> int:
     entries, total, removed, now = [], 0, 0, time.time()
     for item in opened.items():
-        if _is_temporary(item.name) and now - item.used > STALE_SECONDS:
-            opened.remove(item.name)
-        elif item.regular and (_is_key(item.name) or _is_temporary(item.name)):
-            total += item.size_bytes
-            if _is_key(item.name):
+        if _is_key(item.name):
+            if item.regular:
+                total += item.size_bytes
                 entries.append(item)
+        elif _is_temporary(item.name):
+            if now - item.used > STALE_SECONDS:
+                opened.remove(item.name)
+            elif item.regular:
+                total += item.size_bytes
     if total > limit_bytes:
         for item in sorted(entries, key=lambda item: item.used):
             opened.remove(item.name)
@@ -255,7 +260,7 @@ def _evict(opened: Folder, limit_bytes: int) -> int:
 
 
 def _is_key(name: str) -> bool:
-    return len(name) == 2 * _DIGEST and set(name) <= set("0123456789abcdef")
+    return _KEY.fullmatch(name) is not None
 
 
 def _is_temporary(name: str) -> bool:

@@ -101,11 +101,13 @@ class Folder:
         """All that is in it but folders; what another process removes meanwhile is not there."""
         with os.scandir(self._descriptor) as listing:
             for entry in listing:
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     status = entry.stat(follow_symlinks=False)
-                    if not stat.S_ISDIR(status.st_mode):
-                        regular = stat.S_ISREG(status.st_mode)
-                        yield Item(entry.name, status.st_size, status.st_mtime, regular)
+                except FileNotFoundError:
+                    continue
+                kind = stat.S_IFMT(status.st_mode)
+                if kind != stat.S_IFDIR:
+                    yield Item(entry.name, status.st_size, status.st_mtime, kind == stat.S_IFREG)
 
 
 @contextlib.contextmanager
