@@ -50,8 +50,8 @@ from layoutalg.errors import (
 Argument: TypeAlias = "int | numpy.integer[Any] | Array"
 Block: TypeAlias = tuple[int, int, int]
 
-MAX_ARRAY_BYTES = 1 << 30
-"""Bytes of all arrays of a simulated launch, at most."""
+MAX_ARRAY_BYTES = 1 << 34
+"""Bytes of all arrays of a simulated launch, at most; pages that nothing touches take no memory."""
 
 SIMULATED = 5
 """Budgets that a simulated launch has: about ten seconds of one core."""
@@ -116,7 +116,8 @@ def simulate(
     chip = find_arch(arch)
     values, arrays = _bind(kernel, args)
     grid = _grid(kernel, values)
-    check_array_bytes(f"{kernel.name} in the simulator", sum(array.nbytes for array in arrays.values()))
+    if (nbytes := sum(array.nbytes for array in arrays.values())) > MAX_ARRAY_BYTES:
+        raise ResourceError(f"bytes of arrays of {kernel.name} in the simulator", nbytes, MAX_ARRAY_BYTES)
     given = None if blocks is None else _given_blocks(blocks, grid)
 
     def run() -> Iterable[Block]:
@@ -144,15 +145,6 @@ def simulate(
         for name, raw in before.items():
             arrays[name][:] = raw
         return _launch(kernel, chip, values, arrays, run(), grid, "warp", seed, trace)
-
-
-def check_array_bytes(what: str, nbytes: int) -> None:
-    """Refuse arrays of more than MAX_ARRAY_BYTES, before they are made.  Raises ResourceError.
-
-    >>> check_array_bytes("x", 1 << 20)
-    """
-    if nbytes > MAX_ARRAY_BYTES:
-        raise ResourceError(f"bytes of arrays of {what}", nbytes, MAX_ARRAY_BYTES)
 
 
 class _Deadlock(SimulationError):

@@ -23,7 +23,7 @@ from layoutalg.codegen.nvrtc import version
 from layoutalg.codegen.prepare import prepare
 from layoutalg.codegen.printed import printed
 from layoutalg.codegen.runtime import load, to_device, to_host
-from layoutalg.codegen.simulate import check_array_bytes, simulate
+from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import whole_number
@@ -123,8 +123,8 @@ def matrix_checks(
     yield from access_checks(family.predict(problem, config), traced_costs(traces))
 
 
-HOST_BYTES = 1 << 34
-"""Bytes of the arrays of a problem that is verified on a GPU, at most: they are made on the host."""
+MOST_BYTES: Mapping[Target, int] = MappingProxyType({"simulator": 1 << 30, "gpu": 1 << 34})
+"""Bytes of the arrays of a problem that is verified, at most, by target: they are made on the host."""
 
 
 def check_run(problem: object, nbytes: int, target: Target, seed: int) -> None:
@@ -136,10 +136,10 @@ def check_run(problem: object, nbytes: int, target: Target, seed: int) -> None:
     """
     if whole_number(seed, "seed") < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
-    if target == "simulator":
-        check_array_bytes(str(problem), nbytes)
-    elif nbytes > HOST_BYTES:
-        raise ResourceError(f"bytes of arrays of {problem}", nbytes, HOST_BYTES)
+    if nbytes > MOST_BYTES[target]:
+        raise ResourceError(
+            f"bytes of arrays of {problem}, verified on the {target}", nbytes, MOST_BYTES[target]
+        )
 
 
 def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:

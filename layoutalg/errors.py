@@ -19,6 +19,9 @@ from reprlib import Repr
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
 
+MOST_COMPARED = 100
+"""Characters of an unknown name that are compared with the names of a table."""
+
 
 class _Shown(Repr):
     """Short texts of values for messages; Python refuses to write an int of more than 4300 digits at all."""
@@ -104,8 +107,9 @@ class UnknownNameError(LayoutAlgError, ValueError):
 
         shown: Iterable[str] = self.choices
         if len(self.choices) > LISTED_NAMES:
-            shown = difflib.get_close_matches(name, self.choices, n=NEAREST_NAMES, cutoff=0)
-        near = difflib.get_close_matches(name, shown, n=1)
+            compared = name[:MOST_COMPARED]
+            shown = difflib.get_close_matches(compared, self.choices, n=NEAREST_NAMES, cutoff=0)
+        near = difflib.get_close_matches(name, shown, n=1) if len(name) <= MOST_COMPARED else []
         hint = f"did you mean {near[0]!r}? " if near else ""
         listed = ", ".join(shown)
         if shown is not self.choices:

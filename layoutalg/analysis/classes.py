@@ -147,7 +147,7 @@ def _bases(table: ClassTable, which: int) -> list[tuple[int, int]]:
     for family in others:
         total = total + table.residues.starts(family)
     found = [(base, number) for base, number in enumerate(total.tolist()) if number]
-    spend(table.residues.modulus // 32 + len(found))
+    spend(20 + table.residues.modulus // 32 + len(found))
     return found
 
 

@@ -72,7 +72,7 @@ class Residues:
 
     def starts(self, family: Family) -> NDArray[Any]:
         """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
-        spend(2 + self.modulus // 128)
+        spend(16 + self.modulus // 128)
         column: NDArray[Any] = self.joint(family.digits)[:, -family.place[0] % self.lanes]
         return _rolled(column, family.offset % self.modulus)
 
@@ -83,7 +83,7 @@ class Residues:
         for i, digit in enumerate(family.digits):
             rest = self.joint(family.digits[i + 1 :])
             value = digit.first
-            spend(len(family.digits))
+            spend(8)
             while not rest[
                 (offset - value * digit.stride) % self.modulus, (thread - value * digit.moves[0]) % self.lanes
             ]:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from layoutalg import budget
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts
 from layoutalg.analysis.enumerated import instruction_offsets
@@ -50,6 +51,7 @@ from layoutalg.analysis.symbolic_question import (
     make_question,
 )
 from layoutalg.arch import Arch
+from layoutalg.budget import budget_of, spend
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.int_tuple import product
@@ -58,6 +60,12 @@ if TYPE_CHECKING:
     import sympy
 
 T = TypeVar("T")
+
+COUNTED = 2
+"""Budgets that all counts of one answer have together."""
+
+PER_COUNT = 400
+"""Units of work that a concrete analysis takes, whatever it finds."""
 
 
 def solve_conflict_free(
@@ -208,12 +216,15 @@ def _tabulate(
             budget=MAX_COUNTS,
         )
     values: list[T] = []
-    for residue in range(period):
-        value = residue + max(0, -(-(first - residue) // period)) * period
-        while value in special:
-            value += period
-        values.append(ask(question, {symbol: value}))
-    others = tuple((n, ask(question, {symbol: n})) for n in sorted(special))
+    many = f"{period} residues and {len(special)} single values are to be counted, and"
+    with budget_of(many, COUNTED * budget.UNITS):
+        for residue in range(period):
+            value = residue + max(0, -(-(first - residue) // period)) * period
+            while value in special:
+                value += period
+            spend(PER_COUNT)
+            values.append(ask(question, {symbol: value}))
+        others = tuple((n, ask(question, {symbol: n})) for n in sorted(special))
     return Periodic(symbol, tuple(values), others, first)
 
 

@@ -24,6 +24,7 @@ from layoutalg.cli import (
     cmd_synthesize,
     cmd_verify,
 )
+from layoutalg.cli.options import budgeted
 from layoutalg.cli.refusals import BAD_INPUT, EXIT_CODES, FAILED, INTERRUPTED, refuse
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
 
@@ -104,14 +105,14 @@ def _root(
         print(context.get_help())
 
 
-app.command("analyze")(cmd_analyze.analyze_command)
-app.command("solve")(cmd_solve.solve_command)
-app.command("synthesize")(cmd_synthesize.synthesize_command)
-app.command("explain")(cmd_explain.explain_command)
-app.command("generate")(cmd_generate.generate_command)
-app.command("verify")(cmd_verify.verify_command)
+app.command("analyze")(budgeted(cmd_analyze.analyze_command))
+app.command("solve")(budgeted(cmd_solve.solve_command))
+app.command("synthesize")(budgeted(cmd_synthesize.synthesize_command))
+app.command("explain")(budgeted(cmd_explain.explain_command))
+app.command("generate")(budgeted(cmd_generate.generate_command))
+app.command("verify")(budgeted(cmd_verify.verify_command))
 app.command("bench")(cmd_bench.bench_command)
 app.command("sass")(cmd_sass.sass_command)
-app.command("draw")(cmd_draw.draw_command)
+app.command("draw")(budgeted(cmd_draw.draw_command))
 app.command("cache")(cmd_cache.cache_command)
 app.command("demo")(cmd_demo.demo_command)

@@ -97,17 +97,24 @@ def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     if len(raw) > MAX_FILE_BYTES:
         size = max(len(raw), path.stat().st_size)
         raise ResourceError(f"size of {path.name} in bytes", size, MAX_FILE_BYTES)
+    return parse_offsets(path.name, raw, lanes)
+
+
+def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
+    """`read_offsets` of the bytes of a file that is called `name`; raises as that does.
+
+    >>> parse_offsets("two", b"0 4", 2)
+    [[0, 4]]
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ParseError(
-            f"{path.name} is not UTF-8 text: byte {error.start} does not decode", position=error.start
+            f"{name} is not UTF-8 text: byte {error.start} does not decode", position=error.start
         ) from None
-    read = _json_rows(path.name, text) if text.lstrip().startswith("[") else _text_rows(path.name, text)
+    read = _json_rows(name, text) if text.lstrip().startswith("[") else _text_rows(name, text)
     if not read:
-        raise ParseError(
-            f"{path.name} has no instruction: expected {lanes} integers or null on a line", text=text
-        )
+        raise ParseError(f"{name} has no instruction: expected {lanes} integers or null on a line", text=text)
     for place, row in read:
         if len(row) != lanes:
             raise ShapeError(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+
+from layoutalg.budget import with_budget
 
 LayoutArgument: TypeAlias = Annotated[
     str,
@@ -34,3 +39,20 @@ ShapeOption: TypeAlias = Annotated[
 AxesOption: TypeAlias = Annotated[
     str | None, typer.Option(help="Order of a permute's axes; axes to reduce. Default: the last.")
 ]
+BudgetOption: TypeAlias = Annotated[
+    int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")
+]
+
+
+def budgeted(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with an option --budget, by which all its budgets of work are multiplied."""
+
+    @functools.wraps(command)
+    def run(*args: Any, budget: int = 1, **options: Any) -> Any:
+        return with_budget(budget, command, *args, **options)
+
+    given = inspect.signature(command, eval_str=True)
+    budget = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, default=1, annotation=BudgetOption)
+    run.__signature__ = given.replace(parameters=[*given.parameters.values(), budget])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*given.parameters.values(), budget)}
+    return run

@@ -1,0 +1,262 @@
+"""Every reader of text as a function of bytes, for fuzzing: it answers, or raises a leaf of LayoutAlgError.
+
+What is read is also written and read again, and must be the same.  The first byte says how the others make
+a text: as UTF-8, or one piece of the reader's own vocabulary a byte, which gets further than noise.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+import sympy
+
+from layoutalg import errors
+from layoutalg.analysis.access import Access
+from layoutalg.arch import find_arch, find_instruction
+from layoutalg.arch.atoms import find_copy_atom, find_mma_atom
+from layoutalg.arch.smem_atoms import find_smem_atom
+from layoutalg.arch.swizzle_modes import find_swizzle_mode
+from layoutalg.cli.cmd_solve import _symbolic, _term
+from layoutalg.cli.inputs import parse_offsets, read_fail_on
+from layoutalg.cli.tensors import read_ints
+from layoutalg.composed import tiler_text
+from layoutalg.dtype import dtype
+from layoutalg.errors import LayoutAlgError
+from layoutalg.index_text import _APPLY, parse_index
+from layoutalg.int_tuple import to_text
+from layoutalg.layout import Layout
+from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+
+LEAVES = frozenset(
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, LayoutAlgError) and value is not LayoutAlgError
+)
+"""What a reader may raise."""
+
+BLANKS = (
+    "\x0b",
+    "\x0c",
+    "\x1c",
+    "\x1e",
+    "\x85",
+    "\u00a0",
+    "\u2003",
+    "\u2028",
+    "\u3000",
+    "\ufeff",
+    "\0",
+    "\ud800",
+)
+"""Characters that Python takes for blanks, and others that no reader expects."""
+
+NUMBERS = (
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "7",
+    "8",
+    "16",
+    "33",
+    "64",
+    "1003",
+    "-1",
+    "00",
+    "9" * 30,
+    "9" * 5000,
+    "\u0663",
+)
+
+LAYOUT_WORDS = (
+    *"(),:<>@_o+-*",
+    " o ",
+    "Sw<",
+    "Sw<2,3,3>",
+    "Sw<3,4,3> o 0 o ",
+    "smem_ptr[16b](unset)",
+    " ",
+    "\t",
+)
+LAYOUT_WORDS += ("(4,8):(8,1)", "(2,2)", "n", "ld", "1@0", "n**2", "smem_ptr[", "b](unset)", "((", "))")
+INDEX_WORDS = (
+    *"()+-*/%&|^~<>u",
+    "<<",
+    ">>",
+    "//",
+    "lane",
+    "tid",
+    "threadIdx.x",
+    "warp",
+    "reg",
+    "0x",
+    "0b1",
+    " ",
+    "ull",
+)
+
+
+class Reader(NamedTuple):
+    """A reader and the pieces that its texts are made of."""
+
+    read: Callable[[str], Any]
+    words: tuple[str, ...]
+
+
+def _layout(text: str) -> None:
+    found = parse(text)
+    assert parse(str(found)) == found
+
+
+def _in_symbols(text: str) -> None:
+    names = {name: sympy.Symbol(name, integer=True, positive=True) for name in ("n", "ld")}
+    found = parse(text, names)
+    assert str(parse(str(found), names)) == str(found)
+
+
+def _shape(text: str) -> None:
+    found = parse_int_tuple(text)
+    assert parse_int_tuple(to_text(found)) == found
+
+
+def _tiler(text: str) -> None:
+    found = parse_tiler(text)
+    assert parse_tiler(tiler_text(found)) == found
+
+
+_LANES = {"lane": numpy.arange(4), "tid": numpy.arange(32, 36), "warp": numpy.array(1), "reg": numpy.array(2)}
+
+
+def _index(text: str) -> None:
+    found = parse_index(text)
+    got = numpy.broadcast_to(found(**_LANES), (4,)).tolist()
+    for i, value in enumerate(got):
+        assert value == evaluated(found.steps, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
+
+
+def evaluated(steps: Sequence[Any], values: dict[str, int]) -> int:
+    """What a postfix program computes, in Python's integers."""
+    stack: list[int] = []
+    for step in steps:
+        if isinstance(step.action, int):
+            stack.append(step.action)
+        elif step.arity == 0:
+            stack.append(values[step.action])
+        else:
+            operands = [stack.pop() for _ in range(step.arity)][::-1]
+            stack.append(_APPLY[step.action](*operands))
+    return stack.pop()
+
+
+_TILE = Layout((32, 16), (16, 1))
+_NAMES = (
+    "f16",
+    "f32",
+    "bf16",
+    "u8",
+    "e4m3",
+    "sm_90",
+    "sm_",
+    "SM80_",
+    "16x8x16",
+    "_F32F16F16F32_TN",
+    "UniversalCopy<",
+)
+_NAMES += (
+    "uint",
+    "_t>",
+    "Layout_K_SW128_Atom",
+    "128B",
+    "ld.shared.",
+    "b32",
+    "ldmatrix.x4",
+    ".trans",
+    "AutoVectorizingCopy",
+    "SM75_U32x4_LDSM_N",
+)
+
+READERS: dict[str, Reader] = {
+    "parse": Reader(_layout, LAYOUT_WORDS),
+    "parse, symbols": Reader(_in_symbols, LAYOUT_WORDS),
+    "parse_int_tuple": Reader(_shape, LAYOUT_WORDS),
+    "parse_tiler": Reader(_tiler, LAYOUT_WORDS),
+    "parse_index": Reader(_index, INDEX_WORDS),
+    "offsets": Reader(
+        lambda text: parse_offsets("x", text.encode("utf-8", "surrogatepass"), 2),
+        (
+            *"[],#-",
+            "null",
+            "None",
+            "0x1f",
+            "1e5",
+            "\n",
+            " ",
+            "[[",
+            "]]",
+            "0 4",
+            "0 null\n",
+            '"',
+            "{",
+            "NaN",
+            "[" * 3000,
+        ),
+    ),
+    "solve, layout": Reader(_symbolic, LAYOUT_WORDS),
+    "solve, base": Reader(lambda text: _term(text, "base"), (*"*+-", "ld", "n", " ")),
+    "shape": Reader(lambda text: read_ints("shape", text), (*"(),-", " ", "64", "1024")),
+    "fail-on": Reader(read_fail_on, ("conflicts", "efficiency", "<", ".", "0.9", "1", " ", ">", "e")),
+    "access": Reader(
+        lambda text: Access.of(text, _TILE, "f16"),
+        (
+            "ld.shared.b16",
+            "ld.global.b32",
+            "ldmatrix.x4",
+            "@",
+            "row",
+            "col",
+            *LAYOUT_WORDS[:12],
+            "(32,1):(1,0)",
+        ),
+    ),
+    "dtype": Reader(dtype, _NAMES),
+    "arch": Reader(find_arch, _NAMES),
+    "instruction": Reader(lambda text: find_instruction(text, find_arch("sm_90")), _NAMES),
+    "mma atom": Reader(find_mma_atom, _NAMES),
+    "copy atom": Reader(find_copy_atom, _NAMES),
+    "smem atom": Reader(find_smem_atom, _NAMES),
+    "swizzle mode": Reader(find_swizzle_mode, _NAMES),
+}
+"""Name -> reader."""
+
+
+def text_of(reader: Reader, raw: bytes) -> str:
+    """The text that bytes stand for."""
+    if not raw or raw[0] % 4 == 0:
+        return raw[1:].decode("utf-8", "replace")
+    words = (
+        (*reader.words, *reader.words, *NUMBERS, *BLANKS)
+        if raw[0] % 4 == 1
+        else (*reader.words, *NUMBERS[:12])
+    )
+    return "".join(words[byte % len(words)] for byte in raw[1:])
+
+
+def check(name: str, raw: bytes) -> bool:
+    """One run of a reader: True when it answers, False when it refuses by a leaf; anything else is raised."""
+    reader = READERS[name]
+    try:
+        reader.read(text_of(reader, raw))
+    except LayoutAlgError as error:
+        assert type(error) in LEAVES, f"{name} raises {type(error).__name__}, which is no leaf"
+        str(error)
+        return False
+    return True
+
+
+def draw_bytes(draw: random.Random) -> bytes:
+    """Bytes of a short text."""
+    return draw.randbytes(1 + min(int(draw.expovariate(0.12)), 60))
