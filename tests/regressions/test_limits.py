@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy
 import pytest
 
+from layoutalg import budget
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
 from layoutalg.budget import UNITS, metered
-from layoutalg.errors import UndecidedError
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, UndecidedError
+from layoutalg.index_text import parse_index
 from layoutalg.layout import Layout
+from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from layoutalg.solving import find_coordinate
+from layoutalg.swizzle import ComposedLayout, Swizzle
+from tests.command import answer, refusal
 
 
 def test_an_offset_that_a_chain_of_strides_misses_is_decided() -> None:
@@ -28,3 +40,125 @@ def test_numbers_past_floating_point_are_reduced_exactly() -> None:
     except UndecidedError as error:
         pytest.fail(str(error))
     assert found is not None and layout(found) == layout((big - 5, big // 3, 7))
+
+
+# Numbers that wrapped in 64-bit arithmetic.
+
+
+def test_offsets_of_an_index_expression_do_not_wrap() -> None:
+    words = ("analyze", "--index", "(lane%2)*0x2000000000000000", "--op", "ld.global.b32")
+    assert answer(*words)["accesses"][0]["sectors"] == 2
+    assert refusal(*words, "--base", str((1 << 62) - 4))[0] == "ResourceError"
+    assert (
+        refusal("analyze", "--index", "lane*4", "--op", "ld.global.b32", "--base", "9" * 30)[0]
+        == "ResourceError"
+    )
+
+
+@pytest.mark.parametrize("layout", ["(32,32):(32,1)", "(1003,7):(7,1)"])
+def test_a_base_past_62_bits_is_refused(layout: str) -> None:
+    assert refusal("analyze", layout, "--base", str((1 << 62) - 1024))[0] == "ShapeError"
+    assert refusal("analyze", layout, "--base", "9" * 30)[0] == "ShapeError"
+
+
+def test_a_swizzle_of_high_bits_leaves_low_offsets() -> None:
+    found = answer("analyze", "Sw<1,58,5> o 0 o (32,33):(33,1)")["accesses"]
+    plain = answer("analyze", "(32,33):(33,1)")["accesses"]
+    assert [a["total"] for a in found] == [a["total"] for a in plain]
+
+
+def test_arrays_of_offsets_are_exact_or_refused() -> None:
+    assert Layout((4, 4), (1 << 61, -(1 << 61)))(numpy.arange(16)).tolist() == [
+        (c % 4 - c // 4) << 61 for c in range(16)
+    ]
+    assert Layout(100, 1_000_000)(numpy.arange(100, dtype="i1")).tolist()[-1] == 99_000_000
+    assert Layout(8, -1)(numpy.arange(8, dtype="u1")).tolist() == [0, -1, -2, -3, -4, -5, -6, -7]
+    assert Swizzle(1, 58, 5)(numpy.arange(3)).tolist() == [0, 1, 2]
+    with pytest.raises(ResourceError, match="int64"):
+        Layout(4, 1 << 62)(numpy.arange(4))
+    with pytest.raises(ResourceError, match="int64"):
+        ComposedLayout(Swizzle(1, 0, -63), 0, Layout(2))(numpy.arange(2))
+
+
+def test_values_of_an_index_expression_are_integers_of_62_bits() -> None:
+    index = parse_index("lane + 1")
+    with pytest.raises(ResourceError, match="lane"):
+        index(lane=numpy.array([1 << 63], dtype="u8"))
+    with pytest.raises(ArgumentTypeError, match="float64"):
+        index(lane=numpy.array([1.5]))
+    with pytest.raises(ResourceError, match="bits of the number"):
+        parse_index("0x" + "f" * 4000)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("generate", "permute", "--shape", "999999999999999999,999999999999999999", "--axes", "1,0"),
+        ("solve", "(64," + "9" * 22 + "):(ld,1)", "--access", "ld.shared.b32"),
+        ("solve", "(" + "9" * 22 + ",64):(ld,1)", "--access", "ldmatrix.x4", "--dtype", "f16"),
+    ],
+)
+def test_extents_past_64_bits_are_refused(words: tuple[str, ...]) -> None:
+    refusal(*words)
+
+
+# Characters and numbers that crashed readers.
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\x0c", "\u3000", "\u2003"])
+@pytest.mark.parametrize("read", [parse, parse_int_tuple, parse_tiler])
+def test_another_blank_at_the_end_is_refused_where_it_stands(
+    read: Callable[[str], object], blank: str
+) -> None:
+    text = "(4,8):(8,1)" if read is not parse_int_tuple else "(4,8)"
+    assert read(text + " \t\n") == read(text)
+    with pytest.raises(ParseError) as info:
+        read(text + blank)
+    assert info.value.position == len(text)
+
+
+def test_control_characters_in_a_shape_are_refused() -> None:
+    assert refusal("generate", "softmax", "--shape", "\x1e3,4")[0] == "ParseError"
+
+
+# Work and sizes without a limit.
+
+
+def test_problems_too_large_to_be_verified_are_refused() -> None:
+    assert refusal("verify", "transpose", "--m", "100000", "--n", "100000")[0] == "ResourceError"
+    assert refusal("verify", "softmax", "--shape", "999999999,999999999")[0] == "ResourceError"
+    assert refusal("verify", "gemm-sm80", "--m", "999999", "--n", "999999", "--k", "64")[0] == "ResourceError"
+
+
+@pytest.mark.parametrize(
+    "words", [("--m", "0", "--n", "5"), ("--m", "5", "--n", "0"), ("--seed", "-1", "--m", "8", "--n", "8")]
+)
+def test_zero_is_no_default(words: tuple[str, ...]) -> None:
+    assert refusal("verify", "transpose", *words)[0] in ("ShapeError", "ArgumentTypeError")
+
+
+def test_many_modes_under_a_swizzle_end_within_the_budget() -> None:
+    draw = random.Random(12)
+    for count in (12, 20):
+        extents = tuple(draw.randint(2, 9) for _ in range(count))
+        strides = tuple(draw.randint(1, 1 << 20) for _ in range(count))
+        tile = ComposedLayout(Swizzle(3, 5, 4), 0, Layout(extents, strides))
+        weights = [1]
+        for extent in extents:
+            weights.append(weights[-1] * extent)
+        order = draw.sample(range(count), count)
+        threads = Layout(tuple(extents[i] for i in order), tuple(weights[i] for i in order))
+        tv = Layout((threads.shape, 1), (threads.stride, 0))
+        with metered() as meter, suppress(UndecidedError):
+            assert analyze(tile, Access("ld.shared.b32", tv, "f32")).instructions > 0
+        assert meter.units > 0
+
+
+def test_solving_ends_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "UNITS", 50_000)
+    found = answer("solve", "(65,65):(ld,65)", "--access", "ld.global.b8", "--dtype", "u8", exit_code=1)
+    assert "budget of 100000 units" in found["answers"][0]["open"]
+
+
+def test_a_device_is_read_no_further_than_the_limit() -> None:
+    assert refusal("analyze", "--offsets", "/dev/zero", "--op", "ld.global.b32")[0] == "ResourceError"
