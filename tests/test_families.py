@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from layoutalg.codegen.check import check
-from layoutalg.errors import UnknownNameError
-from layoutalg.kernels.families import FAMILIES, find_family
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.kernels.families import (
+    FAMILIES,
+    GEMM_FAMILIES,
+    TENSOR_FAMILIES,
+    GemmFamily,
+    TensorFamily,
+    find_family,
+    matrix_family,
+)
+from tests.command import run
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -22,6 +33,32 @@ def test_an_entry_keeps_the_protocol(name: str) -> None:
         assert family.predict(p, config)
 
 
+def test_every_family_that_the_command_knows_is_found_and_makes_kernels() -> None:
+    """The names in the help of `generate` are all there are."""
+    named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
+    every = [*FAMILIES, *GEMM_FAMILIES, *TENSOR_FAMILIES]
+    assert set(every) <= named and len(every) == 10
+    for name in every:
+        family = find_family(name)
+        assert family.name == name
+        if isinstance(family, TensorFamily):
+            axes = (1, 0) if name == "permute" else 1
+            kernels = family.chain(family.problem((8, 64), axes, dtype="f16"), "sm_90").kernels
+        elif isinstance(family, GemmFamily):
+            product = family.problem(256)
+            kernels = (family.build(product, family.configs(product, "sm_90")[0]),)
+        else:
+            p = family.problem(m=8, n=24, dtype="f32")
+            kernels = (family.build(p, family.configs(p, "sm_90")[0]),)
+        for kernel in kernels:
+            check(kernel)
+
+
+def test_a_family_of_another_kind_does_not_move_matrices() -> None:
+    with pytest.raises(UnsupportedError, match="softmax does not move a matrix: tiled_copy, transpose do"):
+        matrix_family("softmax")
+
+
 def test_an_unknown_family_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="tiled_copy, transpose"):
+    with pytest.raises(UnknownNameError, match="tiled_copy, transpose, gemm-simt, gemm-sm80, permute, sum"):
         find_family("gemm")

@@ -51,7 +51,7 @@ def bench_command(
 
     from layoutalg.codegen.runtime import require_gpu
     from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
-    from layoutalg.kernels.families import find_family
+    from layoutalg.kernels.families import matrix_family
 
     if predict:
         predict_command(family, size, as_json)
@@ -62,7 +62,7 @@ def bench_command(
     if family.startswith("gemm-"):
         gemm_bench_command(family, size, as_json)
         return
-    chosen = find_family(family)
+    chosen = matrix_family(family)
     problems = [
         chosen.problem(m=side, n=side, dtype=name) for name in dtype or DTYPES for side in size or SIZES
     ]

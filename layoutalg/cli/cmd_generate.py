@@ -73,7 +73,7 @@ def generate_command(
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import compile_cubin
     from layoutalg.kernels.chains import OPERATIONS
-    from layoutalg.kernels.families import FAMILIES, find_family
+    from layoutalg.kernels.families import FAMILIES, matrix_family
     from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 
     known, parts = (*FAMILIES, *GEMM_FAMILIES, *OPERATIONS), 1
@@ -90,7 +90,7 @@ def generate_command(
     elif is_product(family) or k is not None or (lds is None and ldd is None):
         problem, kernel = find_kernel(family, dtype, (m, n, k), None, arch)
     else:
-        chosen = find_family(family)
+        chosen = matrix_family(family)
         moved = chosen.problem(m=m, n=n, dtype=dtype or "f32", lds=lds, ldd=ldd)
         problem, kernel = str(moved), chosen.build(moved, chosen.configs(moved, arch)[0])
     source = to_cuda(kernel, arch)

@@ -151,10 +151,10 @@ def _tensors(
 def _moves(
     family: str, dtype: str, extents: tuple[int | None, int | None], lds: int | None, ldd: int | None
 ) -> tuple[list[Any], Verifier]:
-    from layoutalg.kernels.families import find_family
+    from layoutalg.kernels.families import matrix_family
     from layoutalg.kernels.family import verify
 
-    chosen, (m, n) = find_family(family), extents
+    chosen, (m, n) = matrix_family(family), extents
     sizes = VERIFIED
     if m is not None or n is not None:
         sizes = ((n if m is None else m, m if n is None else n),)  # type: ignore[assignment]

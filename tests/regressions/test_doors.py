@@ -23,6 +23,7 @@ from layoutalg import (
 )
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.kernels import gemm_sm80
+from layoutalg.kernels.families import find_family
 from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
@@ -112,6 +113,10 @@ def test_filter_of_a_swizzled_layout_is_explained() -> None:
 
 def test_a_tile_without_modes_is_synthesized() -> None:
     assert run("synthesize", "()").exit_code == 0
+
+
+def test_find_family_knows_all_ten() -> None:
+    assert find_family("gemm-sm80").name == "gemm-sm80"
 
 
 PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
