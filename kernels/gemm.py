@@ -12,8 +12,6 @@ anything, NaN included.
 
 from __future__ import annotations
 
-import math
-import operator
 import struct
 from dataclasses import dataclass
 from numbers import Real
@@ -157,10 +155,11 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ArgumentTypeError(f"{name} is {shown(value)}: a number is needed")
     wide = p.accumulator.name == "f64"
+    number: Any = value
     try:
-        if p.accumulator.name == "s32" and value == math.floor(value):
-            return {name: operator.index(math.floor(value)) & 0xFFFFFFFF}
-        packed = struct.pack("<d" if wide else "<f", float(value))
+        if p.accumulator.name == "s32" and number == int(number):
+            return {name: int(number) & 0xFFFFFFFF}
+        packed = struct.pack("<d" if wide else "<f", float(number))
     except (OverflowError, ValueError):
         raise ShapeError(f"{name} is {shown(value)}, which {p.accumulator} cannot hold") from None
     if p.accumulator.name == "s32":

@@ -1,4 +1,4 @@
-"""The numbers of a layout (size, cosize, rank, depth) and its plainest form (coalesce, filter).
+"""The numbers of a layout (size, rank, depth) and its plainest form (coalesce, filter); cosize: `extent`.
 
 The idea.  Two neighbouring modes s0:d0, s1:d1 with s0 * d0 = d1 are one mode s0*s1:d0, and a mode of
 extent 1 is none.  Merging until nothing merges is `coalesce`; what is left is unique, so two layouts are
@@ -7,8 +7,7 @@ the same function on flat indices exactly when their coalesced leaves are equal.
 >>> print(coalesce(Layout((2, (1, 6)), (1, (7, 2)))))
 12:1
 
-Comparison with CuTe.  coalesce, filter_zeros and filter are CuTe's.  `cosize` is exact for swizzled
-layouts too, where CuTe measures the inner layout.
+Comparison with CuTe.  coalesce, filter_zeros and filter are CuTe's.
 """
 
 from __future__ import annotations

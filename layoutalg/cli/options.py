@@ -37,7 +37,7 @@ ShapeOption: TypeAlias = Annotated[
     str | None, typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the following.")
 ]
 AxesOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Order of a permute's axes; axes to reduce. Default: the last.")
+    str | None, typer.Option(help="Order of a permute's axes; axes to reduce, by default the last.")
 ]
 BudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")

@@ -1,0 +1,92 @@
+"""What CONTRIBUTING, the first lines of modules and the help of commands state, held to what is so."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import layoutalg
+from layoutalg.kernels import bench, gemm_bench, permute_bench, reduce_bench
+from layoutalg.kernels.families import FAMILIES, GEMM_FAMILIES, TENSOR_FAMILIES
+from tests.command import run
+from tests.test_architecture import HARD_LINES, NO_DOCTEST, SOFT_LINES
+
+ROOT = Path(__file__).parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_contributing_names_files_and_limits_that_are_there() -> None:
+    assert f"{SOFT_LINES} lines are the aim, and a test fails past {HARD_LINES}" in " ".join(
+        CONTRIBUTING.split()
+    )
+    assert len(NO_DOCTEST) == 3 and "unless it is a command, a strategy or needs a GPU" in CONTRIBUTING
+    paths = {p for p in re.findall(r"`([\w./*]+\.(?:py|toml|md))`", CONTRIBUTING) if "XX" not in p}
+    assert len(paths) >= 5
+    for path in paths:
+        assert list(ROOT.glob(path)), path
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^    make (\w+)", CONTRIBUTING, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert set(re.findall(r"dev, ci, deep", CONTRIBUTING)) == {"dev, ci, deep"}
+    conftest = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    assert all(
+        f'register_profile(\n    "{n}"' in conftest or f'register_profile("{n}"' in conftest
+        for n in ("dev", "deep")
+    )
+
+
+def test_the_first_line_of_a_module_lists_what_is_in_it() -> None:
+    """Names in parentheses that are functions somewhere in the library are functions of this module."""
+    modules = {
+        m.name: importlib.import_module(m.name)
+        for m in pkgutil.walk_packages(layoutalg.__path__, "layoutalg.")
+        if not m.name.endswith("__main__") and ".codegen" not in m.name and ".kernels" not in m.name
+    }
+    functions = {
+        name
+        for m in modules.values()
+        for name, value in vars(m).items()
+        if callable(value) and getattr(value, "__module__", "") == m.__name__
+    }
+    seen = 0
+    for module in modules.values():
+        first = (module.__doc__ or "").splitlines()[0]
+        for listed in re.findall(r"\(([a-z_]+(?:, [a-z_]+)+)\)", first):
+            for name in set(listed.split(", ")) & functions:
+                assert hasattr(module, name), f"{module.__name__}: {name}"
+                seen += 1
+    assert seen >= 3
+
+
+def words_of(command: str) -> str:
+    """The help of a command without its frame, on one line."""
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", run(command, "--help").stdout).split())
+
+
+@pytest.mark.parametrize("command", ["generate", "verify", "bench", "sass"])
+def test_the_help_names_the_families_that_are_served(command: str) -> None:
+    matrices = {*FAMILIES, *GEMM_FAMILIES}
+    served = {
+        "generate": matrices | {*TENSOR_FAMILIES}, "verify": matrices | {*TENSOR_FAMILIES},
+        "bench": matrices | {"permute", "reduce"}, "sass": matrices,
+    }[command]  # fmt: skip
+    listed = words_of(command).split("family <str> ")[1].split(". [required]")[0]
+    assert set(re.findall(r"[a-z][\w-]+", listed)) - {"or"} == served
+
+
+def test_the_help_of_bench_states_its_defaults() -> None:
+    said = words_of("bench")
+    assert f"Default: {', '.join(bench.DTYPES)}; reductions {', '.join(reduce_bench.DTYPES)}" in said
+    assert permute_bench.DTYPES == bench.DTYPES
+    sizes = gemm_bench.SIZES
+    assert f"Default: {bench.SIZES[0]}, {bench.SIZES[1]}; products {min(sizes)} to {max(sizes)}." in said
+
+
+def test_axes_have_a_default_where_the_help_says_so() -> None:
+    assert "Order of a permute's axes; axes to reduce, by default the last." in words_of("generate")
+    assert run("generate", "permute", "--shape", "4,8").exit_code == 2
+    assert "// sum of f32 to f32, rows: R 8:1" in run("generate", "sum", "--shape", "4,8").stdout
