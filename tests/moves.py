@@ -132,6 +132,21 @@ def random_move(rng: random.Random, most: int) -> Move:
     return Move(tuple(shape), item, src, dst, src_at, dst_low + _start(rng, item))
 
 
+def random_matrix(rng: random.Random, most: int) -> Move:
+    """What is most common: columns of a matrix copied, or a matrix turned into a buffer at any element."""
+    item = rng.choice((1, 2, 4))
+    rows, row = rng.randint(2, 64), 2 * rng.randint(2, 150)
+    if rng.random() < 0.5:
+        first = rng.randrange(row - 1)
+        width = min(rng.randint(1, row - first), max(1, most // rows))
+        width = width // 8 * 8 or width
+        dense = (width * item, item)
+        return Move((rows, width), item, (row * item, item), dense, first * item % 16, 0)
+    rows = max(1, min(rows, most // row))
+    at = rng.randrange(0, MOST_OFFSET_BYTES, item)
+    return Move((row, rows), item, (item, row * item), (rows * item, item), 0, at)
+
+
 def _extent(rng: random.Random, most: int) -> int:
     kind = rng.random()
     if kind < 0.05:

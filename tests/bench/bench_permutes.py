@@ -1,6 +1,6 @@
 """Random moves between views and relayouts, every plan of each: proven by `check`, run, compared with NumPy.
 
-    python tests/bench/bench_permutes.py --seed 1 --cases 2000 [--best] [--arch sm_90] [--most 1500]
+    python tests/bench/bench_permutes.py --seed 1 --cases 2000 [--draw matrices] [--best] [--arch sm_90]
 
 Prints how many cases and plans were right, wrong and refused, and the first few that were not right; exits
 with 1 if there is one.  Case n of seed s is drawn from `random.Random(f"{s} {n}")`.
@@ -17,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.moves import plans, random_case, verdict
+from tests.moves import plans, random_case, random_matrix, verdict
 
 SHOWN = 8
+DRAWN = {"any": random_case, "matrices": random_matrix}
 
 
 def main() -> int:
@@ -28,12 +29,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--most", type=int, default=1500, help="elements of a case")
+    parser.add_argument("--draw", choices=list(DRAWN), default="any")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--best", action="store_true", help="the best plan alone")
     asked = parser.parse_args()
     by_case, by_plan, shown = Counter[str](), Counter[str](), 0
     for n in range(asked.cases):
-        case = random_case(random.Random(f"{asked.seed} {n}"), asked.most)
+        case = DRAWN[asked.draw](random.Random(f"{asked.seed} {n}"), asked.most)
         worst = "right"
         for number, c in enumerate(islice(plans(case, asked.arch), 1 if asked.best else None)):
             said = verdict(case, c, n, asked.arch)
@@ -44,7 +46,7 @@ def main() -> int:
                 shown += 1
                 print(f"case {n}, plan {number}: {case}\n    {c}\n    {said}", flush=True)
         by_case[worst] += 1
-    print(f"seed {asked.seed}, {asked.arch}: cases {dict(by_case)}, plans {dict(by_plan)}")
+    print(f"{asked.draw}, seed {asked.seed}, {asked.arch}: cases {dict(by_case)}, plans {dict(by_plan)}")
     return 1 if set(by_case) - {"right"} else 0
 
 
