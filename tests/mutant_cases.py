@@ -131,7 +131,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "transpose u8": lambda: _matrix("transpose", "u8", 0, (140, 150)),
     "permute f32": lambda: _chain("permute f32", find_problem("permute", (13, 22, 35), (2, 0, 1), "f32")),
     "permute f16": lambda: _chain("permute f16", find_problem("permute", (16, 64, 48), (0, 2, 1), "f16")),
-    "permute u8": lambda: _chain("permute u8", find_problem("permute", (7, 33, 66), (2, 1, 0), "u8")),
+    "permute u8": lambda: _chain("permute u8", find_problem("permute", (3, 11, 34), (2, 1, 0), "u8")),
     "sum rows": lambda: _chain("sum f32 rows", find_problem("sum", (5, 3001), (1,), "f32")),
     "max columns": lambda: _chain("max f16 columns", find_problem("max", (300, 37), (0,), "f16")),
     "mean box": lambda: _chain("mean bf16", find_problem("mean", (4, 33, 20), (0, 2), "bf16")),

@@ -20,29 +20,40 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.mutant_cases import CASES
 from tests.mutant_reasons import reason
-from tests.mutants import KINDS, Mutant
+from tests.mutants import KINDS
 
 CAUGHT = ("refused", "hazard", "result", "accesses", "")
 
 
-def swept(
-    name: str, kinds: tuple[str, ...], seed: int, sample: int
-) -> tuple[str, list[tuple[Mutant, str]], float]:
-    """The verdict on every mutant of a case, or on a sample of them; and the seconds it took."""
+@dataclass(frozen=True)
+class Swept:
+    """A case after the sweep: how many mutants were caught by what, the survivors with reasons, the time."""
+
+    mutants: int
+    caught: Counter[str]
+    survivors: list[tuple[str, str | None]]
+    seconds: float
+
+
+def swept(name: str, kinds: tuple[str, ...], seed: int, sample: int) -> Swept:
+    """The verdicts on every mutant of a case, or on a sample of them."""
     started, case = time.perf_counter(), CASES[name]()
-    if case.verdict(None):
-        return name, [], -1.0
+    if failure := case.verdict(None):
+        return Swept(0, Counter(), [(f"the right program fails: {failure}", None)], 0.0)
     mutants = [m for m in case.mutants() if m.kind in kinds]
     if sample:
         mutants = random.Random(f"{seed} {name}").sample(mutants, min(sample, len(mutants)))
-    found = [(m, case.verdict(m)) for m in mutants]
-    return name, found, time.perf_counter() - started
+    verdicts = [(m, case.verdict(m)) for m in mutants]
+    survivors = [(str(m), reason(name, case, m)) for m, verdict in verdicts if not verdict]
+    caught = Counter(verdict for _, verdict in verdicts)
+    return Swept(len(mutants), caught, survivors, time.perf_counter() - started)
 
 
 def main() -> int:
@@ -56,30 +67,22 @@ def main() -> int:
     given = parser.parse_args()
     kinds = tuple(given.kinds.split(","))
     names = [name for name in CASES if given.case in name]
-    unexplained, total = 0, Counter[str]()
+    total: Counter[str] = Counter()
+    survivors: list[tuple[str, str | None]] = []
     print(f"{'case':18}{'mutants':>8}" + "".join(f"{c or 'survive':>9}" for c in CAUGHT) + f"{'seconds':>9}")
-    survivors: list[str] = []
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        runs = [pool.submit(swept, name, kinds, given.seed, given.sample) for name in names]
-        for run in runs:
-            name, found, seconds = run.result()
-            counts = Counter(verdict for _, verdict in found)
-            total += counts
-            print(
-                f"{name:18}{len(found):8}" + "".join(f"{counts[c]:9}" for c in CAUGHT) + f"{seconds:9.1f}",
-                flush=True,
-            )
-            if seconds < 0:
-                survivors.append(f"{name}: the right program fails")
-                unexplained += 1
-            case = CASES[name]()
-            for mutant, verdict in found:
-                if not verdict:
-                    why = reason(name, case, mutant)
-                    unexplained += why is None
-                    survivors.append(f"{name}: {mutant}\n    {why or 'NO REASON IS KNOWN'}")
+        for name, run in [
+            (name, pool.submit(swept, name, kinds, given.seed, given.sample)) for name in names
+        ]:
+            one = run.result()
+            total += one.caught
+            counts = "".join(f"{one.caught[c]:9}" for c in CAUGHT)
+            print(f"{name:18}{one.mutants:8}{counts}{one.seconds:9.1f}", flush=True)
+            survivors += [(f"{name}: {text}", why) for text, why in one.survivors]
     print(f"{'all':18}{total.total():8}" + "".join(f"{total[c]:9}" for c in CAUGHT))
-    print(*survivors, sep="\n")
+    for text, why in survivors:
+        print(f"{text}\n    {why or 'NO REASON IS KNOWN'}")
+    unexplained = sum(why is None for _, why in survivors)
     print(f"{unexplained} without a reason")
     return 1 if unexplained else 0
 
