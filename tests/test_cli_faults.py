@@ -150,3 +150,8 @@ def test_what_controls_a_terminal_is_shown_as_an_escape() -> None:
         shown = printable(f"a{chr(number)}b")
         assert shown == "a\nb" if number == 10 else (shown.isprintable() and "\\" in shown)
     assert printable("größer 行 \\") == "größer 行 \\"
+
+
+def test_a_warning_is_one_sentence(capsys: Any) -> None:
+    entry._warn(RuntimeWarning("not kept in 'a\x1b':\n  full"), RuntimeWarning, "file.py", 3)
+    assert capsys.readouterr().err == "layoutalg: warning: not kept in 'a\\x1b': full\n"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
 from layoutalg import __version__
-from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, refuse
+from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, printable, refuse
 from layoutalg.cli.streams import checked_streams
 
 _SHOWN = 300
@@ -28,7 +29,8 @@ def main() -> NoReturn:
     code = INTERRUPTED
     words = sys.argv[1:]
     try:
-        with checked_streams() as out:
+        with checked_streams() as out, warnings.catch_warnings():
+            warnings.showwarning = _warn
             code = _run(words)
             sys.stdout.flush()
             if out.trouble:
@@ -52,6 +54,11 @@ def _run(words: Sequence[str]) -> int:
         refuse(words, type(error).__name__, _sentence(error))
         return UNANSWERED
     return 0
+
+
+def _warn(message: Warning | str, *place: object, **more: object) -> None:
+    """Say a warning as a sentence; where in the source it was raised is nothing to a user."""
+    sys.stderr.write(f"layoutalg: warning: {printable(' '.join(str(message).split()))}\n")
 
 
 def _sentence(error: Exception) -> str:
