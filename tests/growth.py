@@ -12,9 +12,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
+import sympy
+
 from layoutalg import algebra
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.guard import Guard
+from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access
 from layoutalg.budget import metered
 from layoutalg.describe import aliasing, cycles, gaps
+from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.extent import extremes
 from layoutalg.image import find_offset_bit, image_size, is_surjective, same_function
@@ -156,6 +163,36 @@ def _carries(draw: random.Random, count: int) -> Question:
     return lambda: algebra.composition(Layout(radix, tuple(weights)), b)
 
 
+def _analysis(draw: random.Random, count: int) -> Question:
+    """Lanes in an order that follows no stride, over a tile that fits 64-bit arithmetic."""
+    extents = tuple(draw.randint(2, 9) for _ in range(count))
+    inner = Layout(extents, tuple(draw.randint(1, 1 << 20) for _ in range(count)))
+    tile = (
+        ComposedLayout(Swizzle(draw.randint(1, 3), draw.randint(0, 8), 4), 0, inner)
+        if draw.random() < 0.6
+        else inner
+    )
+    weights = [1]
+    for extent in extents:
+        weights.append(weights[-1] * extent)
+    order = draw.sample(range(count), count)
+    tv = Layout((tuple(extents[i] for i in order), 1), (tuple(weights[i] for i in order), 0))
+    active = draw.choice((None, Guard((draw.randint(1, 9),)), lambda thread, value, turn: thread % 3 == 0))
+    access = Access(draw.choice(("ld.shared.b32", "ld.global.b32")), tv, dtype("f32"), active=active)
+    return lambda: analyze(tile, access)
+
+
+def _solved(draw: random.Random, count: int) -> Question:
+    side, symbol = draw.choice((8, 33, 65)), sympy.Symbol("ld", integer=True, positive=True)
+    element = draw.choice(("u8", "f16", "f32"))
+    layout = ((side, draw.choice((16, 65))), (symbol, draw.randint(1, count)))
+    op = f"ld.{draw.choice(('shared', 'global'))}.b{dtype(element).bits}"
+    access = symbolic_access(op, layout, element)
+    if access.op.startswith("ld.shared"):
+        return lambda: solve_conflict_free(layout, access, symbol)
+    return lambda: solve_sectors(layout, access, symbol)
+
+
 PROCEDURES: dict[str, Callable[[random.Random, int], Question]] = {
     "find_coordinate": _coordinate,
     "find_overlap": _overlap,
@@ -171,6 +208,8 @@ PROCEDURES: dict[str, Callable[[random.Random, int], Question]] = {
     "find_offset_bit": _bit,
     "normal_form": _one(algebra.normal_form, _nested),
     "image_size of nested": _one(image_size, _nested),
+    "analyze": _analysis,
+    "solve": _solved,
     "composition": _two(algebra.composition),
     "composition with carries": _carries,
     "complement": _one(algebra.complement, _plain),

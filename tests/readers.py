@@ -153,7 +153,7 @@ def evaluated(steps: Sequence[Any], values: dict[str, int]) -> int:
 
 
 _TILE = Layout((32, 16), (16, 1))
-_NAMES = (
+_NAMES: tuple[str, ...] = (
     "f16",
     "f32",
     "bf16",
@@ -233,16 +233,40 @@ READERS: dict[str, Reader] = {
 """Name -> reader."""
 
 
+WHOLE = (
+    "((2,4),8):((1,16),2)",
+    "Sw<3,4,3> o 0 o (8,64):(64,1)",
+    "Sw<2,3,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)",
+    "(4:1,_,(2,2))",
+    "(4,8):(1@0,1@1)",
+    "((2,4),8)",
+    "(8,1):(ld,2*ld)",
+    "(lane//8)*144 + (lane%8)*16 ^ 0x10 << 2",
+    "efficiency<0.9",
+    "ldmatrix.x4@(32,8):(1,32)",
+    "UniversalCopy<uint64_t>",
+    "[1, null, 0]",
+    "2*ld+8",
+    "64,128,(3)",
+)
+"""Texts that some reader takes; a few pieces of each are exchanged."""
+
+
 def text_of(reader: Reader, raw: bytes) -> str:
     """The text that bytes stand for."""
-    if not raw or raw[0] % 4 == 0:
-        return raw[1:].decode("utf-8", "replace")
-    words = (
-        (*reader.words, *reader.words, *NUMBERS, *BLANKS)
-        if raw[0] % 4 == 1
-        else (*reader.words, *NUMBERS[:12])
-    )
-    return "".join(words[byte % len(words)] for byte in raw[1:])
+    how, rest = raw[:1], raw[1:]
+    if not rest or how[0] % 4 == 0:
+        return rest.decode("utf-8", "replace")
+    words: tuple[str, ...] = (*reader.words, *reader.words, *NUMBERS[:12])
+    if how[0] % 4 == 1:
+        words = (*words, *NUMBERS, *BLANKS)
+    if how[0] % 4 < 3:
+        return "".join(words[byte % len(words)] for byte in rest)
+    text = WHOLE[rest[0] % len(WHOLE)]
+    for at, byte in zip(rest[1:7:2], rest[2:7:2], strict=False):
+        start = at % (len(text) + 1)
+        text = text[:start] + words[byte % len(words)] + text[start + at // 128 :]
+    return text
 
 
 def check(name: str, raw: bytes) -> bool:

@@ -16,12 +16,22 @@ import argparse
 import random
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.option_fuzz import draw_words, outcome
-from tests.readers import READERS, check, draw_bytes
+try:
+    import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
+except ImportError:
+    atheris = None
+
+# What atheris is to see has to be loaded under it.
+with (
+    atheris.instrument_imports(include=["layoutalg"]) if atheris and "atheris" in sys.argv else nullcontext()
+):
+    from tests.option_fuzz import draw_words, outcome
+    from tests.readers import READERS, check, draw_bytes
 
 RARE = {"mma atom": 100}
 """Readers that are asked less often, by how much: an unknown name is compared with a long table."""
@@ -72,9 +82,7 @@ def by_hypothesis(names: Sequence[str], cases: int, seed: int) -> int:
 
 def by_atheris(names: Sequence[str], seconds: int, cases: int, seed: int) -> int:
     """Bytes that reach new lines; the first byte chooses the reader.  Ends the process itself."""
-    try:
-        import atheris
-    except ImportError:
+    if atheris is None:
         print("atheris is not installed: pip install atheris==3.0.0", file=sys.stderr)
         return 1
     chosen = [name for name in names if name not in RARE]
@@ -83,7 +91,6 @@ def by_atheris(names: Sequence[str], seconds: int, cases: int, seed: int) -> int
         if raw:
             check(chosen[raw[0] % len(chosen)], raw[1:])
 
-    atheris.instrument_all()
     limits = [f"-max_total_time={seconds}"] if seconds else [f"-runs={cases}"]
     atheris.Setup([sys.argv[0], f"-seed={seed}", "-max_len=80", *limits], run)
     atheris.Fuzz()

@@ -13,6 +13,7 @@ from layoutalg import budget
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.budget import UNITS, metered
+from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, UndecidedError
 from layoutalg.index_text import parse_index
 from layoutalg.layout import Layout
@@ -150,7 +151,7 @@ def test_many_modes_under_a_swizzle_end_within_the_budget() -> None:
         threads = Layout(tuple(extents[i] for i in order), tuple(weights[i] for i in order))
         tv = Layout((threads.shape, 1), (threads.stride, 0))
         with metered() as meter, suppress(UndecidedError):
-            assert analyze(tile, Access("ld.shared.b32", tv, "f32")).instructions > 0
+            assert analyze(tile, Access("ld.shared.b32", tv, dtype("f32"))).instructions > 0
         assert meter.units > 0
 
 
