@@ -307,7 +307,7 @@ def _with_dtype(crd: Any, dtype: str) -> Any:
     """A coordinate with the arrays in it as arrays of a type."""
     if isinstance(crd, tuple):
         return tuple(_with_dtype(c, dtype) for c in crd)
-    return crd.astype(dtype) if type(crd).__module__ == "numpy" else crd
+    return crd.astype(dtype, copy=False) if type(crd).__module__ == "numpy" else crd
 
 
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
