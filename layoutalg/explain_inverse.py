@@ -15,6 +15,7 @@ from layoutalg.composed import Chain, normal_form
 from layoutalg.derivation import Paper, attempt
 from layoutalg.errors import DivisibilityError, LayoutAlgError, NotInjectiveError
 from layoutalg.explain_compose import explain_normal_form
+from layoutalg.explain_measure import innermost
 from layoutalg.int_tuple import IntTuple, product
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, leaves
@@ -309,18 +310,25 @@ def explain_max_common_vector(paper: Paper, a: Layout, b: Layout) -> int:
     return count
 
 
-def explain_max_alignment(paper: Paper, layout: Layout) -> int:
+def explain_max_alignment(paper: Paper, layout: AnyLayout) -> int | None:
     """The run of neighbours from offset 0, cut down to what divides every other stride.
 
     >>> explain_max_alignment(Paper(), Layout((8, 4), (1, 12)))
     4
     """
-    paper.name(layout, "A")
-    modes = sorted((abs(d), s) for d, s, _ in sorted_modes(layout))
+    result, _ = attempt(max_alignment, layout)
+    if result is None:
+        paper.step("runs are those of one layout, which swizzles may stand around")
+        return None
+    normal = layout if isinstance(layout, Layout) else explain_normal_form(paper, layout)
+    swizzles, first = (normal.swizzles, normal.offset) if isinstance(normal, ComposedLayout) else ((), 0)
+    inner = innermost(normal)
+    paper.name(inner, "A")
+    modes = sorted((abs(d), s) for d, s, _ in sorted_modes(inner))
     shown = ", ".join(f"{s}:{d}" for d, s in modes) or "none"
     paper.step(f"the modes, sorted by stride: {shown}; those without a gap are one run")
     run = 1
-    least = span(layout)[0]
+    least = span(inner)[0] + first
     rest = [least] if least else []
     for d, s in modes:
         if d <= run:
@@ -328,29 +336,37 @@ def explain_max_alignment(paper: Paper, layout: Layout) -> int:
             run += (s - 1) * d
         else:
             rest.append(d)
-    result = max_alignment(layout)
     also = ", the least offset" if least else ""
+    kept = [1 << s.base for s in swizzles if s.bits]
+    below = ", and no bit of the swizzles lies inside a run" if kept else ""
     paper.step(
-        f"runs of n start at multiples of n when n divides the run{also} and every other stride",
-        f"gcd({', '.join(map(str, (run, *rest)))}) = {result}",
+        f"runs of n start at multiples of n when n divides the run{also} and every other stride{below}",
+        f"gcd({', '.join(map(str, (run, *rest, *kept)))}) = {result}",
     )
     return result
 
 
-def explain_nullspace(paper: Paper, layout: Layout) -> Layout:
+def explain_nullspace(paper: Paper, layout: AnyLayout) -> Layout | None:
     """The coordinates whose modes have stride 0.
 
     >>> print(explain_nullspace(Paper(), Layout((4, 2, 8), (1, 0, 4))))
     2:4
     """
+    result, _ = attempt(nullspace, layout)
+    if result is None:
+        paper.step(
+            "coordinates that do not move are those of one layout, and offset 0 has to stay where it is"
+        )
+        return None
+    normal = layout if isinstance(layout, Layout) else explain_normal_form(paper, layout)
+    inner = innermost(normal)
     name = paper.name(layout, "A")
-    result = nullspace(layout)
     n = paper.name(result, "N")
     paper.step(
         "a mode of stride 0 can be walked without moving; it begins at the product of the extents before it"
     )
     base = 1
-    for s, d in leaves(layout):
+    for s, d in leaves(inner):
         if d == 0 and s > 1:
             paper.write(f"{name}({base}) = 0")
         base *= s
