@@ -1,15 +1,13 @@
 """Work that is counted: procedures with the worst inputs that can be generated, and the lines they execute.
 
 A procedure that searches counts its work in a budget; what it executes besides must not grow without it.
-`lines_of` counts executed lines, which is the same on every machine, and stops past a limit.
+`work_of` counts steps, which are the same on every machine, and stops past a limit.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, NamedTuple
 
 import sympy
@@ -29,44 +27,32 @@ from layoutalg.injective import find_collision
 from layoutalg.layout import Layout
 from layoutalg.solving import find_coordinate, find_overlap
 from layoutalg.swizzle import ComposedLayout, Swizzle
+from tests.work import counted
 
 Question = Callable[[], Any]
 
 
-class Overrun(BaseException):
-    """More lines were executed than the work that was counted allows."""
-
-
 class Work(NamedTuple):
-    """What a question took: lines executed, units counted, and how it ended."""
+    """What a question took: steps of Python, units counted, and how it ended."""
 
-    lines: int
+    steps: int
     units: int
     ended: str
 
 
-def work_of(question: Question, most_lines: int) -> Work:
-    """Ask, counting executed lines of Python; raises Overrun past `most_lines`, whatever else is caught."""
-    lines = 0
+def work_of(question: Question, most_steps: int) -> Work:
+    """Ask, counting; raises Overrun past `most_steps`, whatever else is caught."""
 
-    def count(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal lines
-        lines += 1
-        if lines > most_lines:
-            raise Overrun(f"{frame.f_code.co_qualname} at line {frame.f_lineno}")
-        return count
-
-    before = sys.gettrace()
-    with metered() as meter:
-        sys.settrace(count)
+    def ended() -> str:
         try:
             question()
-            ended = "answered"
         except LayoutAlgError as error:
-            ended = type(error).__name__
-        finally:
-            sys.settrace(before)
-    return Work(lines, meter.units, ended)
+            return type(error).__name__
+        return "answered"
+
+    with metered() as meter:
+        how, steps = counted(ended, most_steps)
+    return Work(steps, meter.units, how)
 
 
 # Layouts on which closed forms fail.

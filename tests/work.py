@@ -16,13 +16,19 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def counted(call: Callable[[], T]) -> tuple[T, int]:
-    """What a call returns and the steps it took."""
+class Overrun(BaseException):
+    """More steps were taken than allowed; nothing that catches exceptions of the library catches it."""
+
+
+def counted(call: Callable[[], T], most: int = sys.maxsize) -> tuple[T, int]:
+    """What a call returns and the steps it took; raises Overrun, which says where, past `most`."""
     steps = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal steps
         steps += 1
+        if steps > most:
+            raise Overrun(f"{frame.f_code.co_qualname} at line {frame.f_lineno}")
         return trace
 
     before = sys.gettrace()
