@@ -12,6 +12,9 @@ and an index an interval, most often one number:
     most       no thread that may get there touches a byte past it: inside the buffer this is a proof
     outside    a thread that certainly gets there certainly leaves the buffer: a counterexample
 
+An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
+access open, its variables of few values are given each of them in turn.
+
 Where neither is found for all blocks at once, the first and the last one, whose numbers are no intervals,
 may give the counterexample.
 
@@ -20,6 +23,7 @@ Notes.  Lanes whose addresses an instruction ignores count too, as they do in th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -42,11 +46,16 @@ from layoutalg.codegen.expr import (
     Var,
     Xor,
     children,
+    substitute,
+    variables,
 )
 from layoutalg.codegen.tile import Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
 
 LIMIT = 1 << 17
 """Numbers of an array: loops whose counters would make more stay intervals."""
+
+CASES = 256
+"""Combinations of values that the variables of one index are given in turn, at most."""
 
 WIDE = 62
 """Bits from which a value stays the interval that its facts are: int64 would not hold it."""
@@ -94,7 +103,7 @@ def shared_reach(kernel: Kernel, block: Sequence[int] | None = None) -> tuple[Re
     if block is not None:
         known |= {var: (n, n) for var, n in zip(kernel.block_vars, block, strict=True)}
     where = "" if block is None else f" of block ({', '.join(map(str, block))})"
-    return tuple(_body(kernel.body, _Place(known, (kernel.tid,), kernel.threads, True, True, where)))
+    return tuple(_body(kernel.body, _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)))
 
 
 def find_unbounded(kernel: Kernel) -> Reach | None:
@@ -125,6 +134,7 @@ class _Place:
     """
 
     known: dict[Expr, Interval]
+    lets: dict[Var, Expr]
     axes: tuple[Var, ...]
     numbers: int
     may: Any
@@ -164,6 +174,7 @@ def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:
                 yield from _do(s, place)
             case Let(var, value):
                 place.known[var] = interval(value, place.known)
+                place.lets[var] = value
             case For(var, count, inner):
                 yield from _body(inner, place.looping(var, interval(count, place.known)))
             case Unroll(var, count, inner):
@@ -183,7 +194,46 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
             for o, guard in zip(s.instr.operands, s.args, strict=True):
                 if o.role == "guard" and isinstance(guard, Expr):
                     here = here.under(interval(guard, here.known))
-        yield _reach(s, arg.buffer, interval(arg.index, here.known), operand.bytes, here)
+        reach = _reach(s, arg.buffer, interval(arg.index, here.known), operand.bytes, here)
+        if not reach.is_inside and not reach.outside:
+            cases = (_reach(s, arg.buffer, index, operand.bytes, here) for index in _cases(arg.index, here))
+            reach = replace(
+                reach, most=min(reach.most, max((case.most for case in cases), default=reach.most))
+            )
+        yield reach
+
+
+def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
+    """The interval of an index for each value of those of its variables that have few and are one per block.
+
+    A named value that differs between threads stands for its definition.
+    """
+    parted = {v for v, (low, high) in place.known.items() if low is not high and _differs(low, high)}
+    while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:
+        index = substitute(index, named)
+    known = {v: found for v, found in place.known.items() if isinstance(v, Var)}
+    values: dict[Var, range] = {}
+    count = 1
+    for v in sorted(variables(index), key=lambda v: (v.facts.hi - v.facts.lo, v.name)):
+        low, high = known.get(v, (v.facts.lo, v.facts.hi))
+        if low is high or _differs(low, high):
+            continue
+        step = v.facts.stride or 1
+        found = range(int(low) + (v.facts.offset - int(low)) % step, int(high) + 1, step)
+        count *= max(1, len(found))
+        if count > CASES:
+            break
+        values[v] = found
+    for combination in itertools.product(*values.values()):
+        fixed = {v: (n, n) for v, n in zip(values, combination, strict=True)}
+        yield interval(index, {**known, **fixed})
+
+
+def _differs(low: Any, high: Any) -> bool:
+    """Whether an interval is another one for other threads."""
+    import numpy
+
+    return numpy.ndim(low) > 0 or numpy.ndim(high) > 0
 
 
 def _reach(s: Do, buffer: Shared, index: Interval, nbytes: int, place: _Place) -> Reach:
