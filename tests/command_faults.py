@@ -154,6 +154,8 @@ def prepare(folder: Path) -> None:
 def wrong_end(run: Run, folder: Path) -> list[str]:
     """What a run ends with and should not."""
     start = [sys.executable, "-c", "from layoutalg.cli import main; main()", *run.words]
+    if "PATH" in run.environment:  # of the command alone: the line of sh has its own programs
+        start = ["/usr/bin/env", f"PATH={run.environment['PATH']}", *start]
     paths = [run.environment.get("PYTHONPATH", ""), str(ROOT)]
     out_path = folder / "out"
     out_path.unlink(missing_ok=True)
@@ -168,7 +170,7 @@ def wrong_end(run: Run, folder: Path) -> list[str]:
             **run.environment,
             "PYTHONPATH": ":".join(filter(None, paths)),
             "OUT": str(out_path),
-            "PATH": run.environment.get("PATH", os.environ["PATH"]),
+            "PATH": os.environ["PATH"],
         },
         check=False,
         timeout=300,
