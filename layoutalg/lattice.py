@@ -140,6 +140,11 @@ def _weights(extents: Sequence[int]) -> list[int]:
     return [1 << top - s.bit_length() for s in extents]
 
 
+def _weight(vectors: Sequence[Vector]) -> int:
+    """How many times the work of short numbers that of products of these takes."""
+    return 1 + len(vectors) * max((x.bit_length() for v in vectors for x in v), default=0) // 1024
+
+
 def _reduced(basis: list[Vector], extents: Sequence[int], budget: Budget) -> list[Vector]:
     """The basis of the same lattice that is reduced where coordinate i is measured in extent i.
 
@@ -151,12 +156,12 @@ def _reduced(basis: list[Vector], extents: Sequence[int], budget: Budget) -> lis
     vectors = [list(map(mul, vector, weights)) for vector in basis]
     basis = list(basis)
     count, width = len(basis), len(extents)
-    patience = budget.left // 2
+    patience, weight = budget.left // 2, _weight(vectors)
     gram, shares = [1], [[0] * count for _ in range(count)]
     k = known = 0
     while k < count:
         if known <= k:
-            budget.spend(2 * width + k * k)
+            budget.spend((2 * width + k * k) * weight)
             _orthogonalize(vectors, gram, shares, k)
             known = k + 1
         if budget.left < patience:
@@ -164,14 +169,14 @@ def _reduced(basis: list[Vector], extents: Sequence[int], budget: Budget) -> lis
         for j in range(k - 1, -1, -1):
             many = (2 * shares[k][j] + gram[j + 1]) // (2 * gram[j + 1])
             if many:
-                budget.spend(2 * width)
+                budget.spend(2 * width * weight)
                 basis[k] = [x - many * y for x, y in zip(basis[k], basis[j], strict=True)]
                 vectors[k] = [x - many * y for x, y in zip(vectors[k], vectors[j], strict=True)]
                 for i in range(j):
                     shares[k][i] -= many * shares[j][i]
                 shares[k][j] -= many * gram[j + 1]
         if k and 4 * (gram[k + 1] * gram[k - 1] + shares[k][k - 1] ** 2) < 3 * gram[k] ** 2:
-            budget.spend(2 * count)
+            budget.spend(2 * count * weight)
             basis[k - 1], basis[k] = basis[k], basis[k - 1]
             vectors[k - 1], vectors[k] = vectors[k], vectors[k - 1]
             _exchange(gram, shares, k, known)
@@ -211,6 +216,7 @@ class _Box:
 
     def __init__(self, budget: Budget, basis: list[Vector], low: Vector, high: Vector) -> None:
         self.budget, self.basis, self.low, self.high = budget, basis, low, high
+        self.weight = _weight([*basis, low, high])
         self.slopes = self._slopes()
 
     def _slopes(self) -> list[tuple[Vector, int]]:
@@ -219,7 +225,7 @@ class _Box:
         stars: list[Vector] = []
         out: list[tuple[Vector, int]] = []
         for vector in self.basis:
-            self.budget.spend(len(weights) * (1 + len(stars)))
+            self.budget.spend(len(weights) * (1 + len(stars)) * self.weight)
             scaled = list(map(mul, vector, weights))
             star = scaled
             for other in stars:
@@ -236,7 +242,7 @@ class _Box:
         vector = self.basis[level]
         first, last = self._range(start, level) if level else self._exact(start)
         for c in _from_the_middle(first, last):
-            self.budget.spend(3 + len(vector) // 2)
+            self.budget.spend((3 + len(vector) // 2) * self.weight)
             point = [x + c * y for x, y in zip(start, vector, strict=True)]
             if level:
                 yield from self.points(point, level - 1)
