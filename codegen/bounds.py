@@ -211,7 +211,7 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
     parted = {v for v, (low, high) in place.known.items() if low is not high and _differs(low, high)}
     while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:
         index = substitute(index, named)
-    known = {v: found for v, found in place.known.items() if isinstance(v, Var)}
+    known: dict[Expr, Interval] = {v: at for v, at in place.known.items() if isinstance(v, Var)}
     values: dict[Var, range] = {}
     count = 1
     for v in sorted(variables(index), key=lambda v: (v.facts.hi - v.facts.lo, v.name)):
@@ -225,8 +225,9 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
             break
         values[v] = found
     for combination in itertools.product(*values.values()):
-        fixed = {v: (n, n) for v, n in zip(values, combination, strict=True)}
-        yield interval(index, {**known, **fixed})
+        fixed = known.copy()
+        fixed.update((v, (n, n)) for v, n in zip(values, combination, strict=True))
+        yield interval(index, fixed)
 
 
 def _differs(low: Any, high: Any) -> bool:

@@ -174,7 +174,7 @@ def test_a_value_that_stands_twice_is_taken_value_by_value() -> None:
     """An interval of (b ^ 1) * 96 ^ b * 8 knows two values of b at once, and no thread has both."""
     k = KernelBuilder("k", threads=32)
     tile, v = k.shared("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
-    half = k.let("half", k.block(0, 8) // 4)
-    k.do(LDS[4], v, k.at(tile, ((half ^ 1) * 96 + half * 124) * 2))
+    side = k.let("side", k.block(0, 8) // 4)
+    k.do(LDS[4], v, k.at(tile, ((side ^ 1) * 96 + side * 124) * 2))
     assert [r.most for r in shared_reach(k.build())] == [252]
     assert find_unbounded(k.build()) is None
