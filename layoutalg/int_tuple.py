@@ -278,29 +278,36 @@ def _arrays_in(crd: Any) -> Iterator[Any]:
             yield value
 
 
-def on_arrays(function: Callable[[Any], Any], crd: Any, bound: Callable[[int], int]) -> Any:
+def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
     """function(crd) for NumPy arrays in `crd`, exact: in int64 where that holds every number on the way.
 
-    `bound` says how large those are where coordinates are at most as large as its argument.  Larger ones are
-    computed as Python's integers.  Raises ResourceError when int64 does not hold a result.
+    None of these is larger than `most`, or -most.  Where int64 may not hold them they are Python's integers.
+    Raises ResourceError when int64 does not hold a result.
 
     >>> import numpy
-    >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), lambda most: 200 * most).tolist()
+    >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), 400).tolist()
     [0, 2, 4]
     """
     import numpy as np
 
-    arrays = [*_arrays_in(crd)]
-    if any(a.dtype.kind not in "iu" for a in arrays):
+    if any(a.dtype.kind not in "iu" for a in _arrays_in(crd)):
         return function(crd)
-    most = max((max(int(a.max()), -int(a.min())) for a in arrays if a.size), default=0)
-    if max(most, bound(most)) < 1 << 63:
+    if max(most, _largest(crd)) < 1 << 63:
         return function(_with_dtype(crd, "int64"))
     found = np.asarray(function(_with_dtype(crd, "object")))
     for x in found.flat:
         if not -(1 << 63) <= x < 1 << 63:
             raise ResourceError("bits of an offset in an int64 array", int(x).bit_length(), 63)
     return found.astype(np.int64)[()]
+
+
+def _largest(crd: Any) -> int:
+    """The largest magnitude of the integers in a coordinate, those of arrays too."""
+    if isinstance(crd, tuple):
+        return max(map(_largest, crd), default=0)
+    if type(crd).__module__ == "numpy" and crd.dtype.kind in "iuO":
+        return max(int(crd.max()), -int(crd.min())) if crd.size else 0
+    return abs(crd) if type(crd) is int else 0
 
 
 def _with_dtype(crd: Any, dtype: str) -> Any:
@@ -322,20 +329,27 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     if stride is None:
         stride = prefix_product(shape)
     if type(crd) is not int and has_arrays(crd):
-        return on_arrays(
-            lambda c: _inner_product(c, shape, stride), crd, lambda n: most_offset(n, shape, stride)
-        )
+        return on_arrays(lambda c: _inner_product(c, shape, stride), crd, most_offset(crd, shape, stride))
     return _inner_product(crd, shape, stride)
 
 
-def most_offset(most: int, shape: IntTuple, stride: IntTuple) -> int:
-    """A bound on every number on the way to the offset of a coordinate whose leaves are at most `most`.
+def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
+    """A bound on every number on the way to the offset of a coordinate of integers and arrays of them.
 
-    >>> most_offset(9, (4, 8), (8, -1))
-    81
+    >>> most_offset(9, (4, 8), (8, -1)), most_offset((9, 2), (4, 8), (8, -1))
+    (26, 80)
     """
-    pairs = zip(flatten(shape), flatten(stride), strict=True)
-    return sum(abs(d) * max(s - 1, most) for s, d in pairs if type(d) is int and type(s) is int)
+    if isinstance(crd, tuple):
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+            return 0  # a coordinate that does not fit is refused elsewhere
+        return sum(map(most_offset, crd, shape, stride))
+    numbers = [n if type(n) is int else 0 for n in (*flatten(shape), *flatten(stride))]
+    extents, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+    left, reach = _largest(crd), 0
+    for s, d in zip(extents[:-1], strides, strict=False):
+        reach += min(left, max(s - 1, 0)) * abs(d)
+        left //= max(s, 1)
+    return max(reach + left * abs(strides[-1] if strides else 0), *map(abs, numbers), 0)
 
 
 def _inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:

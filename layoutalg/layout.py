@@ -143,9 +143,9 @@ class Layout:
         offset = crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
         return offset.coordinate() if type(offset) is ScaledBasis else offset
 
-    def most_offset(self, most: int) -> int:
-        """A bound on every number on the way to an offset of coordinates of at most `most`."""
-        return most_offset(most, self.shape, self.stride)
+    def most_offset(self, crd: Any) -> int:
+        """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
+        return most_offset(crd, self.shape, self.stride)
 
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""

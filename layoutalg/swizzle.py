@@ -27,7 +27,15 @@ from reprlib import repr as shown
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, check_index, check_integers_of, has_arrays, normalize, on_arrays
+from layoutalg.int_tuple import (
+    IntTuple,
+    check_index,
+    check_integers_of,
+    flatten,
+    has_arrays,
+    normalize,
+    on_arrays,
+)
 from layoutalg.layout import Layout, has_bases, integer_leaves
 from layoutalg.symbols import is_symbolic
 
@@ -141,9 +149,13 @@ class Swizzle(_Value):
             check_index(offset)
         return self._moved(offset)
 
-    def most_offset(self, most: int) -> int:
-        """A bound on the swizzled offsets of -most .. most."""
-        if not self.bits:
+    def most_offset(self, most: int, *, signed: bool = False) -> int:
+        """A bound on the magnitudes of the swizzled offsets of 0 .. most, or of -most .. most.
+
+        >>> Swizzle(3, 4, 3).most_offset(127), Swizzle(3, 4, 3).most_offset(130)
+        (127, 255)
+        """
+        if not self.bits or (not signed and most < self.yyy_mask & -self.yyy_mask):
             return most
         return (1 << max(most, self.zzz_mask).bit_length()) - 1
 
@@ -346,18 +358,19 @@ class ComposedLayout(_Value):
         """Offset of a coordinate, as for Layout."""
         one = crd[0] if len(crd) == 1 else crd
         if type(one) is not int and has_arrays(one):
-            return on_arrays(self._offset, one, self.most_offset)
+            return on_arrays(self._offset, one, self.most_offset(one))
         return self._offset(one)
 
-    def most_offset(self, most: int) -> int:
-        """A bound on every number on the way to an offset of coordinates of at most `most`."""
-        inside = self.inner.most_offset(most)
+    def most_offset(self, crd: Any) -> int:
+        """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
+        inside = self.inner.most_offset(crd)
         most = inside + abs(self.offset)
         if isinstance(self.outer, Layout):
-            return max(inside, most, self.outer.most_offset(most))
+            return max(most, self.outer.most_offset(most))
+        signed = self.offset < 0 or _may_be_negative(self.inner)
         for swizzle in reversed(self.swizzles):
-            most = swizzle.most_offset(most)
-        return max(inside, most)
+            most = max(most, swizzle.most_offset(most, signed=signed))
+        return most
 
     def _offset(self, crd: Any) -> Any:
         value = self.inner(crd)
@@ -387,3 +400,11 @@ def check_layouts(operation: str, *layouts: object) -> None:
             raise ArgumentTypeError(
                 f"{operation} of {shown(layout)}: this is a {type(layout).__name__}; a layout is needed"
             )
+
+
+def _may_be_negative(layout: AnyLayout) -> bool:
+    """Whether an offset of a layout may be below 0: a stride or an offset that is added is."""
+    if isinstance(layout, Layout):
+        return any(type(d) is int and d < 0 for d in flatten(layout.stride))
+    outer = isinstance(layout.outer, Layout) and _may_be_negative(layout.outer)
+    return outer or layout.offset < 0 or _may_be_negative(layout.inner)

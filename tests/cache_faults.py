@@ -6,6 +6,7 @@ the file, and every byte of it is as it was written.  `wrong_reads` compares wha
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import hashlib
@@ -17,9 +18,7 @@ import signal
 import stat
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -132,7 +131,7 @@ def random_case(rng: random.Random) -> Case:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _owned(given: list[Path]) -> Iterator[None]:
     """Files that belong to another user: given away by root, and as `os.fstat` says for everybody else."""
     if os.geteuid() == 0:
@@ -254,25 +253,32 @@ def damage_by_kills(base: Path, kills: int, rng: random.Random) -> list[str]:
 def past_the_limit(base: Path, writers: int, rounds: int, rng: random.Random) -> tuple[int, int]:
     """(most bytes seen while writers were at it, bytes at the end) past a limit that is set for them.
 
-    While files are written their places on the disk are counted, at the end their sizes.
+    While files are written their places on the disk are counted, of files that were there before one look
+    and after it: those are files of one moment.  At the end their sizes are.
     """
     folder, limit = base / "limited", 1 << 20
     folder.mkdir(mode=0o700)
     with mock.patch.object(cubin_cache, "LIMIT_BYTES", limit):
         seeds = [rng.randrange(1 << 30) for _ in range(writers)]
         pids = {_child(functools.partial(_store_forever, folder, seed, 100_000, rounds)) for seed in seeds}
-        most = 0
+        most, before = 0, _places(folder)
         while pids:
-            sizes = Counter[str]()
-            for item in os.scandir(folder):
-                try:
-                    sizes[item.name] = min(item.stat().st_size, item.stat().st_blocks * 512)
-                except FileNotFoundError:
-                    continue
-            most = max(most, sizes.total())
+            after = _places(folder)
+            most = max(most, sum(min(before[file], after[file]) for file in before.keys() & after.keys()))
+            before = after
             pid, _ = os.waitpid(-1, os.WNOHANG) if pids else (0, 0)
             pids.discard(pid)
     return most - limit, sum(p.stat().st_size for p in folder.iterdir()) - limit
+
+
+def _places(folder: Path) -> dict[tuple[str, int], int]:
+    """Bytes on the disk of each file of a folder, by name and inode."""
+    found = {}
+    for item in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            seen = item.stat()
+            found[item.name, seen.st_ino] = min(seen.st_size, seen.st_blocks * 512)
+    return found
 
 
 FORGED = sealed(json.dumps({"key": KEY, **FIELDS}).encode(), b"forged")

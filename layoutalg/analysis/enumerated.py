@@ -270,8 +270,9 @@ def _check_reach(layout: AnyLayout, access: Access) -> None:
         swizzles += inner.swizzles
         reach += inner.offset
         inner = inner.inner
-    reach += max(map(abs, span(inner)))
+    low, high = span(inner)
+    reach += max(-low, high)
     for swizzle in swizzles:
-        reach = swizzle.most_offset(reach)
+        reach = swizzle.most_offset(reach, signed=low < 0)
     if 256 * (reach + 1) * factor + access.base_bytes >= MAX_ADDRESS:
         raise ShapeError(f"the offsets of {layout} do not fit the 2^62 bytes that are counted exactly")
