@@ -15,8 +15,8 @@ and an index an interval, most often one number:
 An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
 access open, its variables of few values are given each of them in turn.
 
-Where neither is found for all blocks at once, the first and the last one, whose numbers are no intervals,
-may give the counterexample.
+Where neither is found for all blocks at once, some blocks of the smallest and of the largest launch, whose
+numbers are no intervals, may give the counterexample.  What stays open is the simulator's business.
 
 Notes.  Lanes whose addresses an instruction ignores count too, as they do in the simulator.
 """
@@ -24,7 +24,7 @@ Notes.  Lanes whose addresses an instruction ignores count too, as they do in th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -46,10 +46,14 @@ from layoutalg.codegen.expr import (
     Var,
     Xor,
     children,
+    evaluate,
     substitute,
     variables,
 )
 from layoutalg.codegen.tile import Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
+
+LAUNCHES = 64
+"""Blocks in which a counterexample is looked for, at most."""
 
 LIMIT = 1 << 17
 """Numbers of an array: loops whose counters would make more stay intervals."""
@@ -83,8 +87,10 @@ class Reach:
         return self.most <= self.buffer.size_bytes
 
 
-def shared_reach(kernel: Kernel, block: Sequence[int] | None = None) -> tuple[Reach, ...]:
-    """How far every shared operand reaches, in program order, in all blocks or in the one that is named.
+def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tuple[Reach, ...]:
+    """How far every shared operand reaches, in program order, in all blocks of all launches.
+
+    Or in those where variables of the launch, which are blocks and parameters, have the values `given`.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> from layoutalg.codegen.instr_sm75 import LDS
@@ -100,29 +106,41 @@ def shared_reach(kernel: Kernel, block: Sequence[int] | None = None) -> tuple[Re
 
     tid = numpy.arange(kernel.threads)
     known: dict[Expr, Interval] = {kernel.tid: (tid, tid)}
-    if block is not None:
-        known |= {var: (n, n) for var, n in zip(kernel.block_vars, block, strict=True)}
-    where = "" if block is None else f" of block ({', '.join(map(str, block))})"
+    where = ""
+    if given:
+        known.update((var, (n, n)) for var, n in given.items())
+        block = ", ".join(str(given.get(var, 0)) for var in kernel.block_vars) or "0"
+        values = "".join(f", {v.name} = {n}" for v, n in given.items() if v.kind == "param")
+        where = f" of block ({block}){values}"
     return tuple(_body(kernel.body, _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)))
 
 
-def find_unbounded(kernel: Kernel) -> Reach | None:
-    """A shared operand that is not known to stay inside its buffer, the first of those known to leave it.
+def find_outside(kernel: Kernel) -> Reach | None:
+    """A shared operand that leaves its buffer, by a thread of a launch that the kernel admits.
 
-    None where all are proven to stay inside.
+    None where all are proven to stay inside, and where none of `LAUNCHES` blocks shows one that leaves.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
-    >>> find_unbounded(KernelBuilder("empty", threads=32).build())
+    >>> find_outside(KernelBuilder("empty", threads=32).build())
     """
-    open_ones = [reach for reach in shared_reach(kernel) if not reach.is_inside]
-    if not open_ones:
+    if all(reach.is_inside for reach in shared_reach(kernel)):
         return None
-    corners = [(0, 0, 0)]
-    if all(extent.facts.is_constant for extent in kernel.grid):
-        x, y, z = (extent.facts.lo - 1 for extent in kernel.grid)
-        corners.append((x, y, z))
-    outside = (reach for block in corners for reach in shared_reach(kernel, block) if reach.outside)
-    return next(outside, open_ones[0])
+    found = (reach for given in _launches(kernel) for reach in shared_reach(kernel, given) if reach.outside)
+    return next(found, None)
+
+
+def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
+    """Blocks of the smallest and of the largest launch, the first and the last ones among them."""
+    scalars = [p for p in kernel.params if isinstance(p, Var)]
+    for values in ({p: p.facts.lo for p in scalars}, {p: p.facts.hi for p in scalars}):
+        if all(int(evaluate(condition, values)) for condition in kernel.conditions):
+            x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
+            last = x * y * z - 1
+            for n in sorted({last * i // (LAUNCHES // 2 - 1) for i in range(LAUNCHES // 2)}):
+                block = (n % x, n // x % y, n // (x * y))
+                yield {**values, **dict(zip(kernel.block_vars, block, strict=False))}
+        if not scalars:
+            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.bounds import find_unbounded
+from layoutalg.codegen.bounds import find_outside
 from layoutalg.codegen.converged import Together, agreement, of_whole_warps
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
@@ -229,13 +229,6 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
 
 
 def _bounds(kernel: Kernel) -> None:
-    reach = find_unbounded(kernel)
-    if reach is None:
-        return
-    s, buffer = reach.statement, reach.buffer
-    if reach.outside:
-        raise IRError("bounds", s, f"'{s}' leaves its buffer in {reach.outside}")
-    raise IRError(
-        "bounds", s, f"'{s}' is only known to end by byte {reach.most} of {buffer.name}, which has "
-        f"{buffer.size_bytes}",
-    )  # fmt: skip
+    reach = find_outside(kernel)
+    if reach is not None:
+        raise IRError("bounds", reach.statement, f"'{reach.statement}' leaves its buffer in {reach.outside}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from reprlib import Repr
+from typing import Any
 
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
@@ -41,6 +42,18 @@ class LayoutAlgError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As what it is made of: leaves take other arguments than their message."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[LayoutAlgError], args: tuple[object, ...], state: dict[str, object]
+) -> LayoutAlgError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ShapeError(LayoutAlgError, ValueError):

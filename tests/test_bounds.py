@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.bounds import find_unbounded, interval, shared_reach
+from layoutalg.codegen.bounds import find_outside, interval, shared_reach
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.check import check
 from layoutalg.codegen.expr import Expr
@@ -142,21 +142,33 @@ def test_the_last_block_may_be_the_one_that_leaves() -> None:
         check(k.build())
 
 
-def test_what_cannot_be_bounded_is_said_to_be_unknown() -> None:
+def test_a_parameter_that_leads_outside_is_named_with_its_value() -> None:
     k, tile = tile_of(64)
     v, m = k.reg("v", 1), k.param("m", 100)
     k.do(LDS[4], v, k.at(tile, m))
-    with pytest.raises(IRError, match="only known to end by byte 404 of tile, which has 256"):
+    with pytest.raises(
+        IRError, match=r"thread 0 of block \(0, 0, 0\), m = 100: bytes 400 to 403 of tile, which has 256"
+    ):
         check(k.build())
+
+
+def test_what_is_neither_proven_nor_refuted_is_left_to_the_simulator() -> None:
+    """b (b + 1) is even, which intervals do not know: there is no proof, and no counterexample."""
+    k, tile = tile_of(64)
+    v, b = k.reg("v", 1), k.block(0, 1000)
+    k.do(LDS[4], v, k.at(tile, b * (b + 1) % 2 * 64 + k.tid % 32))
+    kernel = k.build()
+    assert not shared_reach(kernel)[0].is_inside and find_outside(kernel) is None
+    check(kernel)
 
 
 def test_an_address_that_is_the_same_for_all_is_bounded_too() -> None:
     k, tile = tile_of(8)
     v = k.reg("v", 1)
     k.do(LDS[4], v, k.at(tile, 7))
-    assert find_unbounded(k.build()) is None
+    assert find_outside(k.build()) is None
     k.do(STS[4], k.at(tile, 8), v)
-    found = find_unbounded(k.build())
+    found = find_outside(k.build())
     assert found is not None and found.outside.startswith("thread 0 of block (0, 0, 0): bytes 32 to 35")
 
 
@@ -177,4 +189,4 @@ def test_a_value_that_stands_twice_is_taken_value_by_value() -> None:
     side = k.let("side", k.block(0, 8) // 4)
     k.do(LDS[4], v, k.at(tile, ((side ^ 1) * 96 + side * 124) * 2))
     assert [r.most for r in shared_reach(k.build())] == [252]
-    assert find_unbounded(k.build()) is None
+    assert find_outside(k.build()) is None

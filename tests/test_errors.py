@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -86,3 +89,18 @@ def test_a_broken_rule_is_named_first() -> None:
     error = errors.IRError("barrier in divergent code", "node", "statement 3 stands under If(lane < 4)")
     assert str(error) == "barrier in divergent code: statement 3 stands under If(lane < 4)"
     assert (error.rule, error.node) == ("barrier in divergent code", "node")
+
+
+@pytest.mark.parametrize("made", [pickle.dumps, copy.copy])
+def test_errors_go_from_process_to_process(made: Callable[[object], object]) -> None:
+    """A worker's error that cannot be read would end the pool that it is sent to."""
+    for error in (
+        errors.IRError("bounds", "x[tid]", "leaves its buffer"),
+        errors.ResourceError("bytes", 5, 4, hint="take fewer"),
+        errors.UnknownNameError("family", "gem", ["gemm"]),
+        errors.SimulationError("divergent", lane=3),
+        errors.DivisibilityError("no layout", witness=7),
+    ):
+        found = made(error)
+        again = pickle.loads(found) if isinstance(found, bytes) else found
+        assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)
