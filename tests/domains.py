@@ -34,6 +34,7 @@ from layoutalg.kernels import (
     permute_plan,
     reduce_family,
 )
+from layoutalg.kernels.chains import Chain, chain_of_passes, overlapped
 from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm_launches import Config, Launches, launches
 from layoutalg.kernels.norm_family import plan as plan_norm
@@ -316,7 +317,7 @@ def reduce_trial(rng: random.Random, draws: int) -> list[str]:
     """A reduction, of one pass or two."""
     p = random_reduction(rng, 2000)
     plan = random_plan(rng, p)
-    kernels = reduce_family.build(plan)
+    kernels = overlapped(chain_of_passes(plan), "sm_90").kernels
     wrong = [fault for kernel in kernels for fault in misstated(kernel, rng)]
     for seed in range(draws):
         bits, values = random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
@@ -337,6 +338,8 @@ def norm_trial(rng: random.Random, draws: int) -> list[str]:
     """A softmax or layer_norm, of one kernel or two."""
     p = norms.random_problem(rng, 1500)
     plan = plan_norm(p, config=rng.choice(norm_configs(shortest(p))))
+    names = tuple(tuple(q.name for q in kernel.params) for kernel in plan.kernels)
+    plan = replace(plan, kernels=overlapped(Chain(plan.kernels, names, 0), "sm_90").kernels)
     wrong = [fault for kernel in plan.kernels for fault in misstated(kernel, rng)]
     for seed in range(draws):
         d = norms.data(p, seed)

@@ -65,6 +65,21 @@ void store_whole(void* p, const unsigned* v) {
 inline void stg64_whole(void* p, const unsigned* v) { store_whole<uint2>(p, v); }
 inline void stg128_whole(void* p, const unsigned* v) { store_whole<uint4>(p, v); }
 
+// Kernels run one after the other: what the one in front wrote is there.
+inline void grid_wait() {}
+
+template <class T>
+void load_whole(unsigned* d, const void* p) {
+    const T value = *static_cast<const T*>(p);
+    memcpy(d, &value, sizeof value);
+}
+
+inline void ldg8_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned char*>(p); }
+inline void ldg16_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned short*>(p); }
+inline void ldg32_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned*>(p); }
+inline void ldg64_fresh(unsigned* d, const void* p) { load_whole<uint2>(d, p); }
+inline void ldg128_fresh(unsigned* d, const void* p) { load_whole<uint4>(d, p); }
+
 inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }
 inline void cp_async_16(void* s, const void* p) { shim::start_copy<16>(s, p); }
