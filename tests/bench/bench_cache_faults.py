@@ -22,7 +22,9 @@ from tests.cache_faults import damage_by_kills, forged_reads, past_the_limit, ra
 
 def main() -> int:
     """Print the counts; 1 where any of them is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=1000)
     given = parser.parse_args()

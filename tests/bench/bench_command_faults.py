@@ -2,7 +2,7 @@
 
     python tests/bench/bench_command_faults.py --seed 1 --cases 400
 
-About 0.4 s of CPU a case.  Exits 1 where anything is wrong.
+About a second of CPU per case.  Exits 1 where anything is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tests.command_faults import prepare, random_run, wrong_end
 
 def main() -> int:
     """Print the counts; 1 where any of them is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=100)
     given = parser.parse_args()

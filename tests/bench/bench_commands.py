@@ -68,7 +68,7 @@ def layout(rng: random.Random) -> str:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__)
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--cases", type=int, default=400)
     given = words.parse_args()

@@ -67,6 +67,10 @@ def main() -> int:
     given = parser.parse_args()
     kinds = tuple(given.kinds.split(","))
     names = [name for name in CASES if given.case in name]
+    if not names:
+        parser.error(f"no case has {given.case!r} in its name; the cases: {', '.join(CASES)}")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"no kinds of mistakes: {' '.join(sorted(unknown))}; the kinds: {' '.join(KINDS)}")
     total: Counter[str] = Counter()
     survivors: list[tuple[str, str | None]] = []
     print(f"{'case':18}{'mutants':>8}" + "".join(f"{c or 'survive':>9}" for c in CAUGHT) + f"{'seconds':>9}")

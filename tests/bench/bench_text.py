@@ -80,11 +80,15 @@ SHARES: dict[str, tuple[Part, float]] = {
 
 def main() -> int:
     """Run every part; 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(description="Hold generated text to what it says.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--only", default="", help="the parts whose names contain this")
     given = parser.parse_args()
+    if not any(given.only in name for name in SHARES):
+        parser.error(f"no part has {given.only!r} in its name; the parts: {', '.join(SHARES)}")
     failed = False
     for name, (part, share) in SHARES.items():
         if given.only in name:

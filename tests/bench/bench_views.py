@@ -32,7 +32,9 @@ def decided(asked: tuple[int, int, tuple[str, ...], bool]) -> tuple[Case, Verdic
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--most", type=int, default=3000, help="elements of an array")
