@@ -13,7 +13,7 @@ and an index an interval, most often one number:
     outside    a thread that certainly gets there certainly leaves the buffer: a counterexample
 
 An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
-access open, its variables of few values are given each of them in turn.
+access open, its variables of few values are given each of them in turn, and so is b % 8 of any b.
 
 Where neither is found for all blocks at once, some blocks of the smallest and of the largest launch, whose
 numbers are no intervals, may give the counterexample.  What stays open is the simulator's business.
@@ -59,7 +59,7 @@ LIMIT = 1 << 17
 """Numbers of an array: loops whose counters would make more stay intervals."""
 
 CASES = 256
-"""Combinations of values that the variables of one index are given in turn, at most."""
+"""Combinations of values that the parts of one index are given in turn, at most."""
 
 WIDE = 62
 """Bits from which a value stays the interval that its facts are: int64 would not hold it."""
@@ -222,7 +222,7 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
 
 
 def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
-    """The interval of an index for each value of those of its variables that have few and are one per block.
+    """The interval of an index for each value of those of its parts that have few and are one per block.
 
     A named value that differs between threads stands for its definition.
     """
@@ -230,22 +230,50 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
     while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:
         index = substitute(index, named)
     known: dict[Expr, Interval] = {v: at for v, at in place.known.items() if isinstance(v, Var)}
-    values: dict[Var, range] = {}
+    parts: dict[Expr, range] = {}
+    _is_open(index, known.copy(), parts, {})
+    values: dict[Expr, range] = {}
     count = 1
-    for v in sorted(variables(index), key=lambda v: (v.facts.hi - v.facts.lo, v.name)):
-        low, high = known.get(v, (v.facts.lo, v.facts.hi))
-        if low is high or _differs(low, high):
-            continue
-        step = v.facts.stride or 1
-        found = range(int(low) + (v.facts.offset - int(low)) % step, int(high) + 1, step)
+    for part, found in sorted(parts.items(), key=lambda x: len(x[1])):
         count *= max(1, len(found))
         if count > CASES:
             break
-        values[v] = found
+        values[part] = found
     for combination in itertools.product(*values.values()):
         fixed = known.copy()
-        fixed.update((v, (n, n)) for v, n in zip(values, combination, strict=True))
+        fixed.update((part, (n, n)) for part, n in zip(values, combination, strict=True))
         yield interval(index, fixed)
+
+
+def _is_open(
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+) -> bool:
+    """Whether a node stays an interval when all of `parts` are numbers; adds its parts of few values.
+
+    These are variables, and where a variable has many the least part around it that has few: b % 8 of any b.
+    """
+    if node not in asked:
+        asked[node] = _opens(node, known, parts, asked)
+    return asked[node]
+
+
+def _opens(
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+) -> bool:
+    low, high = interval(node, known)
+    if low is high:
+        return False
+    inside = [_is_open(part, known, parts, asked) for part in children(node)]
+    if inside and not any(inside):
+        return False
+    if _differs(low, high):
+        return True
+    step = node.facts.stride or 1
+    found = range(int(low) + (node.facts.offset - int(low)) % step, int(high) + 1, step)
+    if len(found) > CASES:
+        return True
+    parts[node] = found
+    return False
 
 
 def _differs(low: Any, high: Any) -> bool:

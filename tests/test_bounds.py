@@ -190,3 +190,36 @@ def test_a_value_that_stands_twice_is_taken_value_by_value() -> None:
     k.do(LDS[4], v, k.at(tile, ((side ^ 1) * 96 + side * 124) * 2))
     assert [r.most for r in shared_reach(k.build())] == [252]
     assert find_outside(k.build()) is None
+
+
+def test_a_part_of_few_values_is_taken_value_by_value() -> None:
+    """Of a block's number that is anything below 2^20, its remainder is one of four."""
+    k = KernelBuilder("k", threads=32)
+    tile, v = k.shared("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
+    side = k.block(0, 1 << 20) % 4
+    k.do(LDS[4], v, k.at(tile, ((side ^ 3) * 20 + side * 20) * 4))
+    assert [r.most for r in shared_reach(k.build())] == [244]
+    assert find_outside(k.build()) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_thread_of_any_block_goes_past_what_is_proven(seed: int) -> None:
+    """Of random addresses, with parts of few and of many values, against those of all blocks and threads."""
+    rng = random.Random(f"parts {seed}")
+    k = KernelBuilder("k", threads=32)
+    few, many = k.block(0, 5), k.block(1, 600)
+    tile, v = k.shared("tile", 1, Layout(16), 16, 16), k.reg("v", 1)
+    named = k.let("named", many * 3 % 8)
+
+    def drawn(depth: int) -> Expr:
+        if not depth:
+            return rng.choice((few, many, named, k.tid, many % rng.choice((2, 7, 8))))
+        a, b = drawn(depth - 1), drawn(depth - 1)
+        return rng.choice((a + b, a ^ b, a * rng.choice((2, 3, 8)), a % rng.choice((4, 5, 59)), a // 4))
+
+    index = drawn(3) * 4
+    k.do(LDS[4], v, k.at(tile, index))
+    (reach,) = shared_reach(k.build())
+    block = {few: np.arange(5)[:, None, None], many: np.arange(600)[:, None], k.tid: np.arange(32)}
+    found = values(index, block | {named: block[many] * 3 % 8})
+    assert int(np.max(found)) + 4 <= reach.most

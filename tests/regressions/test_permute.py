@@ -52,3 +52,10 @@ def test_copies_of_random_slices_are_proven_aligned(item: int) -> None:
         case = Move((rows, width), item, (row * item, item), (width * item, item), first * item % 16, 0)
         x = normalise(case.problem)
         check(build(x, best(x)))
+
+
+def test_a_large_permute_that_ends_apart_by_blocks_is_proven_to_stay_in_its_tile() -> None:
+    """Where a row begins within its chunk differs between blocks, of which there are many thousands."""
+    case = Move((256, 65536, 59), 1, (1, -256, 16777216), (-3866624, 59, 1), 16776960, 985989120)
+    x = normalise(case.problem)
+    check(build(x, best(x)))
