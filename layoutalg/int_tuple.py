@@ -237,10 +237,9 @@ def check_index(index: Any) -> None:
         raise ArgumentTypeError(f"coordinate {index!r} is a {type(index).__name__}; an integer is needed")
     dtype = getattr(index, "dtype", None)
     if dtype is not None:
-        if dtype.kind == "O" and all(type(x) is int and x >= 0 for x in index.flat):
-            return
-        check_integers_of(index)
-        if dtype.kind == "i" and bool((index < 0).any()):
+        if dtype.kind != "O" or not all(type(x) is int for x in index.flat):
+            check_integers_of(index)
+        if bool((index < 0).any()):
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")

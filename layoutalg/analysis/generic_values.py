@@ -28,11 +28,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.classes import warp_families
+from layoutalg.analysis.lanes import MAX_ADDRESS
 from layoutalg.analysis.residues import Residues
 from layoutalg.analysis.symbolic_layout import map_tree, pair_trees, tree_leaves
 from layoutalg.analysis.symbolic_question import MAX_COUNTS, Question
 from layoutalg.digits import compose_layouts
-from layoutalg.errors import DivisibilityError, UndecidedError
+from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, size
 
@@ -123,6 +124,8 @@ def _steps(slope: int, period: int) -> int:
 def special_values(question: Question, terms: Terms, first: int) -> set[int]:
     """All values from `first` on that are not generic, and some that are; raises UndecidedError for too many.
 
+    Raises ShapeError for an access of more elements than 64-bit counts are exact for.
+
     >>> from sympy import Symbol
     >>> from layoutalg.analysis.access import Access
     >>> from layoutalg.analysis.symbolic_question import make_question
@@ -179,6 +182,10 @@ def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
     larger than twice every constant part, an offset spells out both of its parts.
     """
     shape, access = question.layout.shape, question.access
+    if size(access.tv) >= MAX_ADDRESS:
+        raise ShapeError(
+            f"{access.op} on {question.layout} does not fit the 2^62 bytes that are counted exactly"
+        )
     slopes, constants = tree_leaves(terms.slope), tree_leaves(terms.constant)
     index = Layout(shape)
     reach = sum(abs(c) for c in constants) * (size(index) + size(access.tv))

@@ -14,7 +14,7 @@ from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
 from layoutalg.budget import UNITS, metered
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UndecidedError
 from layoutalg.index_text import parse_index
 from layoutalg.layout import Layout
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
@@ -97,6 +97,8 @@ def test_variables_of_an_index_expression_are_integers_of_32_bits() -> None:
         ("generate", "permute", "--shape", "999999999999999999,999999999999999999", "--axes", "1,0"),
         ("solve", "(64," + "9" * 22 + "):(ld,1)", "--access", "ld.shared.b32"),
         ("solve", "(" + "9" * 22 + ",64):(ld,1)", "--access", "ldmatrix.x4", "--dtype", "f16"),
+        ("solve", "(" + "9" * 22 + ",64):(ld,1)", "--access", "ld.global.b16", "--dtype", "f16"),
+        ("solve", "(1024,3," + "9" * 20 + "):(ld,5,0)", "--access", "ld.shared.b32"),
     ],
 )
 def test_extents_past_64_bits_are_refused(words: tuple[str, ...]) -> None:
@@ -170,3 +172,5 @@ def test_extents_and_strides_past_int64_meet_arrays() -> None:
     assert wide(numpy.arange(4)).tolist() == [0, 1, 2, 3]
     assert wide((numpy.arange(2), 0)).tolist() == [0, 1]
     assert Layout((1 << 40, 1 << 40), (1 << 40, 1))(numpy.arange(9))[8] == 8 << 40
+    with pytest.raises(ShapeError, match="coordinate -1 is negative"):
+        wide(numpy.array([0, -1]))
