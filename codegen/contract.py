@@ -43,7 +43,7 @@ class Parameter:
 
     An "int" or a "scalar", which is bits of a number, is in [`least`, `most`] and a multiple of `multiple`; a
     "pointer" is an address that is a multiple of `align_bytes`.  What does not apply is None.  `type` is the
-    argument's in C; `holds` says what a scalar is.  A `built_in` value is no argument.
+    argument's in C; `holds` says what a scalar is.  A `built_in` value is not an argument.
     """
 
     name: str
@@ -144,7 +144,7 @@ def check_argument(var: Var, value: object) -> None:
 def check_integers(kernel: Kernel, values: Mapping[str, object]) -> None:
     """Raise unless the integer arguments, by name, are what the kernel is right for.
 
-    ArgumentTypeError for what is no int, ShapeError for another value and for a condition that fails.
+    ArgumentTypeError for what is not an int, ShapeError for another value and for a condition that fails.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)

@@ -89,8 +89,8 @@ def chain_key(p: Problem, arch: str) -> str:
 def code_id(root: Path) -> str:
     """64 hex digits of the names and contents of all Python files in a folder, linked ones too.
 
-    Of a package that is imported from an archive: of the archive.  What is no regular file, such as the lock
-    of an editor, a link to nowhere, is no code; nor is what vanishes meanwhile.
+    Of a package that is imported from an archive: of the archive.  What is not a regular file, such as the
+    lock of an editor or a link to nowhere, is not code; nor is what vanishes meanwhile.
 
     >>> len(code_id(Path(__file__).parent))
     64

@@ -15,7 +15,7 @@ Whoever can wait multiplies all budgets:
 >>> with_budget(10, image_size, Layout((6, 5), (2, 3)))
 21
 
-Notes.  A budget is no promise of a time: what a unit costs depends on the machine.  `metered` says how much
+Notes.  A budget does not promise a time: what a unit costs depends on the machine.  `metered` says how much
 work was counted, which is what tests of growth compare.
 """
 

@@ -54,6 +54,8 @@ def solve_command(
     """Solve for a leading dimension, a pad, an offset or a base: the exact set of values that serve.
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
+
+    Exits 1 when no value serves, and when that is left open.
     """
     from layoutalg.analysis.symbolic import efficiency_share, symbolic_access
     from layoutalg.arch import find_arch, find_instruction

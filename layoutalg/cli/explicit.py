@@ -62,7 +62,7 @@ def row_arrays(rows: Sequence[Offsets]) -> tuple[NDArray[Any], NDArray[Any]]:
 def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
     """Byte addresses of offsets in units of `bits`; raises AlignmentError between bytes.
 
-    Raises ResourceError for an address that is no 62-bit number.
+    Raises ResourceError for an address that is not a 62-bit number.
     """
     common = math.gcd(bits, 8)
     units, per_byte = bits // common, 8 // common

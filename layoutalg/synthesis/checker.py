@@ -145,7 +145,7 @@ def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
     if tile_bytes(synthesis) + synthesis.extra_bytes > room_bytes(synthesis):
         raise MismatchError(f"{layout} takes {synthesis.extra_bytes} extra bytes, which is more than allowed")
     if synthesis.form == "single" and synthesis.kind == "xor":
-        raise MismatchError(f"{layout} is no single swizzle, which was asked for")
+        raise MismatchError(f"{layout} is not a single swizzle, which was asked for")
     if is_tma(synthesis) and TmaTile(layout, synthesis.extra_bytes) not in tma_tiles(synthesis):
         raise MismatchError(f"no tensor-map copy writes {layout} with {synthesis.extra_bytes} extra bytes")
 
@@ -156,7 +156,7 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout
     if isinstance(layout, ComposedLayout) and (layout.offset or not swizzles):
-        raise MismatchError(f"{layout} is no chain of swizzles of a tile that starts at 0")
+        raise MismatchError(f"{layout} is not a chain of swizzles of a tile that starts at 0")
     found: tuple[Kind, int]
     if inner == base and len(swizzles) < 2:
         found = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
@@ -168,7 +168,7 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
         found = "xor", 0
         _check_place(synthesis, layout, 0)
     else:
-        raise MismatchError(f"{layout} is no layout of a tile {to_text(synthesis.shape)}")
+        raise MismatchError(f"{layout} is not a layout of a tile {to_text(synthesis.shape)}")
     if found != (kind, extra_bytes):
         raise MismatchError(
             f"{layout} is of kind {found[0]!r} with {found[1]} extra bytes, not {kind!r} with {extra_bytes}"
@@ -213,7 +213,7 @@ def _check_place(synthesis: Synthesis, layout: AnyLayout, gaps_bytes: int) -> tu
     """The columns of the layout over flat indices; offsets differ, and lie in the tile's memory with gaps."""
     elements = product(synthesis.shape)
     if elements & (elements - 1):
-        raise MismatchError(f"ranks prove nothing of {elements} elements, which is no power of two")
+        raise MismatchError(f"ranks prove nothing of {elements} elements, which is not a power of two")
     room = elements + 8 * gaps_bytes // synthesis.element.bits  # a power of two, as the spans of rows are
     try:
         constant, columns = affine_f2(layout)
@@ -288,7 +288,7 @@ def _check_classes(synthesis: Synthesis, layout: AnyLayout) -> str:
     certificate = synthesis.certificate
     single = synthesis.kind == "swizzle" and certificate.classes == ("single-swizzle",)
     if not single or not isinstance(layout, ComposedLayout) or is_tma(synthesis):
-        raise MismatchError(f"{layout} is no single swizzle, of which alone classes of instructions speak")
+        raise MismatchError(f"{layout} is not a single swizzle, of which alone classes of instructions speak")
     (swizzle,) = layout.swizzles
     accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
     words = (8 * synthesis.arch.bank_bytes // one.bits for one in accesses)

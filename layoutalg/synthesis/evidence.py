@@ -2,7 +2,7 @@
 
 The idea.  Everything is read off the question again: instructions are spelled out from thread-value layouts,
 swizzles and paddings are listed from their definitions.  Of the rest of synthesis only the list of what
-tensor maps write is used, which is no search.
+tensor maps write is used, which is not a search.
 
 Where all is linear, the words of a tile are numbered in storage order.  A phase of an access moves along the
 words of its lanes and of its vector; a layout sends words to banks.  Both are read off thread-value layout

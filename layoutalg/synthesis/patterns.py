@@ -78,7 +78,7 @@ def make_tile(shape: IntTuple, width_bits: int, order: Order, machine: Arch) -> 
     base = storage_layout(shape, order)
     size = product(shape)
     if size & (size - 1):
-        raise NotLinearError(f"shape {to_text(shape)} has {size} elements, which is no power of two")
+        raise NotLinearError(f"shape {to_text(shape)} has {size} elements, which is not a power of two")
     log_bank = (8 * machine.bank_bytes).bit_length() - 1
     return Tile(
         base, size.bit_length() - 1, width_bits.bit_length() - 1, log_bank, machine.banks.bit_length() - 1
