@@ -281,7 +281,8 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
     """function(crd) for NumPy arrays in `crd`, exact: in int64 where that holds every number on the way.
 
     None of these is larger than `most`, or -most.  Where int64 may not hold them they are Python's integers.
-    Raises ResourceError when int64 does not hold a result.
+    Raises ResourceError when int64 does not hold a result.  Where an array of Python's integers is among
+    them, the result is one, of any size.
 
     >>> import numpy
     >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), 400).tolist()
@@ -290,8 +291,8 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
     import numpy as np
 
     if any(a.dtype.kind not in "iu" for a in _arrays_in(crd)):
-        return function(crd)
-    if max(most, _largest(crd)) < 1 << 63:
+        return function(_with_dtype(crd, "object"))
+    if most < 1 << 63:
         return function(_with_dtype(crd, "int64"))
     found = np.asarray(function(_with_dtype(crd, "object")))
     for x in found.flat:
@@ -301,19 +302,20 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
 
 
 def _largest(crd: Any) -> int:
-    """The largest magnitude of the integers in a coordinate, those of arrays too."""
+    """The largest integer in a coordinate, those of arrays too; negative ones are refused elsewhere."""
     if isinstance(crd, tuple):
         return max(map(_largest, crd), default=0)
-    if type(crd).__module__ == "numpy" and crd.dtype.kind in "iuO":
-        return max(int(crd.max()), -int(crd.min())) if crd.size else 0
-    return abs(crd) if type(crd) is int else 0
+    if type(crd).__module__ == "numpy" and crd.dtype.kind in "iu":
+        return int(crd.max()) if crd.size else 0
+    return crd if type(crd) is int else 0
 
 
 def _with_dtype(crd: Any, dtype: str) -> Any:
-    """A coordinate with the arrays in it as arrays of a type."""
+    """A coordinate with the arrays of integers in it as arrays of a type."""
     if isinstance(crd, tuple):
         return tuple(_with_dtype(c, dtype) for c in crd)
-    return crd.astype(dtype, copy=False) if type(crd).__module__ == "numpy" else crd
+    whole = type(crd).__module__ == "numpy" and crd.dtype.kind in "iu"
+    return crd.astype(dtype, copy=False) if whole else crd
 
 
 def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
@@ -328,12 +330,13 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     if stride is None:
         stride = prefix_product(shape)
     if type(crd) is not int and has_arrays(crd):
-        return on_arrays(lambda c: _inner_product(c, shape, stride), crd, most_offset(crd, shape, stride))
-    return _inner_product(crd, shape, stride)
+        return on_arrays(lambda c: inner_product(c, shape, stride), crd, most_offset(crd, shape, stride))
+    return inner_product(crd, shape, stride)
 
 
 def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
-    """A bound on every number on the way to the offset of a coordinate of integers and arrays of them.
+    """A bound on every number on the way to the offset of a coordinate of integers and arrays of them, the
+    coordinate's own among them.
 
     >>> most_offset(9, (4, 8), (8, -1)), most_offset((9, 2), (4, 8), (8, -1))
     (26, 80)
@@ -345,19 +348,25 @@ def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
     numbers = [n if type(n) is int else 0 for n in (*flatten(shape), *flatten(stride))]
     extents, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     left, reach = _largest(crd), 0
+    numbers.append(left)
     for s, d in zip(extents[:-1], strides, strict=False):
         reach += min(left, max(s - 1, 0)) * abs(d)
         left //= max(s, 1)
     return max(reach + left * abs(strides[-1] if strides else 0), *map(abs, numbers), 0)
 
 
-def _inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
+def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
+    """`crd2idx` in the arithmetic of the leaves as they are, where arrays of few bits may wrap.
+
+    >>> inner_product((7, 5), ((2, 4), 8), ((1, 2), 8))
+    47
+    """
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
             raise _misfit(crd, shape)
         total: Any = 0
         for c, s, d in zip(crd, shape, stride, strict=True):
-            total = total + _inner_product(c, s, d)
+            total = total + inner_product(c, s, d)
         return total
     if type(crd) is not int or crd < 0:
         check_index(crd)
@@ -365,7 +374,7 @@ def _inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
         return crd * stride
     extents, strides = flatten(shape), flatten(stride)
     if not extents:
-        return 0
+        return crd * 0 if hasattr(crd, "dtype") else 0
     total = 0
     for i in range(len(extents) - 1):
         s = extents[i]

@@ -33,6 +33,7 @@ from layoutalg.int_tuple import (
     check_integers_of,
     flatten,
     has_arrays,
+    inner_product,
     normalize,
     on_arrays,
 )
@@ -170,7 +171,7 @@ class Swizzle(_Value):
             return self._moved(offsets)
         check_integers_of(offsets)
         unsigned = offsets.dtype.kind == "u"
-        wide = offsets.astype("uint64" if unsigned else "int64")
+        wide = offsets.astype("uint64" if unsigned else "int64", copy=False)
         if self.bits == 0:
             return wide
         if not unsigned and self.period > 1 << 63:  # bit 63 is int64's sign
@@ -373,7 +374,11 @@ class ComposedLayout(_Value):
         return most
 
     def _offset(self, crd: Any) -> Any:
-        value = self.inner(crd)
+        inner = self.inner
+        if isinstance(inner, Layout):
+            value = inner_product(crd, inner.shape, inner.stride)
+        else:
+            value = inner._offset(crd)
         if self.offset:
             value = value + self.offset
         if isinstance(self.outer, Layout):

@@ -174,3 +174,22 @@ def test_extents_and_strides_past_int64_meet_arrays() -> None:
     assert Layout((1 << 40, 1 << 40), (1 << 40, 1))(numpy.arange(9))[8] == 8 << 40
     with pytest.raises(ShapeError, match="coordinate -1 is negative"):
         wide(numpy.array([0, -1]))
+
+
+def test_arrays_of_long_integers_meet_others() -> None:
+    long = numpy.array([93, 1 << 70], dtype=object)
+    layout, few = Layout((4, 20), (-2, 65535)), numpy.array([20518, 16774], dtype="i2")
+    assert layout(few, long).tolist() == [layout(20518, 93), layout(16774, 1 << 70)]
+    swizzled = ComposedLayout(Swizzle(2, 3, 2), 1 << 62, Layout((4, 20), (3, 65535)))
+    assert swizzled(few, long).tolist() == [swizzled(20518, 93), swizzled(16774, 1 << 70)]
+    assert Layout((5, 9), (11, 11))(few, 1 << 40).tolist() == [
+        11 * (20518 + (1 << 40)),
+        11 * (16774 + (1 << 40)),
+    ]
+    with pytest.raises(ArgumentTypeError, match="dtype object"):
+        layout(numpy.array([1, "a"], dtype=object))
+
+
+def test_an_array_gives_as_many_offsets() -> None:
+    assert Layout((), ())(numpy.arange(3)).tolist() == [0, 0, 0]
+    assert Layout(((), 3), ((), 5))(numpy.arange(2), 1).tolist() == [5, 5]
