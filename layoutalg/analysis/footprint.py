@@ -131,9 +131,15 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
             return None
         if first_byte < 0:
             raise ShapeError(f"{access.op} on {layout} reaches the negative byte offset {first_byte}")
-    reach = offset + high
+    reach, acting = offset + high, list[Swizzle]()
     for swizzle in reversed(swizzles):
-        reach = swizzle.most_offset(reach)
+        # Bits that no offset has are not read; what is left has its bits, and its period, within the memory.
+        first = swizzle.base + max(0, swizzle.shift)
+        bits = min(swizzle.bits, reach.bit_length() - first)
+        if bits > 0:
+            acting.insert(0, Swizzle(bits, swizzle.base, swizzle.shift))
+            reach = acting[0].most_offset(reach)
+    swizzles = tuple(acting)
     if 256 * (reach + 1) + access.base_bytes >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
