@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from reprlib import repr as shown
 from typing import Any, TypeAlias, TypeGuard
 
@@ -239,7 +239,7 @@ def check_index(index: Any) -> None:
     if dtype is not None:
         if dtype.kind != "O" or not all(type(x) is int for x in index.flat):
             check_integers_of(index)
-        if bool((index < 0).any()):
+        if dtype.kind != "u" and bool((index < 0).any() if index.ndim else index < 0):
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
@@ -264,17 +264,27 @@ def has_arrays(crd: Any) -> bool:
     >>> has_arrays((1, (2, 3))), has_arrays((1, (2, numpy.arange(3))))
     (False, True)
     """
-    return type(crd) is not int and next(_arrays_in(crd), None) is not None
+    if not isinstance(crd, tuple):
+        return type(crd).__module__ == "numpy"
+    try:
+        for part in crd:
+            if type(part) is not int and has_arrays(part):
+                return True
+    except RecursionError:
+        pass  # no shape is as deep: it is refused where it meets one
+    return False
 
 
-def _arrays_in(crd: Any) -> Iterator[Any]:
-    waiting = [crd]
-    while waiting:
-        value = waiting.pop()
+def _arrays_in(crd: Any) -> list[Any]:
+    found, waiting = [], [crd]
+    for value in waiting:  # it grows
+        if type(value) is int:
+            continue
         if isinstance(value, tuple):
             waiting += value
         elif type(value).__module__ == "numpy":
-            yield value
+            found.append(value)
+    return found
 
 
 def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
@@ -288,13 +298,21 @@ def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
     >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), 400).tolist()
     [0, 2, 4]
     """
-    import numpy as np
-
     if any(a.dtype.kind not in "iu" for a in _arrays_in(crd)):
         return function(_with_dtype(crd, "object"))
     if most < 1 << 63:
         return function(_with_dtype(crd, "int64"))
-    found = np.asarray(function(_with_dtype(crd, "object")))
+    found = function(_with_dtype(crd, "object"))
+    return _narrowed(found.coordinate() if hasattr(found, "coordinate") else found)
+
+
+def _narrowed(found: Any) -> Any:
+    """Python's integers, those of arrays and of the leaves of a coordinate, as int64."""
+    import numpy as np
+
+    if isinstance(found, tuple):
+        return type(found)(map(_narrowed, found))
+    found = np.asarray(found, dtype=object)
     for x in found.flat:
         if not -(1 << 63) <= x < 1 << 63:
             raise ResourceError("bits of an offset in an int64 array", int(x).bit_length(), 63)
@@ -306,7 +324,7 @@ def _largest(crd: Any) -> int:
     if isinstance(crd, tuple):
         return max(map(_largest, crd), default=0)
     if type(crd).__module__ == "numpy" and crd.dtype.kind in "iu":
-        return int(crd.max()) if crd.size else 0
+        return int(crd if crd.ndim == 0 else crd.max()) if crd.size else 0
     return crd if type(crd) is int else 0
 
 
@@ -345,7 +363,7 @@ def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
         if not isinstance(shape, tuple) or not isinstance(stride, tuple):
             return 0  # a coordinate that does not fit is refused elsewhere
         return sum(map(most_offset, crd, shape, stride))
-    numbers = [n if type(n) is int else 0 for n in (*flatten(shape), *flatten(stride))]
+    numbers = [n if type(n) is int else _scale(n) for n in (*flatten(shape), *flatten(stride))]
     extents, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     left, reach = _largest(crd), 0
     numbers.append(left)
@@ -353,6 +371,12 @@ def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
         reach += min(left, max(s - 1, 0)) * abs(d)
         left //= max(s, 1)
     return max(reach + left * abs(strides[-1] if strides else 0), *map(abs, numbers), 0)
+
+
+def _scale(stride: Any) -> int:
+    """The steps of a stride along a mode; 0 of a symbol, which no int64 array holds."""
+    value = getattr(stride, "value", 0)
+    return value if type(value) is int else 0
 
 
 def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:

@@ -180,7 +180,7 @@ class Swizzle(_Value):
             wide = wide.astype("uint64")
         moved = wide & wide.dtype.type(self.yyy_mask)
         out = wide ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
-        return out if unsigned else out.astype("int64")
+        return out if unsigned else out.astype("int64", copy=False)
 
     def __str__(self) -> str:
         return f"Sw<{self.bits},{self.base},{self.shift}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -18,6 +19,7 @@ from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, Shape
 from layoutalg.index_text import parse_index
 from layoutalg.layout import Layout
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.solving import find_coordinate
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.command import answer, refusal
@@ -193,3 +195,27 @@ def test_arrays_of_long_integers_meet_others() -> None:
 def test_an_array_gives_as_many_offsets() -> None:
     assert Layout((), ())(numpy.arange(3)).tolist() == [0, 0, 0]
     assert Layout(((), 3), ((), 5))(numpy.arange(2), 1).tolist() == [5, 5]
+
+
+def test_coordinates_of_arrays_are_exact() -> None:
+    far = Layout((4, 8), (ScaledBasis(1 << 62, 1), ScaledBasis(1, 0)))
+    assert [part.tolist() for part in far((numpy.arange(2), numpy.arange(2)))] == [[0, 1], [0, 1 << 62]]
+    with pytest.raises(ResourceError):
+        far((numpy.arange(4), numpy.arange(4)))
+    near = Layout((4, 8), (ScaledBasis(1, 1), ScaledBasis(1, 0)))
+    flat = numpy.array([1 << 63, 5], dtype="u8")
+    assert [part.tolist() for part in near(flat)] == [[1 << 61, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "text", ["Sw<3,0,60> o 0 o 1:66", "Sw<8,2,54> o 0 o (32,4):(4,1)", "Sw<4,40,20> o 8 o (8,8):(8,1)"]
+)
+@pytest.mark.parametrize("op", ["ld.global.b32", "ld.shared.b32"])
+def test_a_swizzle_of_bits_past_the_memory_does_nothing(text: str, op: str) -> None:
+    swizzled = parse(text)
+    assert isinstance(swizzled, ComposedLayout)
+    plain = ComposedLayout(Swizzle(0, 0, 0), swizzled.offset, swizzled.inner)
+    access = Access.default(op, Layout(swizzled.shape), "f32")
+    found = analyze(swizzled, access)
+    assert replace(found, method="enumerated") == analyze(swizzled, access, method="enumerated")
+    assert found == analyze(plain, access)
