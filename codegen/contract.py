@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 from layoutalg.codegen.ctext import ctype
 from layoutalg.codegen.expr import Const, Expr, Le, Var, evaluate, render, variables
 from layoutalg.codegen.tile import Global, Kernel
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
 Kind: TypeAlias = Literal["int", "pointer", "scalar"]
 
@@ -82,7 +82,7 @@ class Contract:
 
 
 def contract(kernel: Kernel) -> Contract:
-    """What a launch of a kernel must give it.
+    """What a launch of a kernel must give it.  Raises ResourceError where no grid holds its blocks.
 
     >>> from layoutalg.codegen.builder import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)
@@ -94,7 +94,10 @@ def contract(kernel: Kernel) -> Contract:
     holds = dict(kernel.scalars)
     given = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
     fixed = tuple(Parameter(name, "int", "", n, n, 1, built_in=True) for name, n in kernel.constants)
-    grid = zip(kernel.grid, GRID_LIMITS, strict=True)
+    grid = tuple(zip(kernel.grid, GRID_LIMITS, strict=True))
+    for n, most in grid:
+        if n.facts.lo > most:
+            raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
     limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
     return Contract(given + fixed, kernel.conditions + limits, kernel.grid, (kernel.threads, 1, 1), shared)
 

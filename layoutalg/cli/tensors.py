@@ -67,7 +67,9 @@ def find_tensor(family: str, shape: str | None, axes: str | None, dtype: str | N
 
     if shape is None or (axes is None and family == "permute"):
         wanted = "--shape" if shape is None else "--axes"
-        raise UnsupportedError(f"{family} needs {wanted}, such as {wanted} 64,128")
+        raise UnsupportedError(
+            f"{family} needs {wanted}, such as {wanted} {'1,0' if wanted == '--axes' else '64,128'}"
+        )
     extents = read_ints("shape", shape)
     over = (len(extents) - 1,) if axes is None else read_ints("axes", axes)
     return find_problem(family, extents, over, dtype or "f32")

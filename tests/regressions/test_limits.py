@@ -107,6 +107,13 @@ def test_extents_past_64_bits_are_refused(words: tuple[str, ...]) -> None:
     refusal(*words)
 
 
+def test_a_kernel_of_more_blocks_than_a_grid_has_is_not_printed() -> None:
+    words = ("generate", "permute", "--shape", "999999999999999999,4", "--axes", "1,0")
+    error, sentence = refusal(*words)
+    assert error == "ResourceError" and "2147483647" in sentence
+    assert "--axes 1,0" in refusal("generate", "permute", "--shape", "3,4")[1]
+
+
 # Characters and numbers that crashed readers.
 
 
