@@ -55,7 +55,10 @@ class Residues:
         self._known: dict[tuple[Digit, ...], NDArray[Any]] = {}
 
     def joint(self, digits: tuple[Digit, ...]) -> NDArray[Any]:
-        """Number of choices of `digits` by (offset mod modulus, thread mod lanes), as int64."""
+        """Number of choices of `digits` by (offset mod modulus, thread mod lanes).
+
+        As int64, or as Python's integers where there are 2^63 choices or more.
+        """
         import numpy as np
 
         found = self._known.get(digits)
@@ -107,6 +110,8 @@ class Residues:
             self.lanes // math.gcd(digit.moves[0], self.lanes),
         )
         cycles, rest = divmod(digit.extent, order)
+        if digit.extent * int(hist.sum()) >> 63:
+            hist = hist.astype(object)  # Python's integers
         block, total, done = self._shift(hist, digit, digit.first), 0 * hist, 0
         for bit in range(order.bit_length() - 1):
             # `block` is the sum over 2^bit values.

@@ -13,6 +13,7 @@ import pytest
 from layoutalg import budget
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.residues import Digit, Residues
 from layoutalg.budget import UNITS, metered
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UndecidedError
@@ -226,3 +227,14 @@ def test_a_swizzle_of_bits_past_the_memory_does_nothing(text: str, op: str) -> N
     found = analyze(swizzled, access)
     assert replace(found, method="enumerated") == analyze(swizzled, access, method="enumerated")
     assert found == analyze(plain, access)
+
+
+def test_as_many_accesses_as_no_machine_word_counts_are_counted() -> None:
+    """`solve` of an extent of 22 digits raised OverflowError, and products past 2^63 wrapped."""
+    table = Residues(4, 1)
+    many = Digit(0, 1 << 70, 1, (0, 0, 0))
+    assert table.joint((many,))[:, 0].tolist() == [1 << 68] * 4
+    halves = (Digit(0, 1 << 40, 1, (0, 0, 0)), Digit(0, 1 << 41, 2, (0, 0, 0)))
+    assert table.joint(halves)[:, 0].tolist() == [1 << 79] * 4
+    words = ("solve", "(9999999999999999999999,64):(ld,1)", "--access", "ld.shared.b32")
+    assert refusal(*words)[0] == "ShapeError"
