@@ -77,7 +77,7 @@ SURROUNDINGS: tuple[dict[str, str], ...] = (
 BROKEN: dict[str, tuple[str, ...]] = {
     "typer": ("",),
     "rich": ("",),
-    "numpy": ("verify",),
+    "numpy": ("solve", "synthesize", "generate", "verify", "bench", "sass"),
     "sympy": ("solve",),
 }
 """Libraries that do not import, and the commands that cannot do without."""
