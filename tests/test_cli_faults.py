@@ -132,8 +132,9 @@ def test_exit_codes_are_told() -> None:
 
 
 def test_an_interrupt_while_importing_is_quiet(tmp_path: Path) -> None:
-    """numpy's place is taken by a module that interrupts, as a key would at that moment."""
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    """typer's place is taken by a module that interrupts, as a key would at that moment."""
+    interrupting = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "typer.py").write_text(interrupting)
     done = subprocess.run(
         [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
         capture_output=True,
