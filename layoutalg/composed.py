@@ -20,7 +20,6 @@ a value.  `normal_form` undoes a layout outside a swizzle wherever that is possi
 from __future__ import annotations
 
 from collections.abc import Callable
-from reprlib import repr as shown
 from typing import TypeAlias, TypeGuard, cast, overload
 
 from layoutalg.budget import budget_of
@@ -31,6 +30,7 @@ from layoutalg.errors import (
     ShapeError,
     UndecidedError,
     UnsupportedError,
+    shown,
 )
 from layoutalg.layout import Layout, concat, make_layout, modes
 from layoutalg.measure import merge_open, span

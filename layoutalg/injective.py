@@ -19,9 +19,8 @@ Notes.  A swizzle is a bijection, so a swizzled layout collides where its inner 
 from __future__ import annotations
 
 import math
-from reprlib import repr as shown
 
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.errors import ArgumentTypeError, shown
 from layoutalg.lattice import find_kernel_point
 from layoutalg.layout import Layout, integer_leaves
 

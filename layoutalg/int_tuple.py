@@ -18,10 +18,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from reprlib import repr as shown
 from typing import Any, TypeAlias, TypeGuard
 
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, shown
 from layoutalg.symbols import canonical, is_symbolic, require
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
@@ -30,19 +29,29 @@ MAX_DEPTH = 64
 """Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
 
 
+MAX_INT_BITS = 1 << 12
+"""Bits of an integer of a layout or a coordinate, at most: what they make can be shown in a message."""
+
+
+def _checked_bits(value: int, what: str) -> int:
+    if value.bit_length() > MAX_INT_BITS:
+        raise ResourceError(f"bits of an integer of {what}", value.bit_length(), MAX_INT_BITS)
+    return value
+
+
 def normalize(
     value: object, what: str = "shape", other: Callable[[Any, str], Any] | None = None, _level: int = 0
 ) -> IntTuple:
     """Return `value` with every leaf a plain int; NumPy integers are accepted, bool and float are not.
 
     `other(leaf, what)` may replace a leaf that is no integer; None is a refusal.  Raises ArgumentTypeError
-    for any other leaf and ShapeError past MAX_DEPTH levels.
+    for any other leaf, ShapeError past MAX_DEPTH levels and ResourceError past MAX_INT_BITS bits.
 
     >>> normalize((2, (4, 8)))
     (2, (4, 8))
     """
     if type(value) is int:
-        return value
+        return value if value.bit_length() <= MAX_INT_BITS else _checked_bits(value, what)
     if isinstance(value, tuple):
         if _level >= MAX_DEPTH:
             raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
@@ -50,7 +59,7 @@ def normalize(
     if isinstance(value, bool) or type(value).__name__ == "bool":
         raise ArgumentTypeError(f"{what} has the bool {value!r}; integers and tuples of them are accepted")
     try:
-        return operator.index(value)  # type: ignore[arg-type]
+        return _checked_bits(operator.index(value), what)  # type: ignore[arg-type]
     except TypeError:
         leaf = other(value, what) if other else None
     if leaf is None:
@@ -230,6 +239,7 @@ def check_index(index: Any) -> None:
     >>> check_index(7)
     """
     if type(index) is int:
+        _checked_bits(index, "a coordinate")
         if index < 0:
             raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
         return

@@ -24,10 +24,9 @@ one contract more: every operation is exact or raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from reprlib import repr as shown
 from typing import Any
 
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import (
     MAX_DEPTH,
     IntTuple,

@@ -34,11 +34,10 @@ Source: Linear Layouts (arXiv 2505.23819).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from reprlib import repr as shown
 from typing import TypeAlias, TypeVar
 
 from layoutalg.composed import normal_form
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, shown
 from layoutalg.f2 import Columns, apply, identity, solve, to_f2
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, concat, modes

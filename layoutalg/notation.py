@@ -29,10 +29,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from reprlib import repr as shown
 from typing import Any, NoReturn, TypeAlias, cast
 
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, shown
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis

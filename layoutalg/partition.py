@@ -17,12 +17,11 @@ local_partition.
 
 from __future__ import annotations
 
-from reprlib import repr as shown
 from typing import Any
 
 from layoutalg.composed import Tiler
 from layoutalg.divide import zipped_divide
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError, shown
 from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
 from layoutalg.layout import Layout, concat, leaf_of_shape, modes
 from layoutalg.shapes import check_nesting

@@ -22,14 +22,13 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Product.
 
 from __future__ import annotations
 
-from reprlib import repr as shown
 from typing import overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
 from layoutalg.coordinates import along_one_mode, times_basis
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import as_tile, untie_last
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
 from layoutalg.layout import Layout, check_depth, concat, has_bases, make_layout, modes

@@ -20,10 +20,9 @@ Source: CUTLASS, include/cute/layout.hpp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from reprlib import repr as shown
 from typing import overload
 
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError, shown
 from layoutalg.int_tuple import IntTuple, normalize, to_text
 from layoutalg.int_tuple import flatten as flatten_tree
 from layoutalg.int_tuple import unflatten as unflatten_tree

@@ -31,10 +31,9 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable
-from reprlib import repr as shown
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError, shown
 from layoutalg.int_tuple import IntTuple, to_text
 from layoutalg.symbols import is_symbolic
 

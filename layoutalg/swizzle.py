@@ -23,10 +23,9 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 from __future__ import annotations
 
 from collections.abc import Iterable
-from reprlib import repr as shown
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import (
     IntTuple,
     check_index,

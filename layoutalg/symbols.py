@@ -30,10 +30,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from reprlib import repr as shown
 from typing import Any, TypeVar
 
-from layoutalg.errors import ArgumentTypeError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, UndecidedError, shown
 from layoutalg.optional import is_of
 
 Result = TypeVar("Result")

@@ -27,13 +27,12 @@ Source: CUTLASS, include/cute/tensor_impl.hpp; media/docs/cpp/cute/03_tensor.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.composed import Tiler, composition, tiler_text
 from layoutalg.describe import aliasing
 from layoutalg.divide import zipped_divide
-from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ShapeError, UnsupportedError, shown
 from layoutalg.extent import extremes
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
 from layoutalg.layout import Layout

@@ -240,4 +240,4 @@ def test_the_text_fits_a_page_without_colours() -> None:
     )
     assert piped.returncode == 0 and "\x1b" not in piped.stdout
     lines = piped.stdout.splitlines()
-    assert max(len(line) for line in lines if not line.startswith("A layout without conflicts")) <= 100
+    assert max(len(line) for line in lines if not line.startswith("To look for one without conflicts")) <= 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -45,15 +46,28 @@ def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ..
     assert found["extra_bytes"] <= found["max_extra_bytes"]
 
 
+ADVICE = "To look for one without conflicts: layoutalg synthesize "
+
+
 def test_the_advice_of_analyze_can_be_followed() -> None:
     advice = run(
         "analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"
     ).stdout.splitlines()[-1]
-    prefix = "A layout without conflicts: layoutalg synthesize "
-    assert advice.startswith(prefix)
-    words = advice.removeprefix(prefix).replace("'", "").split()
+    assert advice.startswith(ADVICE)
+    words = shlex.split(advice.removeprefix(ADVICE))
     assert answer("synthesize", *words)["layout"] is not None
-    assert "A layout without" not in run("analyze", "(63,65):(65,1)").stdout, "nothing can be promised here"
+    assert ADVICE not in run("analyze", "(63,65):(66,1)").stdout, "not a tile that is stored in order"
+
+
+def test_the_advice_of_analyze_promises_nothing() -> None:
+    """It is given where there is no such layout too, which is what the search then says."""
+    said = run("analyze", "(32,32):(32,1)", "--access", "st.shared.b128@row", "--access", "ld.shared.b32@col")
+    words = shlex.split(said.stdout.splitlines()[-1].removeprefix(ADVICE))
+    assert answer("synthesize", *words, exit_code=1)["layout"] is None
+    odd = run("analyze", "(64,96):(96,1)", "--dtype", "f16", "--access", "ldmatrix.x4").stdout.splitlines()[
+        -1
+    ]
+    assert answer("synthesize", *shlex.split(odd.removeprefix(ADVICE)))["layout"] is not None
 
 
 def test_what_does_not_exist_is_proved_and_exit_code_1() -> None:

@@ -22,7 +22,6 @@ from layoutalg.cli.reports import Report, report_fields, report_notes, report_ta
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.index_text import parse_index
-from layoutalg.measure import size
 
 FAILED = 1
 
@@ -113,7 +112,7 @@ def analyze_command(
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
         say(*report_notes(r for _, r in named))
         if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
-            say_verbatim(f"A layout without conflicts: {hint}")
+            say_verbatim(f"To look for one without conflicts: {hint}")
         for text in failed:
             say(f"Fails: {text}.")
     return FAILED if failed else 0
@@ -125,7 +124,7 @@ Named = list[tuple[str, Report]]
 def _of_layout(
     text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
 ) -> tuple[dict[str, Any], Named, str]:
-    """The reports of accesses on a layout, and the command that would improve it."""
+    """The reports of accesses on a layout, and the command that looks for a better one."""
     layout, element = read_layout(text), element_type(dtype)
     loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
     named: Named = []
@@ -135,10 +134,8 @@ def _of_layout(
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, report in named:
         words += ["--access", spec] if isinstance(report, SharedReport) else []
-    elems = size(layout)
-    can_improve = not elems & (elems - 1) and storage_order(layout) is not None
     payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
-    return payload, named, shlex.join(words) if can_improve else ""
+    return payload, named, shlex.join(words) if storage_order(layout) is not None else ""
 
 
 def _method(name: str) -> Wanted:

@@ -16,7 +16,14 @@ from layoutalg.analysis.analyzer import analyze
 from layoutalg.analysis.residues import Digit, Residues
 from layoutalg.budget import UNITS, metered
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UndecidedError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ParseError,
+    ResourceError,
+    ShapeError,
+    UndecidedError,
+)
 from layoutalg.index_text import parse_index
 from layoutalg.layout import Layout
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
@@ -238,3 +245,26 @@ def test_as_many_accesses_as_no_machine_word_counts_are_counted() -> None:
     assert table.joint(halves)[:, 0].tolist() == [1 << 79] * 4
     words = ("solve", "(9999999999999999999999,64):(ld,1)", "--access", "ld.shared.b32")
     assert refusal(*words)[0] == "ShapeError"
+
+
+HUGE = 10**5000
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: Swizzle(HUGE, 0, 1),
+        lambda: Swizzle(1, -HUGE, 1),
+        lambda: Layout(-HUGE),
+        lambda: Layout((4, 8), (HUGE, 1)),
+        lambda: Layout((4, 8))(-HUGE),
+        lambda: Layout((4, 8))((1, -HUGE)),
+        lambda: find_coordinate(Layout((4, 8)), HUGE),
+        lambda: ComposedLayout(Swizzle(1, 0, 1), -HUGE, Layout(4)),
+        lambda: parse_tiler(HUGE),  # type: ignore[arg-type]
+    ],
+)
+def test_refusals_show_integers_that_python_does_not_write(ask: Callable[[], object]) -> None:
+    with pytest.raises(LayoutAlgError) as refused:
+        ask()
+    assert len(str(refused.value)) < 1000
