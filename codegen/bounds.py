@@ -16,7 +16,7 @@ An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in
 access open, its variables of few values are given each of them in turn, and so is b % 8 of any b.
 
 Where neither is found for all blocks at once, some blocks of the smallest and of the largest launch, whose
-numbers are no intervals, may give the counterexample.  What stays open is the simulator's business.
+numbers are not intervals, may give the counterexample.  What stays open is the simulator's business.
 
 Notes.  Lanes whose addresses an instruction ignores count too, as they do in the simulator.
 """

@@ -93,7 +93,7 @@ class Folder:
             self.remove(temporary)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link; one that is absent is no trouble.  Raises OSError."""
+        """Remove a file, or a link; nothing happens where it is absent.  Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._descriptor)
 

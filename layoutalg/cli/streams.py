@@ -3,7 +3,7 @@
 The idea.  A stream of Python's raises where a write fails, in the middle of a command or when the
 interpreter ends, and an exception of either kind says nothing about the answer.  Here a write that fails is
 remembered and all that follows is dropped, so that a command runs to its exit code; then `trouble` says
-whether the answer has arrived.  A pipe whose reader has left is no trouble.  A write that takes a part of
+whether the answer has arrived.  A pipe whose reader has left is not an error.  A write that takes a part of
 its bytes is continued.
 """
 
