@@ -6,8 +6,7 @@ Run it:  python examples/find_a_swizzle.py
 from layoutalg.analysis import Access
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
-from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.checker import check_certificate
+from layoutalg.synthesis import check_certificate, synthesize
 from layoutalg.testing import check_conflict_free
 
 # A tile of half precision is stored in 16-byte vectors and read by ldmatrix.

@@ -10,7 +10,7 @@ against two numbers that depend on no layout:
 
 Where the chosen swizzle reaches the least it is optimal.  Where extents are powers of two, the tile is also a
 question to the synthesizer, whose answer has a certificate that can be checked without it
-(layoutalg.synthesis.checker).
+(layoutalg.synthesis.check_certificate).
 
 >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
 >>> from layoutalg.kernels.permute_plan import configs
@@ -85,7 +85,7 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
 
     >>> from layoutalg.kernels.permute_modes import normalise, permute_problem
     >>> from layoutalg.kernels.permute_plan import configs
-    >>> from layoutalg.synthesis.checker import check_certificate
+    >>> from layoutalg.synthesis import check_certificate
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> check_certificate(certify(x, configs(x)[0]).synthesis)
     'Sw<3,4,6> o 0 o (16384):(1) is conflict-free for 2 accesses: K & F = 0 in F2^12, dim K = 7, dim F = 5'

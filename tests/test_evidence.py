@@ -14,7 +14,10 @@ from layoutalg.arch import ARCHS
 from layoutalg.f2 import to_f2
 from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.evidence import (
+from layoutalg.synthesis.maps import kernel_of
+from layoutalg.synthesis.padding import padded_tiles
+from layoutalg.synthesis.patterns import make_patterns, make_tile
+from layoutalg.synthesis.proof.evidence import (
     bank_map_kernel,
     instructions_of,
     lane_accesses,
@@ -22,9 +25,6 @@ from layoutalg.synthesis.evidence import (
     phase_of,
     word_count_bits,
 )
-from layoutalg.synthesis.maps import kernel_of
-from layoutalg.synthesis.padding import padded_tiles
-from layoutalg.synthesis.patterns import make_patterns, make_tile
 from layoutalg.synthesis.result import storage_layout
 from layoutalg.synthesis.singles import visits_of
 

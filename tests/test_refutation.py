@@ -10,7 +10,7 @@ from layoutalg.analysis.access import Access
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.refutation import check_refutation
+from layoutalg.synthesis.proof.refutation import check_refutation
 
 F32 = dtype("f32")
 THREE = [

@@ -13,7 +13,7 @@ from layoutalg.errors import UndecidedError
 from layoutalg.f2 import apply, basis, intersection, rank
 from layoutalg.swizzle import Swizzle
 from layoutalg.synthesis import search
-from layoutalg.synthesis.refutation import _has_kernel
+from layoutalg.synthesis.proof.refutation import _has_kernel
 from layoutalg.synthesis.search import degree_bits, find_graph, find_kernel, in_rows, single_swizzles
 
 Question: TypeAlias = "tuple[list[tuple[int, ...]], int, int]"

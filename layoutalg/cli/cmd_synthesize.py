@@ -97,7 +97,7 @@ def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
 
     Raises MismatchError when the certificate does not hold.
     """
-    from layoutalg.synthesis.checker import check_certificate
+    from layoutalg.synthesis import check_certificate
 
     try:
         return f"Certificate, proved again without the search: {check_certificate(found)}.", True

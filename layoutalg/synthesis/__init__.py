@@ -7,9 +7,9 @@ Sw<3,3,3> o 0 o (64,64):(64,1)
 'Sw<3,3,3> o 0 o (64,64):(64,1) is conflict-free for 1 access: K & F = 0 in F2^11, dim K = 6, dim F = 5'
 """
 
-from layoutalg.synthesis.checker import check_certificate
 from layoutalg.synthesis.conversion import Conversion, Plan, convert_layout
 from layoutalg.synthesis.conversion_steps import Cost, converted
+from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.result import Alternative, Certificate, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 

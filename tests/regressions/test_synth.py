@@ -12,7 +12,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import MismatchError
 from layoutalg.layout import Layout
 from layoutalg.synthesis import Certificate, Synthesis, check_certificate, synthesize
-from layoutalg.synthesis.evidence import lane_accesses, phase_of
+from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
 from layoutalg.synthesis.result import Form
 from tests.command import answer, run
 

@@ -43,7 +43,7 @@ from layoutalg.int_tuple import product, to_text
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import size
 from layoutalg.swizzle import AnyLayout, ComposedLayout
-from layoutalg.synthesis.evidence import (
+from layoutalg.synthesis.proof.evidence import (
     Phase,
     bank_map_kernel,
     bytes_past,
@@ -59,7 +59,7 @@ from layoutalg.synthesis.evidence import (
     tma_tiles,
     word_count_bits,
 )
-from layoutalg.synthesis.refutation import check_refutation
+from layoutalg.synthesis.proof.refutation import check_refutation
 from layoutalg.synthesis.result import (
     Form,
     Kind,

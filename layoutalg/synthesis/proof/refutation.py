@@ -25,7 +25,7 @@ from layoutalg.analysis.report import SharedReport
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
 from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis.evidence import (
+from layoutalg.synthesis.proof.evidence import (
     Phase,
     bytes_past,
     every_single,
