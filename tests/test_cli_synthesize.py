@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from layoutalg import synthesis
 from layoutalg.errors import MismatchError, UndecidedError
-from layoutalg.synthesis import checker
 from tests.command import answer, refusal, run
 
 
@@ -84,7 +84,7 @@ def test_a_certificate_that_does_not_hold_is_exit_code_1(monkeypatch: pytest.Mon
     def fails(_: Any) -> str:
         raise MismatchError("footprint 0 is not that of the access")
 
-    monkeypatch.setattr(checker, "check_certificate", fails)
+    monkeypatch.setattr(synthesis, "check_certificate", fails)
     result = run("synthesize", "(32,32)")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "layoutalg synthesize: footprint 0 is not that of the access\n"
@@ -95,7 +95,7 @@ def test_a_proof_too_long_to_repeat_is_said_so(monkeypatch: pytest.MonkeyPatch) 
     def undecided(_: Any) -> str:
         raise UndecidedError("too many vectors", budget=1)
 
-    monkeypatch.setattr(checker, "check_certificate", undecided)
+    monkeypatch.setattr(synthesis, "check_certificate", undecided)
     assert answer("synthesize", "(32,32)")["certificate"]["checked"] is False
     assert "Certificate (ranks), not proved again: too many vectors." in run("synthesize", "(32,32)").stdout
 

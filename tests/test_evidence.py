@@ -21,10 +21,10 @@ from layoutalg.synthesis.proof.evidence import (
     bank_map_kernel,
     instructions_of,
     lane_accesses,
-    paddings,
     phase_of,
     word_count_bits,
 )
+from layoutalg.synthesis.proof.forms import paddings
 from layoutalg.synthesis.result import storage_layout
 from layoutalg.synthesis.singles import visits_of
 

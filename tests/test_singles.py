@@ -10,7 +10,7 @@ from layoutalg.errors import UndecidedError
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.synthesis import singles, synthesize
-from layoutalg.synthesis.proof.evidence import every_single as listed
+from layoutalg.synthesis.proof.forms import every_single as listed
 from layoutalg.synthesis.result import storage_layout
 from layoutalg.synthesis.singles import every_swizzle, free_singles, visits_of
 from tests.synthesis_cases import is_free, missed_rows, mistakes

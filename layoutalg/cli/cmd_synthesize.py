@@ -128,7 +128,7 @@ def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) 
 
 def _none(found: Synthesis) -> str:
     """That no layout was found, and of which layouts alone it is said."""
-    from layoutalg.synthesis.result import ruled_out
+    from layoutalg.synthesis.proof import ruled_out
 
     none = f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses"
     if found.certificate.classes == ("any-placement",):

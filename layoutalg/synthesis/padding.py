@@ -26,7 +26,7 @@ from layoutalg.dtype import DType
 from layoutalg.int_tuple import IntTuple, product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis.result import Order, padding_step, storage_layout
+from layoutalg.synthesis.result import Order, storage_layout
 
 
 def padded_tiles(
@@ -49,7 +49,7 @@ def padded_tiles(
     sizes = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
     run = next((size for size in (reversed(sizes) if order == "row" else sizes) if size > 1), 1)
     rows = product(shape) // run
-    step = padding_step(accesses, element, machine)
+    step = _step(accesses, element, machine)
     turn = 8 * machine.banks * machine.bank_bytes // element.bits
     if rows == 1:
         return
@@ -58,6 +58,12 @@ def padded_tiles(
         if extra_bytes > max_extra_bytes:
             return
         yield storage_layout(shape, order, pad), extra_bytes
+
+
+def _step(accesses: Sequence[Access], element: DType, machine: Arch) -> int:
+    """Elements by multiples of which rows may grow: whole bytes, and whole vectors of every access."""
+    widest = max((find_instruction(access.op, machine).width_bytes for access in accesses), default=1)
+    return max(1, 8 * widest // element.bits)
 
 
 def promising(

@@ -16,15 +16,14 @@ exists is certified by the classes of layouts that were ruled out and by why, of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.report import SharedReport
-from layoutalg.arch import Arch, find_instruction
+from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import IntTuple, flatten, to_text
+from layoutalg.int_tuple import IntTuple, flatten
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 
@@ -131,51 +130,6 @@ def padding_class(max_extra_bytes: int) -> str:
     'padding up to 4096 bytes'
     """
     return f"padding up to {max_extra_bytes} bytes"
-
-
-def ruled_out(synthesis: Synthesis) -> str:
-    """The layouts in which a synthesis without a layout says that none is conflict-free, in words.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> ruled_out(synthesize((48, 20), ["ld.shared.b32@col"], element="f32", max_extra_bytes=1024))
-    'single swizzles Sw<B,M,S> of (48,20):(20,1) in its memory and 1024 bytes more; (48,20):(20,1) with longer
-    rows, by multiples of 4 bytes, up to 1024 bytes in all'
-    """
-    base, extra = storage_layout(synthesis.shape, synthesis.order), synthesis.max_extra_bytes
-    memory = f"its memory and {extra} bytes more" if extra else "its own memory"
-    parts: list[str] = []
-    for name in synthesis.certificate.classes:
-        kind, _, units = name.partition(" of whole ")
-        if name == "any-placement":
-            parts.append("all placements")
-        elif name == "single-swizzle":
-            parts.append(f"single swizzles Sw<B,M,S> of {base} in {memory}")
-        elif name == "tma":
-            parts.append(f"what tensor-map copies write of {to_text(synthesis.shape)} in {memory}")
-        elif name == padding_class(extra):
-            step = padding_step(synthesis.accesses, synthesis.element, synthesis.arch)
-            parts.append(
-                f"{base} with longer rows, by multiples of {step * synthesis.element.bits // 8} bytes, up to "
-                f"{extra} bytes in all"
-            )
-        elif kind == "linear-in-place":
-            parts.append(f"F2-linear maps of {base} onto itself that keep {units} whole")
-        else:
-            parts.append(f"permutations of {base} that keep {units} whole")
-    return "; ".join(parts)
-
-
-def padding_step(accesses: Sequence[Access | TmaAccess], element: DType, machine: Arch) -> int:
-    """Elements by multiples of which rows may grow: whole bytes, and whole vectors of every access.
-
-    >>> from layoutalg.arch import ARCHS
-    >>> from layoutalg.dtype import dtype
-    >>> padding_step([Access("ldmatrix.x4", Layout((32, 8), (8, 1)), "f16")], dtype("f16"), ARCHS["sm_90"])
-    8
-    """
-    ops = [access.op for access in accesses if isinstance(access, Access)]
-    widest = max((find_instruction(op, machine).width_bytes for op in ops), default=1)
-    return max(1, 8 * widest // element.bits)
 
 
 def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:

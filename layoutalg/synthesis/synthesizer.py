@@ -129,7 +129,7 @@ def synthesize(
     every 128 contiguous bytes in as many banks, so that rows are stored as they are, bank ^= N row.
 
     `layout` is None when none was found; the certificate says which classes of layouts have none
-    (`layoutalg.synthesis.result.ruled_out` in words), and nothing of any other.
+    (`layoutalg.synthesis.proof.ruled_out` in words), and nothing of any other.
 
     Raises AlignmentError when vectors do not lie along the contiguous mode, UnsupportedError for an access
     with a predicate or a base that is not aligned, ResourceError when the tile does not fit shared memory,

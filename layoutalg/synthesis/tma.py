@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from layoutalg.analysis.access import TmaAccess
 from layoutalg.analysis.legality_tma import check_tma
+from layoutalg.analysis.tma_rules import MAX_BOX_ELEMS
 from layoutalg.arch import Arch
 from layoutalg.arch.swizzle_modes import HOPPER_MODES, SwizzleMode, find_swizzle_mode
 from layoutalg.digits import compose_layouts
@@ -55,10 +56,10 @@ def tma_layouts(
 ) -> Iterator[TmaTile]:
     """The layouts of a tile that every one of `copies` can write: fewest boxes first, then least swizzled.
 
-    With no copies, those of every mode, in boxes as wide as it has them.  `max_extra_bytes` is what gaps
-    may take.  Raises AlignmentError for rows that are no multiple of 16 bytes and for what else no tensor
-    map does, ShapeError for boxes that do not fit the tile or each other's places, ResourceError for gaps
-    that take more than allowed, UnsupportedError for an architecture without TMA.
+    With no copies, those of every mode that has boxes for them, as wide as it has them.  `max_extra_bytes` is
+    what gaps may take.  Raises AlignmentError for rows that are no multiple of 16 bytes and for what else no
+    tensor map does, ShapeError for boxes that do not fit the tile or each other's places, ResourceError for
+    gaps that take more than allowed, UnsupportedError for an architecture without TMA.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
@@ -85,6 +86,8 @@ def tma_layouts(
         return
     found = []
     for mode in HOPPER_MODES:
+        if not mode.swizzle.bits and not _has_dense_boxes(element.bits * run // 128, prod(sides) // run):
+            continue
         inner = min(run, 8 * mode.row_bytes // element.bits) if mode.swizzle.bits else run
         box = (*sides[:along], inner, *sides[along + 1 :])
         if run % inner == 0 and not tile.box_bytes(mode, box) % (_BOX_START_BYTES if inner < run else 1):
@@ -92,6 +95,16 @@ def tma_layouts(
             if written.extra_bytes <= max_extra_bytes:
                 found.append((run // inner, mode.swizzle.bits, written))
     yield from (written for _, _, written in sorted(found, key=lambda one: one[:2]))
+
+
+def _has_dense_boxes(chunks: int, rows: int) -> bool:
+    """Whether boxes without gaps make up rows of so many 16-byte chunks, one row right after the other.
+
+    A row within a box is one or two of its sides of at most 256 chunks; otherwise it takes several boxes, of
+    which the first starts at a multiple of 128 bytes.
+    """
+    whole = any(chunks % n == 0 and chunks // n <= MAX_BOX_ELEMS for n in range(1, MAX_BOX_ELEMS + 1))
+    return whole or rows == 1 or 16 * chunks % _BOX_START_BYTES == 0
 
 
 class _Tile(NamedTuple):

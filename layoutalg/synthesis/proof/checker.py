@@ -46,20 +46,15 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout
 from layoutalg.synthesis.proof.evidence import (
     Phase,
     bank_map_kernel,
-    bytes_past,
-    every_tma_tile,
     instructions_of,
-    is_tma,
     lane_accesses,
     linear_phases,
     log2,
-    paddings,
-    room_bytes,
-    tile_bytes,
-    tma_tiles,
     word_count_bits,
 )
+from layoutalg.synthesis.proof.forms import bytes_past, is_tma, paddings, room_bytes, tile_bytes
 from layoutalg.synthesis.proof.refutation import check_refutation
+from layoutalg.synthesis.proof.tensor_maps import is_written, tiles_of_question
 from layoutalg.synthesis.result import (
     Form,
     Kind,
@@ -68,7 +63,6 @@ from layoutalg.synthesis.result import (
     padding_class,
     storage_layout,
 )
-from layoutalg.synthesis.tma import TmaTile
 
 
 def check_certificate(synthesis: Synthesis) -> str:
@@ -146,7 +140,10 @@ def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
         raise MismatchError(f"{layout} takes {synthesis.extra_bytes} extra bytes, which is more than allowed")
     if synthesis.form == "single" and synthesis.kind == "xor":
         raise MismatchError(f"{layout} is not a single swizzle, which was asked for")
-    if is_tma(synthesis) and TmaTile(layout, synthesis.extra_bytes) not in tma_tiles(synthesis):
+    if is_tma(synthesis) and not any(
+        tile.extra_bytes == synthesis.extra_bytes and tile.is_layout(synthesis, layout)
+        for tile in tiles_of_question(synthesis)
+    ):
         raise MismatchError(f"no tensor-map copy writes {layout} with {synthesis.extra_bytes} extra bytes")
 
 
@@ -160,10 +157,10 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
     found: tuple[Kind, int]
     if inner == base and len(swizzles) < 2:
         found = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
-    elif tma and TmaTile(layout, extra_bytes) in every_tma_tile(synthesis):
-        found = "swizzle" if swizzles else "plain", extra_bytes
     elif any(layout == padded for extra, padded in paddings(synthesis, extra_bytes) if extra == extra_bytes):
         found = "padding", extra_bytes
+    elif tma and _sides(inner) == _sides(base) and is_written(synthesis, layout, extra_bytes):
+        found = "swizzle" if swizzles else "plain", extra_bytes
     elif _sides(inner) == _sides(base):
         found = "xor", 0
         _check_place(synthesis, layout, 0)

@@ -1,8 +1,7 @@
 """Evidence: what a check of a synthesis computes from its question, without any help of the search.
 
 The idea.  Everything is read off the question again: instructions are spelled out from thread-value layouts,
-swizzles and paddings are listed from their definitions.  Of the rest of synthesis only the list of what
-tensor maps write is used, which is not a search.
+and where they go is asked of a layout, or of any other rule that gives each element a place.
 
 Where all is linear, the words of a tile are numbered in storage order.  A phase of an access moves along the
 words of its lanes and of its vector; a layout sends words to banks.  Both are read off thread-value layout
@@ -11,24 +10,22 @@ and layout by applying them to single bits; ranks do the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.access import Access
 from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.lanes import batch_lanes
 from layoutalg.arch import Arch, find_instruction
-from layoutalg.errors import AlignmentError, NotLinearError, UndecidedError, UnsupportedError
+from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
 from layoutalg.f2 import affine_f2, apply, basis, kernel
 from layoutalg.int_tuple import product
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size
-from layoutalg.swizzle import Swizzle
 from layoutalg.synthesis.result import Synthesis, storage_layout
-from layoutalg.synthesis.tma import TmaTile, tma_layouts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,15 +160,22 @@ class Instructions(NamedTuple):
         return self.offsets[rows], self.mask[rows]
 
     def served(
-        self, swizzle: Swizzle, offsets: NDArray[Any], mask: NDArray[Any], machine: Arch
+        self,
+        place: Callable[[NDArray[Any]], NDArray[Any]],
+        offsets: NDArray[Any],
+        mask: NDArray[Any],
+        machine: Arch,
     ) -> NDArray[Any]:
-        """Which instructions keep their vectors whole under the swizzle and have no conflict."""
+        """Which instructions find their vectors whole, and no conflict, where `place` puts the elements.
+
+        `place` maps offsets of the storage order to those in memory: a swizzle, or a table of the tile.
+        """
         import numpy as np
 
-        moved = np.where(mask, swizzle(offsets), 0)
+        moved = np.where(mask, place(offsets), 0)
         whole = (moved % self.elems == 0).all(axis=1)
         for n in range(1, self.elems):
-            whole &= (~mask | (swizzle(offsets + n) == moved + n)).all(axis=1)
+            whole &= (~mask | (place(offsets + n * mask) == moved + n)).all(axis=1)
         rule = find_instruction(self.op, machine)
         lanes = batch_lanes(rule, machine, np.where(whole[:, None], moved, 0) * self.bits // 8, mask)
         taken, ideal = served_batch(rule, machine, *lanes)
@@ -182,7 +186,7 @@ class Instructions(NamedTuple):
 def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
     """The instructions of an access on the tile in storage order, each different one once.
 
-    Raises UndecidedError for more than MAX_ROWS of them.
+    Raises UndecidedError for more than MAX_ROWS of them, ShapeError where they leave the tile.
 
     >>> from layoutalg.synthesis.synthesizer import synthesize
     >>> found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
@@ -213,7 +217,10 @@ def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
     together = index[:, None, :] + added[:, None]
     mask = np.broadcast_to(supplies[:, None, :], together.shape).reshape(-1, warp)
     storage = storage_layout(synthesis.shape, synthesis.order)
-    offsets = np.where(mask, storage(np.where(mask, together.reshape(-1, warp), 0)), 0)
+    flat = np.where(mask, together.reshape(-1, warp), 0)
+    if flat.size and not 0 <= flat.min() <= flat.max() < size(storage):
+        raise ShapeError(f"tv {access.tv} of {access.op} leaves a tile of {size(storage)} elements")
+    offsets = np.where(mask, storage(flat), 0)
     rows = np.unique(np.concatenate([offsets, mask], axis=1), axis=0)
     return Instructions(access.op, access.element.bits, elems, rows[:, :warp], rows[:, warp:].astype(bool))
 
@@ -222,59 +229,6 @@ def _mode(access: Access, which: int) -> Layout:
     """Mode 0, 1 or 2 of the thread-value layout: threads, values, iterations (one, where there are none)."""
     parts = modes(access.tv)
     return parts[which] if which < len(parts) else Layout(1, 0)
-
-
-def room_bytes(synthesis: Synthesis) -> int:
-    """The memory that a layout may take: the tile's, what is allowed beyond it, and no more than there is.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> room_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16", max_extra_bytes=100))
-    8292
-    """
-    return min(tile_bytes(synthesis) + synthesis.max_extra_bytes, synthesis.arch.max_shared_bytes_per_block)
-
-
-def tile_bytes(synthesis: Synthesis) -> int:
-    """The memory of the tile itself.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> tile_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
-    8192
-    """
-    return -(-product(synthesis.shape) * synthesis.element.bits // 8)
-
-
-def every_single(synthesis: Synthesis) -> Iterator[Swizzle]:
-    """Every Sw<B,M,S> of whose fields a bit of an offset in `room_bytes` takes part, up to such bits.
-
-    Two swizzles that differ past those bits move no offset differently, or both leave the memory.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> len(list(every_single(synthesize((64, 96), ["ldmatrix.x4"], element="f16"))))
-    728
-    """
-    elements = 8 * room_bytes(synthesis) // synthesis.element.bits
-    top = 0
-    while 1 << top < elements:
-        top += 1
-    for high in range(1, top):  # the lowest bit of the upper field
-        for low in range(high):
-            for bits in range(1, top - high + 1):
-                yield Swizzle(bits, low, high - low)
-                yield Swizzle(bits, low, low - high)
-
-
-def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
-    """The bytes that the storage order takes past the tile's own memory under a swizzle.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> bytes_past(synthesize((64, 96), ["ldmatrix.x4"], element="f16"), Swizzle(1, 12, -1))
-    16384
-    """
-    import numpy as np
-
-    last = int(swizzle(np.arange(product(synthesis.shape))).max())
-    return max(0, -(-(last + 1) * synthesis.element.bits // 8) - tile_bytes(synthesis))
 
 
 def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, ...]:
@@ -297,69 +251,3 @@ def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, 
             word = word_of(synthesis, goes[bit // synthesis.element.bits])
         banks.append(word % synthesis.arch.banks)
     return kernel(banks)
-
-
-def paddings(synthesis: Synthesis, limit_bytes: int | None = None) -> Iterator[tuple[int, Layout]]:
-    """(extra bytes, layout) of every pitch within max_extra_bytes that keeps vectors aligned.
-
-    Pitches that differ by a whole turn of the banks have the same conflicts; the shortest of them is here.
-    `limit_bytes` takes the place of max_extra_bytes.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> found = synthesize((48, 4), ["ld.shared.b128"], element="f32", max_extra_bytes=1600)
-    >>> [(extra, str(layout)) for extra, layout in paddings(found)]
-    [(768, '(48,4):(8,1)'), (1536, '(48,4):(12,1)')]
-    """
-    shape, bits, machine = synthesis.shape, synthesis.element.bits, synthesis.arch
-    sides = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
-    long = [extent for extent in (sides if synthesis.order == "col" else sides[::-1]) if extent > 1]
-    rows = product(tuple(long[1:]))
-    vectors = [find_instruction(a.op, machine).width_bytes for a in lane_accesses(synthesis)]
-    step = max(1, 8 * max(vectors, default=1) // bits)
-    limit = room_bytes(synthesis) - tile_bytes(synthesis) if limit_bytes is None else limit_bytes
-    for pad in range(step, 8 * machine.banks * machine.bank_bytes // bits, step):
-        extra = rows * pad * bits // 8
-        if len(long) < 2 or extra > limit:
-            return
-        yield extra, storage_layout(shape, synthesis.order, pad)
-
-
-def tma_tiles(synthesis: Synthesis) -> Iterator[TmaTile]:
-    """What the tensor-map copies of the question can write, within its max_extra_bytes.
-
-    >>> from layoutalg.analysis.access import TmaAccess
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> found = synthesize((64, 64), ["ldmatrix.x4", TmaAccess((64, 64), 128)], element="f16")
-    >>> [str(tile.layout) for tile in tma_tiles(found)]
-    ['Sw<3,3,3> o 0 o (64,64):(64,1)']
-    """
-    copies = [access for access in synthesis.accesses if isinstance(access, TmaAccess)]
-    s = synthesis
-    return tma_layouts(s.shape, s.element, s.order, copies, s.arch, s.max_extra_bytes)
-
-
-def every_tma_tile(synthesis: Synthesis) -> Iterator[TmaTile]:
-    """What tensor-map copies of any mode can write of the tile, in whatever memory; nothing where none can.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> found = synthesize((64, 32), ["ldmatrix.x4"], element="f16")
-    >>> [str(tile.layout) for tile in every_tma_tile(found)][:2]
-    ['(64,32):(32,1)', 'Sw<2,3,3> o 0 o (64,32):(32,1)']
-    """
-    s, room = synthesis, synthesis.arch.max_shared_bytes_per_block
-    copies = [access for access in s.accesses if isinstance(access, TmaAccess)]
-    for asked in dict.fromkeys((tuple(copies), ())):
-        try:
-            yield from tma_layouts(s.shape, s.element, s.order, asked, s.arch, room)
-        except (AlignmentError, UnsupportedError):
-            return
-
-
-def is_tma(synthesis: Synthesis) -> bool:
-    """Whether the layout must be one that tensor-map copies write.
-
-    >>> from layoutalg.synthesis.synthesizer import synthesize
-    >>> is_tma(synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma"))
-    True
-    """
-    return synthesis.form == "tma" or any(isinstance(access, TmaAccess) for access in synthesis.accesses)

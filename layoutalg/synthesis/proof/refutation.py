@@ -27,23 +27,25 @@ from layoutalg.f2 import basis, intersection
 from layoutalg.swizzle import AnyLayout
 from layoutalg.synthesis.proof.evidence import (
     Phase,
-    bytes_past,
-    every_single,
     instructions_of,
-    is_tma,
     lane_accesses,
     linear_phases,
     log2,
-    paddings,
-    room_bytes,
-    tile_bytes,
-    tma_tiles,
     word_count_bits,
 )
+from layoutalg.synthesis.proof.forms import (
+    bytes_past,
+    every_single,
+    is_tma,
+    paddings,
+    room_bytes,
+    ruled_out,
+    tile_bytes,
+)
+from layoutalg.synthesis.proof.tensor_maps import tiles_of_question
 from layoutalg.synthesis.result import (
     Synthesis,
     padding_class,
-    ruled_out,
     storage_layout,
     unit_class,
 )
@@ -220,8 +222,10 @@ def _check_forms(synthesis: Synthesis) -> str:
     if proper not in ((), ("tma",)):
         raise MismatchError(f"no list of layouts is known for {certificate.classes}")
     if proper:
-        for tile in tma_tiles(synthesis):
-            _check_conflict(synthesis, tile.layout)
+        accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
+        for tile in tiles_of_question(synthesis):
+            if all(one.served(tile.at, one.offsets, one.mask, synthesis.arch).all() for one in accesses):
+                raise MismatchError(f"what tensor-map copies write in mode {tile.mode} is free of conflicts")
     return f"none is free of conflicts of {ruled_out(synthesis)}"
 
 
