@@ -145,16 +145,32 @@ def _check_narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
         raise MismatchError(
             f"access {wide} keeps banks from access {many}, which does not speak of {certificate.classes}"
         )
-    asked = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
-    if certificate.classes == ("any-placement",):
-        asked = intersection(asked, phases[wide].reach)
-    words, banks = 1 << len(asked), synthesis.arch.banks >> keep
+    words, banks = narrow_banks(synthesis, phases)
     if words <= banks:
         raise MismatchError(f"access {many} asks for {words} words at one place of {banks} banks", index=many)
     return (
         f"none is conflict-free of {ruled_out(synthesis)}: access {many} asks {words} words of {banks} "
         f"banks, since access {wide} keeps {1 << keep} words together"
     )
+
+
+def narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> tuple[int, int]:
+    """(words, banks) that the two accesses of the clash leave to each other.
+
+    The words are those that a phase of the first asks for at one place of the vectors of the second; the
+    banks are those in which that place of a vector can lie.
+
+    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
+    >>> narrow_banks(found, linear_phases(found))
+    (32, 8)
+    """
+    many, wide = synthesis.certificate.clash
+    keep = phases[wide].vector_bits
+    asked = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
+    if synthesis.certificate.classes == ("any-placement",):
+        asked = intersection(asked, phases[wide].reach)
+    return 1 << len(asked), synthesis.arch.banks >> keep
 
 
 def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
