@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from layoutalg.arch import ARCHS, find_target
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 
-TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a")
+OLDEST = (7, 5)
+"""The first compute capability that NVRTC 13 compiles for."""
+
+TARGETS = tuple(t for arch in ARCHS.values() if arch.compute_capability >= OLDEST for t in arch.targets)
 """Architectures a kernel can be compiled for."""
 
 _USED = re.compile(r"Used (\d+) registers")
@@ -45,7 +49,7 @@ class Cubin:
 
 
 def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
-    """Compile the kernel `name` of a CUDA source for `arch`, one of TARGETS.
+    """Compile the kernel `name` of a CUDA source for `arch`, one of TARGETS or another name of it.
 
     Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile: the
     source and the log are kept, and the message names both files.
@@ -53,6 +57,7 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     >>> compile_cubin('extern "C" __global__ void nothing() {}', "nothing", "sm_80").spill_bytes
     0
     """
+    arch = find_target(arch)
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
     lib = _library()

@@ -112,9 +112,14 @@ class ResourceError(LayoutAlgError, ValueError):
 
 
 class UnknownNameError(LayoutAlgError, ValueError):
-    """A name is not in the table of its kind; the message lists what is, of a long table the nearest."""
+    """A name is not in the table of its kind; the message lists what is, of a long table the nearest.
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+    `also` are further spellings, which are suggested but not listed; `hint` takes the suggestion's place.
+    """
+
+    def __init__(
+        self, kind: str, name: str, choices: Iterable[str], *, also: Iterable[str] = (), hint: str = ""
+    ) -> None:
         self.kind, self.name, self.choices = kind, name, tuple(choices)
         import difflib
 
@@ -122,8 +127,10 @@ class UnknownNameError(LayoutAlgError, ValueError):
         if len(self.choices) > LISTED_NAMES:
             compared = name[:MOST_COMPARED]
             shown = difflib.get_close_matches(compared, self.choices, n=NEAREST_NAMES, cutoff=0)
-        near = difflib.get_close_matches(name, shown, n=1) if len(name) <= MOST_COMPARED else []
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        if not hint and len(name) <= MOST_COMPARED:
+            by_lower = {choice.lower(): choice for choice in (*also, *shown)}
+            near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+            hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
         listed = ", ".join(shown)
         if shown is not self.choices:
             listed += f" and {len(self.choices) - NEAREST_NAMES} more"

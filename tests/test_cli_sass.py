@@ -45,7 +45,7 @@ def test_the_table_says_the_same() -> None:
         (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
         (("transpose", "--step", "1"), "UnsupportedError", "transpose has no steps"),
         (("gemm-sm80", "--step", "99"), "UnknownNameError", "unknown step of gemm-sm80 '99'"),
-        (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown compile target 'sm_42'"),
+        (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
         (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
         (("gemm-sm80", "--dtype", "f64"), "UnsupportedError", "f64"),
     ],

@@ -16,7 +16,7 @@ from layoutalg.analysis.roofline import (
     roofline_of,
     tile_intensity,
 )
-from layoutalg.arch import ARCHS
+from layoutalg.arch import ARCHS, Board
 from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
 from layoutalg.dtype import dtype
 from layoutalg.errors import ShapeError, UnknownNameError
@@ -70,14 +70,21 @@ def test_every_level_of_a_product_has_its_tile() -> None:
     assert levels["dram"] == 2 * levels["l2"] and tuple(levels) == LEVELS
 
 
-@pytest.mark.parametrize("machine", ARCHS.values(), ids=lambda a: a.name)
-def test_every_board_has_a_roofline(machine: object) -> None:
-    board = machine.board  # type: ignore[attr-defined]
+@pytest.mark.parametrize("board", [a.board for a in ARCHS.values() if a.board], ids=lambda b: b.name)
+def test_every_board_has_a_roofline(board: Board) -> None:
     rates = board_rates(board)
-    report = roofline_of(rates, {"dram": 10.0, "l2": 10.0})
-    assert report.limiting == "dram" and report.unknown == ("l2",)
-    assert report.flops_per_s == 10 * board.dram_bytes_per_s
+    for unit in rates.units:
+        report = roofline_of(rates, {"dram": 1.0, "l2": 1.0}, unit)
+        assert report.limiting == "dram" and report.unknown == ("l2",)
+        assert report.flops_per_s == board.dram_bytes_per_s
     assert rates.source == board.source
+
+
+def test_a_rate_that_no_data_sheet_states_is_not_answered() -> None:
+    board = ARCHS["sm_87"].board
+    assert board is not None and board.f16_tensor_flops_per_s is None
+    with pytest.raises(UnknownNameError, match=r"unknown unit 'tensor': accepted are f32"):
+        roofline_of(board_rates(board), {"dram": 10.0})
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.mapping import MAPPINGS, tile_tv
-from layoutalg.arch import INSTRUCTIONS
+from layoutalg.arch import find_instruction, instruction_name
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.int_tuple import normalize
@@ -64,6 +64,8 @@ class Access:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "element", dtype(self.element))
+        if isinstance(self.op, str):
+            object.__setattr__(self, "op", instruction_name(self.op))
         if not isinstance(self.tv, Layout):
             raise ArgumentTypeError(
                 f"tv {self.tv!r} is a {type(self.tv).__name__}; a Layout of (thread, value) or "
@@ -122,10 +124,8 @@ class Access:
             return Access(op, mapping, element)
         if mapping not in MAPPINGS:
             raise UnknownNameError("mapping", str(mapping), MAPPINGS)
-        rule = INSTRUCTIONS.get(op)
-        if rule is None:
-            raise UnknownNameError("instruction", str(op), INSTRUCTIONS)
-        return Access(op, tile_tv(rule, layout, element, mapping), element)
+        rule = find_instruction(op)
+        return Access(rule.name, tile_tv(rule, layout, element, mapping), element)
 
     @staticmethod
     def of(spec: str | Access, layout: AnyLayout, element: str | DType) -> Access:

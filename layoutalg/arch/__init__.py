@@ -1,4 +1,4 @@
-"""Hardware facts, and nothing but facts: one `Arch` value an architecture.
+"""Hardware facts, and nothing but facts: one `Arch` value per architecture.
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
+from layoutalg.arch.architectures import ARCHS, find_arch, find_target
 from layoutalg.arch.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, require_atom
 from layoutalg.arch.descriptor import (
     SmemDescriptor,
@@ -16,25 +14,21 @@ from layoutalg.arch.descriptor import (
     descriptor_text,
     encode_descriptor,
 )
+from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES, instruction_name, unknown_instruction
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
 from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
-from layoutalg.arch.sm70 import SM70
-from layoutalg.arch.sm75 import SM75
-from layoutalg.arch.sm80 import SM80
-from layoutalg.arch.sm89 import SM89
-from layoutalg.arch.sm90 import SM90
-from layoutalg.arch.sm100 import SM100
 from layoutalg.arch.smem_atoms import SMEM_ATOMS, SmemAtom, atom_layout, find_smem_atom
 from layoutalg.arch.swizzle_modes import SWIZZLE_MODES, SwizzleMode, find_swizzle_mode
 from layoutalg.arch.tensor_map import TensorMap, tensor_map_arguments, tensor_map_text
 from layoutalg.arch.wgmma import WGMMA_TYPES
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnsupportedError
 
 __all__ = [
     "ARCHS",
     "COPY_ATOMS",
     "INSTRUCTIONS",
+    "INSTRUCTION_ALIASES",
     "MMA_ATOMS",
     "SMEM_ATOMS",
     "SWIZZLE_MODES",
@@ -61,51 +55,32 @@ __all__ = [
     "find_mma_atom",
     "find_smem_atom",
     "find_swizzle_mode",
+    "find_target",
+    "instruction_name",
     "instruction_table",
     "require_atom",
     "tensor_map_arguments",
     "tensor_map_text",
 ]
 
-ARCHS: Mapping[str, Arch] = MappingProxyType({a.name: a for a in (SM70, SM75, SM80, SM89, SM90, SM100)})
-"""Every architecture by name, read only."""
 
-_BY_TARGET: Mapping[str, Arch] = MappingProxyType({t: a for a in ARCHS.values() for t in a.targets})
+def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
+    """The rule of an instruction on `machine`, or without a machine as every 32-lane, 32-bank one has it.
 
+    `name` is one of INSTRUCTIONS or any of its other spellings (layoutalg.arch.instruction_names).  Raises
+    UnknownNameError for other names, UnsupportedError for an instruction that only other architectures have,
+    ArgumentTypeError for what is not a text.
 
-def find_arch(name: str | Arch) -> Arch:
-    """The architecture of a name or compiler target (`sm_90`, `sm_90a`); an Arch is returned as it is.
-
-    Raises UnknownNameError, and ArgumentTypeError for what is neither.
-
-    >>> find_arch("sm_75").max_warps_per_sm
-    32
+    >>> find_instruction("ldmatrix.x4", find_arch("sm_80")).group_lanes, find_instruction("LDS.64").name
+    (8, 'ld.shared.b64')
     """
-    if isinstance(name, Arch):
-        return name
+    table = INSTRUCTIONS if machine is None else machine.instructions
     if not isinstance(name, str):
-        raise ArgumentTypeError(
-            f"architecture {name!r} is a {type(name).__name__}; a name or an Arch is needed"
-        )
-    found = _BY_TARGET.get(name)
-    if found is None:
-        raise UnknownNameError("architecture", name, _BY_TARGET)
-    return found
-
-
-def find_instruction(name: str, machine: Arch) -> Instruction:
-    """The rule of instruction `name` on `machine`.
-
-    Raises UnknownNameError for a name nobody knows, UnsupportedError for an instruction that only other
-    architectures have.
-
-    >>> find_instruction("ldmatrix.x4", find_arch("sm_80")).group_lanes
-    8
-    """
-    found = machine.instructions.get(name)
+        raise ArgumentTypeError(f"instruction {name!r} is a {type(name).__name__}; a name is needed")
+    found = table.get(name) or table.get(known := instruction_name(name))
     if found is not None:
         return found
-    if name in INSTRUCTIONS:
-        having = ", ".join(a.name for a in ARCHS.values() if name in a.instructions)
-        raise UnsupportedError(f"{machine.name} has no {name}; it exists on {having}")
-    raise UnknownNameError("instruction", str(name), machine.instructions)
+    if known in INSTRUCTIONS and machine is not None:
+        having = ", ".join(a.name for a in ARCHS.values() if known in a.instructions)
+        raise UnsupportedError(f"{machine.name} has no {known}; it exists on {having}")
+    raise unknown_instruction(name, table)

@@ -61,7 +61,7 @@ class Instruction:
 class Board:
     """A card that carries the architecture, and its peak rates: what rooflines are drawn with.
 
-    Rates are per second, dense (no structured sparsity).  `source` is the data sheet.
+    Rates are per second, dense (no structured sparsity), None where `source`, the data sheet, states none.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Board:
     l2_bytes: int
     dram_bytes_per_s: float
     f32_flops_per_s: float
-    f16_tensor_flops_per_s: float
+    f16_tensor_flops_per_s: float | None
     source: str
 
 
@@ -109,7 +109,6 @@ class Arch:
     max_threads_per_block: int = 1024
     max_warps_per_sm: int
     max_blocks_per_sm: int
-    analysis_only: bool = False
     board: Board | None = None
     instructions: Mapping[str, Instruction] = field(hash=False, repr=False)
     source: str = ""

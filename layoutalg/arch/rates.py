@@ -48,15 +48,16 @@ T4_ACHIEVED = Rates(
 
 
 def board_rates(board: Board) -> Rates:
-    """The peaks that the data sheet of a board states: f16 tensor cores, f32, and DRAM.
+    """The peaks that the data sheet of a board states: f16 tensor cores (if it does), f32, and DRAM.
 
     >>> from layoutalg.arch import ARCHS
     >>> board_rates(ARCHS["sm_75"].board).levels["dram"] / 1e9
     320.0
     """
+    tensor = board.f16_tensor_flops_per_s
     return Rates(
         f"{board.name}, data sheet",
-        units={"tensor": board.f16_tensor_flops_per_s, "f32": board.f32_flops_per_s},
+        units=({} if tensor is None else {"tensor": tensor}) | {"f32": board.f32_flops_per_s},
         levels={"dram": board.dram_bytes_per_s},
         source=board.source,
     )

@@ -34,8 +34,8 @@ def analyze_command(
     access: Annotated[
         list[str] | None,
         typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4 or ld.shared.b32@col. Repeats. "
-            "Default: loads of one element, by row and by column.",
+            help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
+            "Repeats. Default: loads of one element, by row and by column.",
             show_default=False,
         ),
     ] = None,

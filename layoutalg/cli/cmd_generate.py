@@ -49,7 +49,9 @@ def generate_command(
     shape: ShapeOption = None,
     axes: AxesOption = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
-    arch: Annotated[str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a.")] = "sm_90",
+    arch: Annotated[
+        str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
+    ] = "sm_90",
     compile_for: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,12 +72,14 @@ def generate_command(
 
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
+    from layoutalg.arch import find_target
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import compile_cubin
     from layoutalg.kernels.chains import OPERATIONS
     from layoutalg.kernels.families import FAMILIES, matrix_family
     from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 
+    arch = find_target(arch)
     known, parts = (*FAMILIES, *GEMM_FAMILIES, *OPERATIONS), 1
     if family not in known:
         raise UnknownNameError("kernel family", family, known)

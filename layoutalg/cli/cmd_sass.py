@@ -33,17 +33,19 @@ def sass_command(
         str | None,
         typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile."),
     ] = None,
-    arch: Annotated[str, typer.Option("--arch", help="Compile target: sm_80, sm_90a, ...")] = "sm_90a",
+    arch: Annotated[str, typer.Option("--arch", help="Compile target: sm_80, sm_90a, H100, ...")] = "sm_90a",
     as_json: JsonOption = False,
 ) -> None:
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
     """
+    from layoutalg.arch import find_target
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import TARGETS, compile_cubin
     from layoutalg.codegen.sass import CLASSES, OTHER, count_classes, disassemble, main_loop, parse_sass
 
+    arch = find_target(arch)
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
     problem, kernel = find_kernel(family, dtype, (m, n, k), step, arch)

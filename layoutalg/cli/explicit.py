@@ -106,13 +106,15 @@ def count_explicit(
             for shift in range(0, machine.sector_bytes, rule.width_bytes)
         )
         found = kinds(list(traffic_batch(rule, machine, *checked).T))
-        return global_report(op, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes)
+        return global_report(
+            rule.name, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
+        )
     found = kinds(served_batch(rule, machine, *checked))
     worst_place = max(range(len(found)), key=lambda n: found[n].cost[0])
     offsets = [
         int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
     ]
-    clash = worst_clash(op, offsets, machine)
+    clash = worst_clash(rule.name, offsets, machine)
     place = found[worst_place].place
     witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
-    return shared_report(op, found, "enumerated", rule.provenance, witness, notes)
+    return shared_report(rule.name, found, "enumerated", rule.provenance, witness, notes)

@@ -20,7 +20,9 @@ LayoutArgument: TypeAlias = Annotated[
     ),
 ]
 DtypeOption: TypeAlias = Annotated[str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...")]
-ArchOption: TypeAlias = Annotated[str, typer.Option("--arch", help="Architecture: sm_80, sm_90, ...")]
+ArchOption: TypeAlias = Annotated[
+    str, typer.Option("--arch", help="Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...")
+]
 JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
 ]

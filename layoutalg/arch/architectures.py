@@ -1,0 +1,327 @@
+"""ARCHS: what the documents state of each architecture from Volta to Blackwell, and how to find one by name.
+
+    sm_70 Volta   sm_75 Turing   sm_80, sm_86, sm_87 Ampere   sm_89 Ada   sm_90 Hopper
+    sm_100, sm_103, sm_120 Blackwell
+
+Sources of the limits.  CUDA C++ Programming Guide, "Compute Capabilities"; from release 13 on it is CUDA
+Programming Guide, 5.1.3 "Features and Technical Specifications": table 30 has warps and blocks per SM, table
+31 registers and shared memory per SM and per block, one column per compute capability.  What the system
+keeps of each block: the same guide, "Shared Memory" of 8.x ("the 1 KB of shared memory not made available to
+a thread block is reserved for system use").  Allocation units: cuda_occupancy.h of the CUDA toolkit.  Which
+instructions exist: PTX ISA, target notes of ldmatrix (sm_75), cp.async (sm_80) and stmatrix (sm_90).  The
+access rules were counted on hardware for sm_90 alone and are assumed elsewhere: layoutalg.arch.instructions.
+
+Where two documents disagree: the Blackwell tuning guide gives compute capability 12.0 a shared memory of 128
+KB and 32 blocks per SM; tables 30 to 32 of the programming guide and cuda_occupancy.h give 100 KB (128 KB is
+the unified data cache that it is a part of) and 24 blocks, which stand here.
+
+A board's peak rates are those of NVIDIA's data sheets, dense; a rate that they do not state is None, and an
+architecture whose boards they do not describe in full has no board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from layoutalg.arch.instructions import instruction_table
+from layoutalg.arch.model import Arch, Board
+from layoutalg.errors import ArgumentTypeError, UnknownNameError
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_GUIDE = "CUDA C++ Programming Guide, Compute Capability {}"
+_GUIDE_13 = "CUDA Programming Guide 13, 5.1.3, tables 30 and 31, compute capability {}"
+
+_TURING = instruction_table(matrix_loads=True)
+_AMPERE = instruction_table(matrix_loads=True, async_copies=True)
+_BLACKWELL = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True)
+_HOPPER = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True, measured=True)
+
+_TABLE = (
+    Arch(
+        name="sm_70",
+        compute_capability=(7, 0),
+        targets=("sm_70",),
+        max_shared_bytes_per_block=96 * _KIB,
+        shared_bytes_per_sm=96 * _KIB,
+        reserved_shared_bytes_per_block=0,
+        shared_allocation_unit_bytes=256,
+        max_warps_per_sm=64,
+        max_blocks_per_sm=32,
+        board=Board(
+            name="Tesla V100-SXM2",
+            sms=80,
+            l2_bytes=6 * _MIB,
+            dram_bytes_per_s=900e9,
+            f32_flops_per_s=15.7e12,
+            f16_tensor_flops_per_s=125e12,
+            source="NVIDIA Tesla V100 GPU Architecture white paper, table 1",
+        ),
+        instructions=instruction_table(),
+        source=_GUIDE.format("7.x"),
+    ),
+    Arch(
+        name="sm_75",
+        compute_capability=(7, 5),
+        targets=("sm_75",),
+        max_shared_bytes_per_block=64 * _KIB,
+        shared_bytes_per_sm=64 * _KIB,
+        reserved_shared_bytes_per_block=0,
+        shared_allocation_unit_bytes=256,
+        max_warps_per_sm=32,
+        max_blocks_per_sm=16,
+        board=Board(
+            name="T4",
+            sms=40,
+            l2_bytes=4 * _MIB,
+            dram_bytes_per_s=320e9,
+            f32_flops_per_s=8.1e12,
+            f16_tensor_flops_per_s=65e12,
+            source="NVIDIA T4 data sheet; NVIDIA Turing GPU Architecture white paper",
+        ),
+        instructions=_TURING,
+        source=_GUIDE.format("7.x"),
+    ),
+    Arch(
+        name="sm_80",
+        compute_capability=(8, 0),
+        targets=("sm_80",),
+        max_shared_bytes_per_block=163 * _KIB,
+        shared_bytes_per_sm=164 * _KIB,
+        max_warps_per_sm=64,
+        max_blocks_per_sm=32,
+        board=Board(
+            name="A100-SXM4-80GB",
+            sms=108,
+            l2_bytes=40 * _MIB,
+            dram_bytes_per_s=2039e9,
+            f32_flops_per_s=19.5e12,
+            f16_tensor_flops_per_s=312e12,
+            source="NVIDIA A100 data sheet; NVIDIA A100 Tensor Core GPU Architecture white paper",
+        ),
+        instructions=_AMPERE,
+        source=_GUIDE.format("8.x"),
+    ),
+    Arch(
+        name="sm_86",
+        compute_capability=(8, 6),
+        targets=("sm_86",),
+        max_shared_bytes_per_block=99 * _KIB,
+        shared_bytes_per_sm=100 * _KIB,
+        max_warps_per_sm=48,
+        max_blocks_per_sm=16,
+        board=Board(
+            name="GeForce RTX 3090",
+            sms=82,
+            l2_bytes=6 * _MIB,
+            dram_bytes_per_s=936e9,
+            f32_flops_per_s=35.6e12,
+            f16_tensor_flops_per_s=71e12,
+            source="NVIDIA Ampere GA102 GPU Architecture white paper, appendix A; tensor: f16 into f32",
+        ),
+        instructions=_AMPERE,
+        source=_GUIDE_13.format("8.6"),
+    ),
+    Arch(
+        name="sm_87",
+        compute_capability=(8, 7),
+        targets=("sm_87",),
+        max_shared_bytes_per_block=163 * _KIB,
+        shared_bytes_per_sm=164 * _KIB,
+        max_warps_per_sm=48,
+        max_blocks_per_sm=16,
+        board=Board(
+            name="Jetson AGX Orin 64GB",
+            sms=16,
+            l2_bytes=4 * _MIB,
+            dram_bytes_per_s=204.8e9,
+            f32_flops_per_s=5.3e12,
+            f16_tensor_flops_per_s=None,
+            source="NVIDIA Jetson AGX Orin Series technical brief TB_10749-001, which states no rate of f16",
+        ),
+        instructions=_AMPERE,
+        source=_GUIDE_13.format("8.7"),
+    ),
+    Arch(
+        name="sm_89",
+        compute_capability=(8, 9),
+        targets=("sm_89",),
+        max_shared_bytes_per_block=99 * _KIB,
+        shared_bytes_per_sm=100 * _KIB,
+        max_warps_per_sm=48,
+        max_blocks_per_sm=24,
+        board=Board(
+            name="L40S",
+            sms=142,
+            l2_bytes=96 * _MIB,
+            dram_bytes_per_s=864e9,
+            f32_flops_per_s=91.6e12,
+            f16_tensor_flops_per_s=362e12,
+            source="NVIDIA L40S data sheet; NVIDIA Ada GPU Architecture white paper",
+        ),
+        instructions=_AMPERE,
+        source=_GUIDE.format("8.x"),
+    ),
+    Arch(
+        name="sm_90",
+        compute_capability=(9, 0),
+        targets=("sm_90", "sm_90a"),
+        max_shared_bytes_per_block=227 * _KIB,
+        shared_bytes_per_sm=228 * _KIB,
+        max_warps_per_sm=64,
+        max_blocks_per_sm=32,
+        board=Board(
+            name="H200-SXM",
+            sms=132,
+            l2_bytes=60 * _MIB,
+            dram_bytes_per_s=4.8e12,
+            f32_flops_per_s=66.9e12,
+            f16_tensor_flops_per_s=989e12,
+            source="NVIDIA H200 data sheet; L2 and SM count as the device reports them",
+        ),
+        instructions=_HOPPER,
+        source=_GUIDE.format("9.0"),
+    ),
+    Arch(
+        name="sm_100",
+        compute_capability=(10, 0),
+        targets=("sm_100", "sm_100a", "sm_100f"),
+        max_shared_bytes_per_block=227 * _KIB,
+        shared_bytes_per_sm=228 * _KIB,
+        max_warps_per_sm=64,
+        max_blocks_per_sm=32,
+        board=Board(
+            name="B200",
+            sms=148,
+            l2_bytes=126 * _MIB,
+            dram_bytes_per_s=8e12,
+            f32_flops_per_s=75e12,
+            f16_tensor_flops_per_s=2250e12,
+            source="NVIDIA DGX B200 and HGX B200 data sheets",
+        ),
+        instructions=_BLACKWELL,
+        source=_GUIDE.format("10.0"),
+    ),
+    Arch(
+        name="sm_103",
+        compute_capability=(10, 3),
+        targets=("sm_103", "sm_103a", "sm_103f"),
+        max_shared_bytes_per_block=227 * _KIB,
+        shared_bytes_per_sm=228 * _KIB,
+        max_warps_per_sm=64,
+        max_blocks_per_sm=32,
+        instructions=_BLACKWELL,
+        source=_GUIDE_13.format("10.3"),
+    ),
+    Arch(
+        name="sm_120",
+        compute_capability=(12, 0),
+        targets=("sm_120", "sm_120a", "sm_120f"),
+        max_shared_bytes_per_block=99 * _KIB,
+        shared_bytes_per_sm=100 * _KIB,
+        max_warps_per_sm=48,
+        max_blocks_per_sm=24,
+        board=Board(
+            name="GeForce RTX 5090",
+            sms=170,
+            l2_bytes=96 * _MIB,
+            dram_bytes_per_s=1792e9,
+            f32_flops_per_s=104.8e12,
+            f16_tensor_flops_per_s=209.5e12,
+            source="NVIDIA RTX Blackwell GPU Architecture white paper, appendix A; tensor: f16 into f32",
+        ),
+        instructions=_BLACKWELL,
+        source=_GUIDE_13.format("12.x"),
+    ),
+)
+
+ARCHS: Mapping[str, Arch] = MappingProxyType({machine.name: machine for machine in _TABLE})
+"""Every architecture by name, read only."""
+
+_GPUS = {
+    "sm_70": "V100, Titan V",
+    "sm_75": "T4, Titan RTX, RTX 2060, RTX 2070, RTX 2080, RTX 2080 Ti, Turing",
+    "sm_80": "A100, A30",
+    "sm_86": "A40, A16, A10, A2, A6000, RTX A6000, RTX 3050, RTX 3060, RTX 3060 Ti, RTX 3070, RTX 3070 Ti, "
+    "RTX 3080, RTX 3080 Ti, RTX 3090, RTX 3090 Ti",
+    "sm_87": "Orin, AGX Orin, Orin NX, Orin Nano",
+    "sm_89": "L4, L40, L40S, RTX 6000 Ada, RTX 4060, RTX 4060 Ti, RTX 4070, RTX 4070 Ti, RTX 4080, RTX 4090, "
+    "Ada, Ada Lovelace",
+    "sm_90": "H100, H200, GH200, Hopper",
+    "sm_100": "B200, GB200",
+    "sm_103": "B300, GB300",
+    "sm_120": "RTX PRO 6000 Blackwell, RTX 5060, RTX 5060 Ti, RTX 5070, RTX 5070 Ti, RTX 5080, RTX 5090",
+}
+"""GPUs of each architecture, and families that have one compute capability alone.
+
+Source: NVIDIA, "CUDA GPU Compute Capability"."""
+
+_FAMILIES = {
+    "volta": ("sm_70",),
+    "ampere": ("sm_80", "sm_86", "sm_87"),
+    "blackwell": ("sm_100", "sm_103", "sm_120"),
+}
+"""Families of several compute capabilities (Volta has 7.2 too), which name no architecture."""
+
+_MAKERS = ("nvidia", "geforce", "tesla", "jetson")
+
+
+def _key(name: str) -> str:
+    """What counts of a spelling: RTX 4090, rtx-4090 and NVIDIA GeForce RTX 4090 are rtx4090."""
+    key = name.lower().translate({ord(c): None for c in " -_"})
+    for maker in _MAKERS:
+        key = key.removeprefix(maker)
+    return key
+
+
+def _spellings() -> dict[str, Arch]:
+    found: dict[str, Arch] = {}
+    for machine in _TABLE:
+        major, minor = machine.compute_capability
+        names = [*machine.targets, *(t.removeprefix("sm_") for t in machine.targets), f"{major}.{minor}"]
+        found |= {_key(name): machine for name in (*names, *_GPUS[machine.name].split(", "))}
+    return found
+
+
+_BY_TARGET: Mapping[str, Arch] = MappingProxyType({t: a for a in _TABLE for t in a.targets})
+_BY_SPELLING: Mapping[str, Arch] = MappingProxyType(_spellings())
+
+
+def find_arch(name: str | Arch) -> Arch:
+    """The architecture of a name; an Arch is returned as it is.
+
+    A name is a compiler target (sm_90, sm_90a), its short forms (sm90, 90a, 9.0), a GPU (H100, RTX 4090), or
+    a family that has one compute capability alone (Turing, Ada, Hopper); case, blanks, "-", "_" and NVIDIA,
+    GeForce, Tesla or Jetson in front do not count.  A GPU stands for its architecture: the board that peak
+    rates are taken from is the one that the architecture's record names.  Raises UnknownNameError, for
+    families of several architectures too, and ArgumentTypeError for what is neither name nor Arch.
+
+    >>> find_arch("sm_75").max_warps_per_sm, find_arch("RTX 4090").name, find_arch("9.0").name
+    (32, 'sm_89', 'sm_90')
+    """
+    if isinstance(name, Arch):
+        return name
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            f"architecture {name!r} is a {type(name).__name__}; a name or an Arch is needed"
+        )
+    found = _BY_TARGET.get(name) or _BY_SPELLING.get(_key(name))
+    if found is None:
+        members = _FAMILIES.get(_key(name))
+        if members is not None:
+            raise UnknownNameError("architecture", name, members, hint="it is a family of several; ")
+        gpus = (gpu for names in _GPUS.values() for gpu in names.split(", "))
+        raise UnknownNameError("architecture", name, _BY_TARGET, also=gpus)
+    return found
+
+
+def find_target(name: str | Arch) -> str:
+    """What the compiler calls an architecture: a target as it is, the base target for any other name.
+
+    Raises as `find_arch` does.
+
+    >>> find_target("sm_90a"), find_target("H100")
+    ('sm_90a', 'sm_90')
+    """
+    machine = find_arch(name)
+    return name if isinstance(name, str) and name in machine.targets else machine.name
