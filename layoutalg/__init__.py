@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from layoutalg import tiled_copy as tiled_copy
     from layoutalg import tiled_mma as tiled_mma
     from layoutalg import tiling as tiling
+    from layoutalg.analysis.ask import analyze
     from layoutalg.arch import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
     from layoutalg.atom import CopyAtom, MMAAtom
     from layoutalg.dtype import DTYPES, DType
@@ -187,6 +188,7 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "Tensor": "tensor",
         "TiledCopy": "tiled_copy",
         "TiledMMA": "tiled_mma",
+        "analyze": "analysis.ask",
         "copy_tensor": "tensor",
         "explain": "explanations",
         "find_copy_atom": "arch",
@@ -253,6 +255,7 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "aliasing",
+    "analyze",
     "append",
     "blocked_product",
     "ceil_div",

@@ -130,7 +130,7 @@ BAD = [
     (("generate", "transpose", "--m", "1.5"), "UsageError", "--m"),
     (("generate", "transpose", "--lds", "8"), "ShapeError", "lds = 8 is less than the row length"),
     (("generate", "transpose", "--arch", "sm_42"), "UnknownNameError", "unknown architecture"),
-    (("generate", "transpose", "--compile", "sm_42"), "UnknownNameError", "unknown compile target 'sm_42'"),
+    (("generate", "transpose", "--compile", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
     (("generate", "transpose", "-o", "no/such/folder/t.cu"), "OSError", "no/such/folder/t.cu"),
     (("verify", "transpose", "--target", "moon"), "UnknownNameError", "accepted are auto, simulator, gpu"),
     (("verify", "transpose", "--ldd", "1"), "ShapeError", "ldd = 1 is less than"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_type_checkers_see_what_is_loaded_later() -> None:
 
 def test_loaded_later_is_loaded() -> None:
     for name, module in layoutalg._NAMES.items():
-        assert getattr(layoutalg, name) is getattr(getattr(layoutalg, module), name)
+        assert getattr(layoutalg, name) is getattr(import_module(f"layoutalg.{module}"), name)
     with pytest.raises(AttributeError, match="module 'layoutalg' has no attribute 'nothing'"):
         layoutalg.nothing  # noqa: B018
 

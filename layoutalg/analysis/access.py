@@ -129,8 +129,15 @@ class Access:
 
     @staticmethod
     def of(spec: str | Access, layout: AnyLayout, element: str | DType) -> Access:
-        """An Access as it is, or the one a text describes: OP, OP@row, OP@col or OP@TV in CuTe notation.
+        """An Access as it is, or the one a text describes; it covers the whole tile unless a TV says else.
 
+            ACCESS   OP | OP@row | OP@col | OP@TV
+            OP       an instruction by any of its names: ldmatrix.x4, LDS.128, ld.shared.v4.f32, ...
+            row      consecutive lanes along the last mode of the layout; of ldmatrix, 16-byte rows along it
+            col      the same along the first mode
+            TV       a layout (thread, value[, iteration]) -> flat index, in CuTe notation: (32,1):(2,0)
+
+        Without "@", lanes run along the mode of stride 1 (`default`).  Blanks around "@" do not count.
         Raises ParseError for a TV that is no layout text, and as `along` does.
 
         >>> print(Access.of("ld.shared.b32@(32,1):(2,0)", Layout((64, 2)), "f32").tv)

@@ -88,17 +88,25 @@ def analyze(
         )
     if method != "auto" and method not in METHODS:
         raise UnknownNameError("method", str(method), ("auto", *METHODS))
+    check_layout(layout)
+    machine = find_arch(arch)
+    rule = find_instruction(access.op, machine)
+    access = addressing(access, rule, machine)
+    with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
+        return _analyze(layout, access, rule, machine, method)
+
+
+def check_layout(layout: AnyLayout) -> None:
+    """Refuse what offsets cannot be counted of: symbols, strides along modes, and what is no layout.
+
+    >>> check_layout(Layout((4, 8)))
+    """
     if isinstance(layout, Layout) and has_symbols(layout):
         raise UnsupportedError(
             f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors and "
             f"symbolic_cost answer for those"
         )
     check_integers("analyze", layout)
-    machine = find_arch(arch)
-    rule = find_instruction(access.op, machine)
-    access = addressing(access, rule, machine)
-    with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
-        return _analyze(layout, access, rule, machine, method)
 
 
 def _analyze(

@@ -10,14 +10,28 @@ says how:
     "enumerated"     every instruction counted
 
 >>> kinds = [Kind(3, (1, 1), Place(0, 0, 0)), Kind(1, (32, 1), Place(1, 0, 0))]
->>> report = shared_report("ld.shared.b32", kinds, "gcd", "measured", Witness(1, 0, 0, 32, 0, ()))
+>>> clash = Witness(1, 0, 0, 32, 0, tuple(range(32)))
+>>> report = shared_report("ld.shared.b32", kinds, "gcd", "measured", clash)
 >>> report.total, report.ideal_total, report.worst, report.ways
 (35, 4, 32, 32)
+
+`print(report)` is what the command prints: a table, a sentence on the worst instruction, and the notes.
+
+>>> print(report)
+Shared memory
+access         instructions  wavefronts  ideal  worst  its ideal  conflict  method
+──────────────────────────────────────────────────────────────────────────────────
+ld.shared.b32             4          35      4     32          1    32-way     gcd
+<BLANKLINE>
+ld.shared.b32: the worst of 4 instructions 32-way: 32 wavefronts against an ideal of 1 (warp 1: bank
+0 has 32 words to serve for lanes 0-31).
+>>> report
+<SharedReport ld.shared.b32: 4 instructions, 35 wavefronts, ideal 4, 32-way>
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -85,6 +99,14 @@ class SharedReport:
     provenance: Provenance
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        found = f"{_some(self.total, 'wavefront')}, ideal {self.ideal_total:,}"
+        conflict = "conflict-free" if self.conflict_free else _conflict(self)
+        return f"<SharedReport {self.op}: {_some(self.instructions, 'instruction')}, {found}, {conflict}>"
+
+    def __str__(self) -> str:
+        return report_text([(self.op, self)])
+
     @property
     def conflict_free(self) -> bool:
         """True when no instruction takes more than its ideal."""
@@ -129,6 +151,13 @@ class GlobalReport:
     method: Method
     provenance: Provenance
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        found = f"{_some(self.sectors, 'sector')}, ideal {self.ideal:,}, {self.efficiency:.1%} efficient"
+        return f"<GlobalReport {self.op}: {_some(self.instructions, 'instruction')}, {found}>"
+
+    def __str__(self) -> str:
+        return report_text([(self.op, self)])
 
     @property
     def moved_bytes(self) -> int:
@@ -206,3 +235,137 @@ def global_report(
         provenance,
         notes,
     )
+
+
+# --- in words ------------------------------------------------------------------------------------------
+
+Report: TypeAlias = SharedReport | GlobalReport
+Named: TypeAlias = Sequence[tuple[str, Report]]
+"""Reports, each with what its access is called."""
+
+PAGE = 100
+"""Columns of a page, to which sentences are wrapped."""
+
+_SHARED = ("access", "instructions", "wavefronts", "ideal", "worst", "its ideal", "conflict", "method")
+_GLOBAL = ("access", "instructions", "sectors", "ideal", "lines", "efficiency", "worst base", "method")
+
+
+class ReportTable(NamedTuple):
+    """A title, the columns and the rows of a table; its first column holds names, the others numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def report_rows(named: Named, title: str = "Shared memory") -> list[ReportTable]:
+    """One table for shared memory, one for global memory, each only when it has rows.
+
+    >>> report_rows([("x", GlobalReport("ld.global.b32", 32, 4, 8, 32, 1, 128, 32, "gcd", "measured"))])[0][2]
+    [('x', '1', '32', '4', '8', '12.5%', '32', 'gcd')]
+    """
+    shared = [_shared_row(name, r) for name, r in named if isinstance(r, SharedReport)]
+    moved = [_global_row(name, r) for name, r in named if isinstance(r, GlobalReport)]
+    tables = (ReportTable(title, _SHARED, shared), ReportTable("Global memory", _GLOBAL, moved))
+    return [table for table in tables if table.rows]
+
+
+def report_text(named: Named) -> str:
+    """The tables of the reports, a sentence on each, and their notes, as plain text.
+
+    >>> report = GlobalReport("ld.global.b32", 32, 4, 8, 32, 1, 128, 32, "gcd", "measured")
+    >>> report_text([("mine", report)]).splitlines()[-1]
+    'mine: 32 sectors carry 128 useful bytes of 1,024 moved, 12.5%.'
+    """
+    import textwrap
+
+    parts = []
+    for table in report_rows(named):
+        widths = [max(map(len, cells)) for cells in zip(table.columns, *table.rows, strict=True)]
+        head, *rows = ("  ".join(_cells(row, widths)).rstrip() for row in (table.columns, *table.rows))
+        parts.append("\n".join((table.title, head, "─" * (sum(widths) + 2 * len(widths) - 2), *rows, "")))
+    for said in (*(sentence(name, r) for name, r in named), *report_notes(r for _, r in named)):
+        parts.append(textwrap.fill(said, PAGE, break_long_words=False, break_on_hyphens=False))
+    return "\n".join(parts)
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """The first cell to the left, the others to the right."""
+    return [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+
+
+def sentence(name: str, report: Report) -> str:
+    """What the report means, in one sentence.
+
+    >>> sentence("mine", SharedReport("ld.shared.b32", 0, 0, 1, 0, 0, "gcd", None, "measured"))
+    'mine: no lane is active.'
+    """
+    if isinstance(report, GlobalReport):
+        useful = f"{report.useful_bytes:,} useful bytes of {report.moved_bytes:,} moved"
+        tail = (
+            f"; at the worst base {report.worst_alignment:,} sectors"
+            if report.worst_alignment > report.sectors
+            else ""
+        )
+        return f"{name}: {report.sectors:,} sectors carry {useful}, {report.efficiency:.1%}{tail}."
+    if report.witness is None:
+        return f"{name}: no lane is active."
+    if report.conflict_free:
+        ideal = _some(report.worst_ideal, "wavefront")
+        return f"{name}: conflict-free, {_each(report)} at the ideal of {ideal}."
+    witness = report.witness
+    where = f"bank {witness.bank} has {witness.ways} words to serve for lanes {_ranges(witness.lanes)}"
+    if report.worst * report.instructions == report.total:
+        which = _each(report)
+    else:
+        which = f"the worst of {_some(report.instructions, 'instruction')}"
+    place = f"warp {witness.warp}" + (f", value {witness.value}" if witness.value else "")
+    place += f", iteration {witness.iteration}" if witness.iteration else ""
+    return (
+        f"{name}: {which} {report.ways}-way: {_some(report.worst, 'wavefront')} against an ideal of "
+        f"{report.worst_ideal} ({place}: {where})."
+    )
+
+
+def report_notes(reports: Iterable[Report]) -> list[str]:
+    """The notes of all reports, each once.
+
+    >>> report_notes([])
+    []
+    """
+    return list(dict.fromkeys(note for report in reports for note in report.notes))
+
+
+def _shared_row(name: str, r: SharedReport) -> tuple[str, ...]:
+    numbers = (r.instructions, r.total, r.ideal_total, r.worst, r.worst_ideal)
+    return (name, *(f"{n:,}" for n in numbers), _conflict(r), r.method)
+
+
+def _global_row(name: str, r: GlobalReport) -> tuple[str, ...]:
+    numbers = (r.instructions, r.sectors, r.ideal, r.lines)
+    return (name, *(f"{n:,}" for n in numbers), f"{r.efficiency:.1%}", f"{r.worst_alignment:,}", r.method)
+
+
+def _conflict(report: SharedReport) -> str:
+    return "none" if report.conflict_free else f"{report.ways}-way"
+
+
+def _each(report: SharedReport) -> str:
+    if report.instructions == 1:
+        return "1 instruction,"
+    return f"{report.instructions:,} instructions, each"
+
+
+def _some(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _ranges(lanes: Sequence[int]) -> str:
+    """0-3, 8, 10-11."""
+    runs: list[list[int]] = []
+    for lane in sorted(set(lanes)):
+        if runs and runs[-1][1] == lane - 1:
+            runs[-1][1] = lane
+        else:
+            runs.append([lane, lane])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -11,14 +11,14 @@ import typer
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis.report import Report, SharedReport, report_notes, sentence
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import Report, report_fields, report_notes, report_tables, sentence
+from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.index_text import parse_index

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from layoutalg import __version__
+from layoutalg.analysis.report import sentence
 from layoutalg.cli.cmd_draw import wants_color
 from layoutalg.cli.cmd_synthesize import certificate_sentence
 from layoutalg.cli.kernel_words import (
@@ -24,7 +25,7 @@ from layoutalg.cli.kernel_words import (
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import PAGE, progress, say, say_json
 from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import report_fields, report_tables, sentence
+from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle

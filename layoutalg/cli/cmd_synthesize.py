@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from rich.table import Table
 
+from layoutalg.analysis.report import Report, report_notes
 from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import Report, report_fields, report_notes, report_tables
+from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
 from layoutalg.int_tuple import to_text
 from layoutalg.notation import parse_int_tuple

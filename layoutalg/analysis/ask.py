@@ -1,0 +1,99 @@
+"""The front door of the analysis: what accesses cost on a layout, with the accesses said in text.
+
+>>> from layoutalg.layout import Layout
+>>> print(analyze(Layout((64, 64), (64, 1)), "ldmatrix.x4@row", "f16"))
+Shared memory
+access       instructions  wavefronts  ideal  worst  its ideal  conflict  method
+────────────────────────────────────────────────────────────────────────────────
+ldmatrix.x4            16         512     64     32          4     8-way      f2
+<BLANKLINE>
+ldmatrix.x4: 16 instructions, each 8-way: 32 wavefronts against an ideal of 4 (warp 0: bank 0 has 8
+words to serve for lanes 0-7).
+
+What a text may say is in `Access.of`; what the numbers mean in layoutalg.analysis.report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import overload
+
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import Wanted, check_layout
+from layoutalg.analysis.analyzer import analyze as analyze_access
+from layoutalg.analysis.report import Report
+from layoutalg.arch import Arch
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.swizzle import AnyLayout
+
+
+@overload
+def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
+    layout: AnyLayout,
+    accesses: str | Access,
+    element: str | DType | None = None,
+    *,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+) -> Report: ...
+
+
+@overload
+def analyze(
+    layout: AnyLayout,
+    accesses: Iterable[str | Access],
+    element: str | DType | None = None,
+    *,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+) -> list[Report]: ...
+
+
+def analyze(
+    layout: AnyLayout,
+    accesses: str | Access | Iterable[str | Access],
+    element: str | DType | None = None,
+    *,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+) -> Report | list[Report]:
+    """What an access costs on `layout`: wavefronts in shared memory, sectors in global memory.
+
+    An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
+    and needs the type of an `element`.  A list of accesses gives a list of reports.  `print(report)` is a
+    table and a sentence.  Raises ArgumentTypeError for a text without an element, an element that is not
+    the access's own, and what is no layout; otherwise as `Access.of` and `layoutalg.analysis.analyze` do.
+
+    >>> from layoutalg.layout import Layout
+    >>> analyze(Layout((64, 64), (64, 1)), ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
+    1
+    """
+    check_layout(layout)
+    if isinstance(accesses, (str, Access)):
+        return _one(layout, accesses, element, arch, method)
+    if not isinstance(accesses, Iterable):
+        raise ArgumentTypeError(
+            f"analyze of {accesses!r}, a {type(accesses).__name__}: an access, its text or a list is needed"
+        )
+    return [_one(layout, access, element, arch, method) for access in accesses]
+
+
+def _one(
+    layout: AnyLayout,
+    access: str | Access,
+    element: str | DType | None,
+    arch: str | Arch,
+    method: Wanted,
+) -> Report:
+    if isinstance(access, str):
+        if element is None:
+            raise ArgumentTypeError(
+                f'analyze of {access!r} needs the type of an element, such as "f16", as the third argument'
+            )
+        access = Access.of(access, layout, element)
+    elif isinstance(access, Access) and element is not None and dtype(element) != access.element:
+        raise ArgumentTypeError(
+            f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"
+        )
+    return analyze_access(layout, access, arch, method)
