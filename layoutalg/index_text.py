@@ -6,10 +6,7 @@ function from lanes to offsets, and that is all an access analysis needs:
     index = parse_index("(lane/8)*144 + (lane%8)*16")
     index(lane=numpy.arange(32))    ->  0, 16, 32, ..., 112, 144, 160, ...
 
-The grammar.  Integers (decimal, 0x, 0b, with C's suffixes), variables, parentheses, and these operators,
-tightest first, in the order on which Python and C agree:
-
-    + - ~ (unary)     * / // %     + -     << >>     &     ^     |
+The grammar is that of expression_text, without powers; integers are decimal, 0x or 0b, with C's suffixes.
 
 The meaning.  Values are exact integers, and so they are in C, or the expression is refused with the lane that
 shows it.  `/` and `//` are both the integer division (`//` is Python's alone: in C it begins a comment).
@@ -24,29 +21,21 @@ and C with unsigned variables do not answer alike:
 
 A negative result is that of signed variables; unsigned ones hold it modulo 2^32.
 
-Notes.  The text becomes a postfix program: neither the parser nor the evaluation recurses, so no nesting can
-exhaust the stack.  Length, nesting and the size of every intermediate value are bounded.
+Notes.  The size of every intermediate value is bounded.
 """
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, shown
+from layoutalg.expression_text import EXACT, OPERATORS, SPELLED, Grammar, Number, Step, read_expression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_LENGTH = 4096
-"""Longest text accepted, in characters."""
-
-MAX_NESTING = 128
-"""Most operators and parentheses that may wait for an operand at once."""
 
 MAX_VALUE = 1 << 62
 """No intermediate value may reach this magnitude, so that 64-bit arithmetic is exact."""
@@ -59,44 +48,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 )
 """Accepted spellings of a variable and what each means: lane 0..31, tid = 32 warp + lane, warp, reg."""
 
-_BINARY: Mapping[str, int] = MappingProxyType(
-    {"*": 6, "/": 6, "//": 6, "%": 6, "+": 5, "-": 5, "<<": 4, ">>": 4, "&": 3, "^": 2, "|": 1}
-)
-_UNARY: Mapping[str, str] = MappingProxyType({"+": "pos", "-": "neg", "~": "inv"})
-_SPELLED: Mapping[str, str] = MappingProxyType({name: symbol for symbol, name in _UNARY.items()})
-_UNARY_STRENGTH = 7
 _NATURALS_ONLY = frozenset({"/", "//", "%", "<<", ">>"})
-_APPLY: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "*": operator.mul, "/": operator.floordiv, "//": operator.floordiv, "%": operator.mod,
-        "+": operator.add, "-": operator.sub, "<<": operator.lshift, ">>": operator.rshift,
-        "&": operator.and_, "^": operator.xor, "|": operator.or_,
-        "pos": operator.pos, "neg": operator.neg, "inv": operator.inv,
-    }
-)  # fmt: skip
-
-_TOKEN = re.compile(
-    r"(?P<number>0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])(?![\w.])"
-    r"|(?P<malformed>[0-9][\w.]*)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)"
-    r"|(?P<changing>\+\+|--)"
-    r"|(?P<symbol><<|>>|//|[-+*/%&^|~()])"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of the postfix program: push a number, push a variable, or apply an operator.
-
-    `action` is an int, a variable's name, or an operator (`"+"`, `"neg"`); `position` is where it stands in
-    the text.  A number has `bits` in C and is `sign`, SIGNED or UNSIGNED.
-    """
-
-    action: int | str
-    arity: int
-    position: int
-    bits: int = 32
-    sign: int = SIGNED
 
 
 class _Term(NamedTuple):
@@ -122,7 +74,7 @@ class IndexText:
     @property
     def names(self) -> tuple[str, ...]:
         """The variables that occur, in order of first use."""
-        return tuple(dict.fromkeys(str(s.action) for s in self.steps if _is_name(s)))
+        return tuple(dict.fromkeys(str(s.action) for s in self.steps if s.is_name))
 
     def __call__(self, **variables: Any) -> NDArray[Any]:
         """Evaluate on integer arrays, one per variable; returns an int64 array of the broadcast shape.
@@ -141,9 +93,10 @@ class IndexText:
         shape = np.broadcast_shapes(*(v.shape for v in environment.values()))
         stack: list[_Term] = []
         for step in self.steps:
-            if isinstance(step.action, int):
-                stack.append(_Term(np.asarray(step.action, dtype=np.int64), step.bits, step.sign))
-            elif _is_name(step):
+            if isinstance(step.action, Number):
+                value, bits, unsigned = step.action
+                stack.append(_Term(np.asarray(value, dtype=np.int64), bits, UNSIGNED if unsigned else SIGNED))
+            elif step.is_name:
                 stack.append(_Term(environment[step.action], 32, EITHER))
             else:
                 terms = [stack.pop() for _ in range(step.arity)][::-1]
@@ -180,7 +133,7 @@ class IndexText:
                 largest,
                 MAX_VALUE - 1,
             )
-        result = _Term(_APPLY[symbol](*operands), bits, sign)
+        result = _Term(EXACT[symbol](*operands), bits, sign)
         if sign != UNSIGNED and bits == 32:
             held = (result.values >= -(1 << 31)) & (result.values < 1 << 31)
             why = "is past the 32 bits of C's int (a number with the suffix ll has 64)"
@@ -204,7 +157,7 @@ class IndexText:
         first = int(values[0].argmax())
         case = ", ".join(f"{n}={int(v.flat[first])}" for n, v in zip(environment, values[1:], strict=True))
         where = f" at {case}" if case else ""
-        name = _SPELLED.get(str(step.action), str(step.action))
+        name = SPELLED.get(str(step.action), str(step.action))
         raise ParseError(
             f"{name!r} at character {step.position} of {self.text!r} {why}{where}",
             text=self.text,
@@ -221,95 +174,15 @@ def parse_index(text: str, variables: Mapping[str, str] = VARIABLES) -> IndexTex
     >>> parse_index("threadIdx.x / 4 + 8*lane").names
     ('tid', 'lane')
     """
-    if len(text) > MAX_LENGTH:
-        raise ResourceError("length of the index expression in characters", len(text), MAX_LENGTH)
-    output: list[Step] = []
-    waiting: list[tuple[str, int, Step | None]] = []  # symbol, strength, the step it will emit
-    operand_next, position = True, 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        token = _TOKEN.match(text, position)
-        if token is None:
-            raise _unexpected(text, position, operand_next, variables)
-        if token["changing"]:
-            raise ParseError(
-                f"{token[0]!r} at character {position} of {text!r} changes a variable in C; write a blank or "
-                f"parentheses between two signs",
-                text=text,
-                position=position,
-            )
-        symbol = token["symbol"]
-        if operand_next:
-            if symbol == "(":
-                waiting.append(("(", 0, None))
-            elif symbol in _UNARY:
-                waiting.append((symbol, _UNARY_STRENGTH, Step(_UNARY[symbol], 1, position)))
-            elif symbol is None:
-                output.append(_operand(text, token, variables))
-                operand_next = False
-            else:
-                raise _unexpected(text, position, operand_next, variables)
-        elif symbol == ")":
-            while waiting and waiting[-1][2] is not None:
-                _emit(waiting, output)
-            if not waiting:
-                raise ParseError(
-                    f"')' at character {position} of {text!r} closes no '('", text=text, position=position
-                )
-            waiting.pop()
-        elif symbol in _BINARY:
-            while waiting and waiting[-1][1] >= _BINARY[symbol]:
-                _emit(waiting, output)
-            waiting.append((symbol, _BINARY[symbol], Step(symbol, 2, position)))
-            operand_next = True
-        else:
-            raise _unexpected(text, position, operand_next, variables)
-        if len(waiting) > MAX_NESTING:
-            raise ResourceError("nesting of the index expression", len(waiting), MAX_NESTING)
-        position = token.end()
-    if operand_next:
-        raise _unexpected(text, position, operand_next, variables)
-    while waiting:
-        if waiting[-1][2] is None:
-            raise ParseError(
-                f"{text!r} ends with an open '('; expected ')' at character {position}",
-                text=text,
-                position=position,
-            )
-        _emit(waiting, output)
-    return IndexText(text, tuple(output))
+    return IndexText(text, read_expression(text, variables, _INDEX))
 
 
-def _emit(waiting: list[tuple[str, int, Step | None]], output: list[Step]) -> None:
-    """Move the innermost waiting operator to the program."""
-    step = waiting.pop()[2]
-    if step is not None:
-        output.append(step)
-
-
-def _operand(text: str, token: re.Match[str], variables: Mapping[str, str]) -> Step:
-    """The step of a number or a variable."""
-    position = token.start()
-    if token["malformed"]:
-        raise ParseError(
-            f"{token['malformed']!r} at character {position} of {text!r} is no integer; "
-            f"accepted are decimal, 0x and 0b, with a C suffix u, l, ul or ull",
-            text=text,
-            position=position,
-        )
-    if token["number"] is None:
-        if token["name"] not in variables:
-            raise ParseError(
-                f"unknown variable {token['name']!r} at character {position} of {text!r}: "
-                f"accepted are {', '.join(variables)}",
-                text=text,
-                position=position,
-            )
-        return Step(variables[token["name"]], 0, position)
-    digits = token["number"]
-    if len(digits) > 1 and digits[0] == "0" and digits.isdigit():
+def _number(text: str, position: int, spelled: str) -> Number:
+    """An integer as C spells it, and the type it has there."""
+    digits = spelled.rstrip("uUlL")
+    suffix = spelled[len(digits) :].lower()
+    decimal = digits.isdigit()
+    if decimal and len(digits) > 1 and digits[0] == "0":
         raise ParseError(
             f"{digits!r} at character {position} of {text!r} is octal in C and an error in Python; "
             f"write it without leading zeros, or as 0x{int(digits):x}",
@@ -320,26 +193,12 @@ def _operand(text: str, token: re.Match[str], variables: Mapping[str, str]) -> S
     if value >= MAX_VALUE:
         bits = value.bit_length()
         raise ResourceError(f"bits of the number at character {position} of the index expression", bits, 62)
-    suffix = token["suffix"].lower()
-    unsigned = "u" in suffix or (not digits.isdigit() and 1 << 31 <= value < 1 << 32 and "l" not in suffix)
+    unsigned = "u" in suffix or (not decimal and 1 << 31 <= value < 1 << 32 and "l" not in suffix)
     narrow = "l" not in suffix and value < (1 << 32 if unsigned else 1 << 31)
-    return Step(value, 0, position, 32 if narrow else 64, UNSIGNED if unsigned else SIGNED)
+    return Number(value, 32 if narrow else 64, unsigned)
 
 
-def _unexpected(text: str, position: int, operand_next: bool, variables: Mapping[str, str]) -> ParseError:
-    """The error for a character that fits nothing here."""
-    found = repr(text[position]) if position < len(text) else "the end"
-    if operand_next:
-        wanted = f"a number, '(' or a variable ({', '.join(variables)})"
-    else:
-        wanted = f"an operator ({' '.join(_BINARY)}) or ')'"
-    return ParseError(
-        f"{found} at character {position} of {text!r}; expected {wanted}", text=text, position=position
-    )
-
-
-def _is_name(step: Step) -> bool:
-    return step.arity == 0 and isinstance(step.action, str)
+_INDEX = Grammar("index expression", tuple(s for s in OPERATORS if s != "**"), "+-~", _number)
 
 
 def _integers(name: str, given: Any) -> NDArray[Any]:

@@ -11,7 +11,7 @@ The idea.  What CuTe prints is what people paste, so `parse` reads it as it stan
     in smem   Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)
     tiler     (4:1,_,(2,2))                         `_` alone keeps a mode
     bases     (4,8):(1@0,1@1)     3@1@0             strides along modes of a coordinate, see scaled_basis
-    symbols   (n,8):(1,4*n+m)                       polynomials in the names given as `symbols`, no others
+    symbols   (n,8):(1,4*n+m)                       polynomials in the names given as `symbols`
 
 A swizzle over `smem_ptr[Nb](unset)` permutes BYTE addresses while the layout counts N-bit elements.  The
 two are brought to one unit here, at the door: a field at byte bit M is at element bit M + 3 - log2 N, so
@@ -32,18 +32,14 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias, cast
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, shown
+from layoutalg.expression_text import MAX_DIGITS, parse_polynomial
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-from layoutalg.symbols import is_symbolic, polynomial
+from layoutalg.symbols import is_symbolic
 
 Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
-
-MAX_DIGITS = 100
-"""Longest integer that is read, in decimal digits."""
-
-_FACTOR = r"(?:[0-9]+|[A-Za-z][A-Za-z0-9_]*(?:\*\*[0-9]+)?)"
 
 _BLANKS = " \t\r\n"
 """Characters that may stand between tokens; no other blank of Unicode may."""
@@ -54,7 +50,7 @@ _TOKEN = re.compile(
     r"|(?P<smem>smem_ptr\[[0-9]{1,4}b\]\(unset\))"
     r"|(?P<any>_)"
     r"|(?P<o>o)(?![A-Za-z0-9_])"
-    rf"|(?P<poly>-?{_FACTOR}(?:[*+\-]{_FACTOR})*)"
+    r"|(?P<poly>-?[A-Za-z0-9][A-Za-z0-9_*+\-]*)"
     r"|(?P<mark>[(),:<>@])"
     r"|(?P<end>\Z))"
 )
@@ -126,14 +122,10 @@ class _Reader:
 
     def polynomial(self) -> Any:
         """A polynomial in the symbols that were given."""
-        names = self.symbols or {}
-        for name in re.findall(r"[A-Za-z][A-Za-z0-9_]*", self.token):
-            if name not in names:
-                known = f"; the symbols given are {', '.join(names)}" if names else "; no symbols were given"
-                self.refuse(f"unknown name {name!r} at position {self.start}{known}", self.start)
-        if any(len(number) > MAX_DIGITS for number in re.findall("[0-9]+", self.token)):
-            self.fail(f"integers of at most {MAX_DIGITS} digits")
-        value = polynomial(self.token, names)
+        try:
+            value = parse_polynomial(self.token, self.symbols or {})
+        except ParseError as error:
+            self.refuse(error.message, self.start + (error.position or 0))
         self.advance()
         return value
 

@@ -27,8 +27,7 @@ sympy is imported only where one of its expressions is met.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -263,23 +262,3 @@ def divides(b: Any, a: Any) -> Any:
     import sympy
 
     return sympy.Eq(sympy.Mod(a, b), 0)
-
-
-def polynomial(text: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of a polynomial as `str` writes it: sums of products of integers, names and powers of names.
-
-    The text must have that form and its names must be in `symbols`; nothing is evaluated.
-
-    >>> import sympy
-    >>> n = sympy.Symbol("n", integer=True)
-    >>> polynomial("4*n**2-n+3", {"n": n})
-    4*n**2 - n + 3
-    """
-    total: Any = 0
-    for sign, term in re.findall(r"([+-]?)([^+-]+)", text):
-        product: Any = -1 if sign == "-" else 1
-        for base, power in re.findall(r"([^*]+)(?:\*\*([0-9]+))?\*?", term):
-            factor = int(base) if base.isdigit() else symbols[base]
-            product *= factor ** int(power or 1)
-        total += product
-    return total

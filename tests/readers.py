@@ -7,7 +7,7 @@ a text: as UTF-8, or one piece of the reader's own vocabulary a byte, which gets
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
@@ -25,7 +25,8 @@ from layoutalg.cli.tensors import read_ints
 from layoutalg.composed import tiler_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
-from layoutalg.index_text import _APPLY, parse_index
+from layoutalg.expression_text import evaluated
+from layoutalg.index_text import parse_index
 from layoutalg.int_tuple import to_text
 from layoutalg.layout import Layout
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
@@ -136,20 +137,6 @@ def _index(text: str) -> None:
     got = numpy.broadcast_to(found(**_LANES), (4,)).tolist()
     for i, value in enumerate(got):
         assert value == evaluated(found.steps, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
-
-
-def evaluated(steps: Sequence[Any], values: dict[str, int]) -> int:
-    """What a postfix program computes, in Python's integers."""
-    stack: list[int] = []
-    for step in steps:
-        if isinstance(step.action, int):
-            stack.append(step.action)
-        elif step.arity == 0:
-            stack.append(values[step.action])
-        else:
-            operands = [stack.pop() for _ in range(step.arity)][::-1]
-            stack.append(_APPLY[step.action](*operands))
-    return stack.pop()
 
 
 _TILE = Layout((32, 16), (16, 1))

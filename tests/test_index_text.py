@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
-from layoutalg.index_text import MAX_LENGTH, MAX_NESTING, parse_index
+from layoutalg.expression_text import MAX_LENGTH, MAX_NESTING
+from layoutalg.index_text import parse_index
 from tests import index_trees
 
 LANE = np.arange(32)
@@ -127,7 +128,7 @@ def test_several_variables_broadcast() -> None:
         ("", 0, "the end at character 0"),
         ("lane +", 6, "the end at character 6 of 'lane +'; expected a number, '(' or a variable"),
         ("lane lane", 5, "expected an operator"),
-        ("lane ** 2", 6, "'*' at character 6"),
+        ("lane ** 2", 5, "'**' at character 5"),
         ("lane[0]", 4, "'[' at character 4"),
         ("(lane", 5, "ends with an open '('"),
         ("lane)", 4, "closes no '('"),
