@@ -31,7 +31,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias, cast
 
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError, shown
 from layoutalg.expression_text import MAX_DIGITS, parse_polynomial
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
@@ -59,13 +59,16 @@ _TOKEN = re.compile(
 class _Reader:
     """A cursor over the tokens of one text."""
 
-    def __init__(self, text: str, symbols: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, text: str, symbols: Mapping[str, Any] | None = None, *, known_extents: bool = False
+    ) -> None:
         if not isinstance(text, str):
             raise ArgumentTypeError(f"parse of {shown(text)}: a {type(text).__name__} is no text")
         if symbols is not None and not isinstance(symbols, Mapping):
             raise ArgumentTypeError(f"parse: symbols are {shown(symbols)}; a mapping from names is needed")
         self.text = text
         self.symbols = symbols
+        self.known_extents = known_extents
         self.start = self.stop = 0
         self.kind = self.token = ""
         self.advance()
@@ -172,6 +175,8 @@ class _Reader:
         pure = _as_int_tuple(shape)
         if pure is None:
             self.fail("a shape of integers before ':'", start)
+        if self.known_extents and any(map(is_symbolic, flatten(pure))):
+            self.fail("extents that are integers", start)
         self.advance()
         at = self.start
         stride = cast("IntTuple", self.term(layouts=False, bases=True))
@@ -249,7 +254,48 @@ def parse(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Sw
     (n,8):(1,4*n)
     """
     reader = _Reader(text, symbols)
-    parts: list[tuple[int, Swizzle | Layout | int | str]] = []
+    parts = _parts(reader)
+    if len(parts) == 1 and isinstance(parts[0][1], Swizzle):
+        return parts[0][1]
+    inner, levels = _levels(reader, parts)
+    result: AnyLayout = inner
+    for start, outer, offset in levels:
+        try:
+            result = ComposedLayout(outer, offset, result)
+        except LayoutAlgError as error:
+            reader.refuse(error, start)
+    return result
+
+
+def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[tuple[Swizzle, ...], Any, Layout]:
+    """(swizzles, offset, layout) of a layout, perhaps under swizzles, whose strides and offset hold symbols.
+
+    Raises ParseError for extents that hold them, and UnsupportedError for a layout under an outer layout.
+
+    >>> import sympy
+    >>> parse_open("Sw<3,3,3> o 8*n o (8,8):(8,1)", {"n": sympy.Symbol("n", integer=True)})
+    ((Swizzle(3, 3, 3),), 8*n, Layout((8, 8), (8, 1)))
+    """
+    reader = _Reader(text, symbols, known_extents=True)
+    parts = _parts(reader)
+    if len(parts) == 1 and isinstance(parts[0][1], Swizzle):
+        reader.fail("an offset and a layout under the swizzle", len(text))
+    inner, levels = _levels(reader, parts)
+    if not levels:
+        return (), 0, inner
+    _, outer, offset = levels[0]
+    if len(levels) > 1 or isinstance(outer, Layout):
+        raise UnsupportedError(f"{text}: symbols are read under swizzles, not under outer layouts")
+    return outer, offset, inner
+
+
+_Part: TypeAlias = "tuple[int, Swizzle | Layout | int | str]"
+_Level: TypeAlias = "tuple[int, Layout | tuple[Swizzle, ...], Any]"
+
+
+def _parts(reader: _Reader) -> list[_Part]:
+    """What stands between the `o`s, each with its position; a str is a smem_ptr."""
+    parts: list[_Part] = []
     while True:
         start = reader.start
         part: Swizzle | Layout | int | str
@@ -260,36 +306,33 @@ def parse(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Sw
             reader.advance()
         else:
             value = reader.term(layouts=True)
-            if not isinstance(value, (Layout, int)):
+            offset = isinstance(value, int) or (reader.kind == "o" and is_symbolic(value))
+            if not isinstance(value, Layout) and not offset:
                 reader.fail("':' and a stride")
-            part = value
+            part = cast("Layout | int", value)
         parts.append((start, part))
         if reader.kind != "o":
             break
         reader.advance()
     reader.end()
-    if len(parts) == 1 and isinstance(part, Swizzle):
-        return part
-    return _compose(reader, parts)
+    return parts
 
 
-def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | str]]) -> AnyLayout:
-    """Fold `outer o offset o ... o inner`, right to left."""
-    start, last = parts.pop()
-    if not isinstance(last, Layout):
+def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:
+    """The innermost layout, and (position, outer, offset) of what stands before it, from the right."""
+    start, inner = parts.pop()
+    if not isinstance(inner, Layout):
         reader.fail("a layout, shape:stride, as the innermost part", start)
-    result: AnyLayout = last
-    levels = 0
+    levels: list[_Level] = []
     while parts:
         start, offset = parts.pop()
-        levels += 1
-        if levels > MAX_DEPTH:
+        if len(levels) >= MAX_DEPTH:
             reader.fail(f"at most {MAX_DEPTH} composed layouts inside each other", start)
         if isinstance(offset, (Swizzle, Layout)):
             reader.fail("an offset, as in 'Sw<3,4,3> o 0 o (8,64):(64,1)'", start)
         chain: list[Swizzle] = []
         outer: Layout | None = None
-        while parts and outer is None and not isinstance(parts[-1][1], (int, str)):
+        while parts and outer is None and isinstance(parts[-1][1], (Swizzle, Layout)):
             at, part = parts[-1]
             if isinstance(part, Swizzle):
                 chain.insert(0, part)
@@ -306,11 +349,8 @@ def _compose(reader: _Reader, parts: list[tuple[int, Swizzle | Layout | int | st
                 reader.fail("an integer offset under an outer layout", start)
             chain = [_in_elements(reader, s, bits, start) for s in chain]
             offset = 0
-        try:
-            result = ComposedLayout(outer or tuple(chain), offset, result)
-        except LayoutAlgError as error:
-            reader.refuse(error, start)
-    return result
+        levels.append((start, outer or tuple(chain), offset))
+    return inner, levels
 
 
 def _in_elements(reader: _Reader, swizzle: Swizzle, bits: int, position: int) -> Swizzle:

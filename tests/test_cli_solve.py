@@ -61,17 +61,33 @@ def test_no_value_and_no_answer_are_exit_code_1() -> None:
     assert "(open: " in run(*words).stdout
 
 
+@pytest.mark.parametrize("layout", ["(64,64):(ld**2,1)", "(64,64):(-ld,1)", "(64,64):(256-ld,1)"])
+def test_a_stride_that_is_no_growing_line_in_the_name_is_left_open(layout: str) -> None:
+    (solution,) = answer("solve", layout, "--access", "ldmatrix.x4", "--dtype", "f16", exit_code=1)["answers"]
+    assert "times" in solution["open"]
+
+
+def test_terms_are_expressions() -> None:
+    (one,) = answer("solve", "32:1", "--access", "ld.global.b32", "--base", "4*(shift+2)")["answers"]
+    assert one["condition"] == "shift mod 8 = 6"
+    words = ("--dtype", "f16", "--access", "ldmatrix.x4")
+    (one,) = answer("solve", "(64,64):(8+2*ld+ld,1)", *words)["answers"]
+    (other,) = answer("solve", "(64,64):(3*ld+8,1)", *words)["answers"]
+    assert one == other
+
+
 BAD = [
     (("(64,64):(64,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found none"),
     (("(64,64):(ld,k)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
-    (("(64,64)", "--access", "ldmatrix.x4"), "ParseError", "shape:stride is needed"),
-    (("(ld,64):(64,1)", "--access", "ldmatrix.x4"), "ParseError", "position 1"),
-    (("(64,64):(ld**2,1)", "--access", "ldmatrix.x4"), "ParseError", "cannot read"),
-    (("(64,64):(ld*k,1)", "--access", "ldmatrix.x4"), "ParseError", "cannot read '(64,64):(ld*k,1)'"),
-    (("(64,64):(-ld,1)", "--access", "ldmatrix.x4"), "ParseError", "cannot read '(64,64):(-ld,1)'"),
-    (("(64,ld):(ld,1)", "--access", "ldmatrix.x4"), "ParseError", "NAME, 2*NAME or 2*NAME+8"),
+    (("(64,64)", "--access", "ldmatrix.x4"), "ParseError", "expected ':' and a stride at position 7"),
+    (("Sw<3,3,3>", "--access", "ldmatrix.x4"), "ParseError", "a layout under the swizzle at position 9"),
+    (("(ld,64):(64,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
+    (("(64,ld):(ld,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
+    (("(64,64):(ld/2,1)", "--access", "ldmatrix.x4"), "ParseError", "at position 11"),
+    (("(64,64):(ld*k,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
+    (("4:2 o 0 o (64,64):(ld,1)", "--access", "ldmatrix.x4"), "UnsupportedError", "not under outer layouts"),
     (("(64,64):(ld,1)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--base", "ld*ld"), "ParseError", "2*NAME+8"),
+    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--base", "ld/2"), "ParseError", "--base: '/' at"),
     (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--least", "-1"), "ShapeError", "least is -1"),
     (("(64,64):(ld,1)", "--access", "ld.global.b32", "--efficiency", "2"), "ShapeError", "at most 1"),
     (("(64,64):(ld,1)",), "UsageError", "--access"),

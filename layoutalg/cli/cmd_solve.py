@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
+from layoutalg.expression_text import parse_polynomial
+from layoutalg.int_tuple import flatten
+from layoutalg.notation import parse_open
 
 if TYPE_CHECKING:
     from layoutalg.analysis.solutions import Periodic, ResidueSet
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
 NO_VALUE = 1
 
-_TERM = re.compile(r"(?:(\d{1,9})\*)?([A-Za-z]\w{0,30})(?:\+(\d{1,9}))?|(\d{1,18})", re.ASCII)
-_NAMES = re.compile(r"(?:\d{1,9}\*)?\b(?!Sw<|o\b)[A-Za-z]\w{0,30}(?:\+\d{1,9})?", re.ASCII)
+_NAMES = re.compile(r"\b(?!Sw<|o\b|smem_ptr|unset)[A-Za-z]\w*", re.ASCII)
 _ROWS = 12
 
 
@@ -63,7 +64,7 @@ def solve_command(
     if efficiency is not None:
         efficiency_share(efficiency)
     given, of_strides, of_offset = _symbolic(layout)
-    shift, more = _term(base, f"--base {base!r}")
+    shift, more = _term(base, "--base")
     known = sorted(of_strides | of_offset | more)
     if len(known) != 1:
         raise ArgumentTypeError(
@@ -168,64 +169,37 @@ def _show(answers: list[dict[str, Any]], efficiency: float | None) -> None:
 
 
 def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
-    """A layout text with names in strides or offset, and the names in either.
+    """A layout text with names in strides or offset, and the names in either."""
+    from layoutalg.analysis.symbolic_layout import SymbolicLayout
 
-    Every term with a name is read as a number that occurs nowhere else, and put back afterwards.
-    """
-    from layoutalg.analysis.symbolic_layout import SymbolicLayout, as_symbolic
-
-    terms: dict[int, Any] = {}
-
-    def numbered(match: re.Match[str]) -> str:
-        value, _ = _term(match[0], f"the stride {match[0]!r}")
-        number = 900_000_007 + len(terms)
-        while str(number) in text:
-            number += 1_000
-        terms[number] = value
-        return str(number)
-
-    head, colon, strides = text.rpartition(":")
-    if not colon:
-        raise ParseError(f"cannot read {text!r}: a layout shape:stride is needed", text=text)
-    offset, o, shape = head.rpartition(" o ")
-    numbers = _NAMES.sub(numbered, offset) + o + shape + colon + _NAMES.sub(numbered, strides)
-    unread = ParseError(
-        f"cannot read {text!r}: a layout of integers is needed, in which strides and offset may also be "
-        f"NAME, 2*NAME or 2*NAME+8",
-        text=text,
+    swizzles, offset, inner = parse_open(text, _named(text))
+    swizzles = tuple(s for s in swizzles if s.bits)
+    return (
+        SymbolicLayout(inner.shape, inner.stride, swizzles, offset),
+        _names(*flatten(inner.stride)),
+        _names(offset),
     )
-    try:
-        plain = as_symbolic(read_layout(numbers))
-    except ParseError:
-        if terms:
-            raise unread from None
-        raise
-
-    def restored(leaf: Any) -> Any:
-        if isinstance(leaf, tuple):
-            return tuple(map(restored, leaf))
-        if -leaf in terms:
-            raise unread
-        return terms.get(leaf, leaf)
-
-    given = SymbolicLayout(plain.shape, restored(plain.stride), plain.swizzles, restored(plain.offset))
-    return given, _names(strides), _names(offset)
-
-
-def _names(text: str) -> set[str]:
-    """The names of the terms in a part of a layout."""
-    return {name for term in _NAMES.findall(text) for name in _term(term, term)[1]}
 
 
 def _term(text: str, what: str) -> tuple[Any, set[str]]:
-    """NUMBER, NAME, NUMBER*NAME or NUMBER*NAME+NUMBER, and the names in it; raises ParseError."""
-    match = _TERM.fullmatch(text.strip())
-    if match is None:
-        raise ParseError(f"cannot read {what}: NUMBER, NAME, 2*NAME or 2*NAME+8 is accepted", text=text)
-    factor, name, plus, number = match.groups()
-    if name is None:
-        return int(number), set()
-    return int(factor or 1) * _symbol(name) + int(plus or 0), {name}
+    """An integer or a polynomial in names, and the names in it; raises ParseError."""
+    try:
+        value = parse_polynomial(text, _named(text))
+    except ParseError as error:
+        raise ParseError(f"{what}: {error.message}", text=text, position=error.position) from None
+    return value, _names(value)
+
+
+def _named(text: str) -> dict[str, Any]:
+    """A symbol for every name in a text."""
+    return {name: _symbol(name) for name in _NAMES.findall(text)}
+
+
+def _names(*values: Any) -> set[str]:
+    """The names of the symbols in values."""
+    from layoutalg.analysis.symbolic_layout import free_symbols
+
+    return {symbol.name for value in values for symbol in free_symbols(value)}
 
 
 def _symbol(name: str) -> Any:
