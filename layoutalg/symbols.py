@@ -27,11 +27,11 @@ sympy is imported only where one of its expressions is met.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from layoutalg.errors import ArgumentTypeError, UndecidedError, shown
+from layoutalg.errors import ArgumentTypeError, UndecidedError, UnsupportedError, shown
 from layoutalg.optional import is_of
 
 Result = TypeVar("Result")
@@ -131,9 +131,10 @@ def canonical(value: Any) -> Any:
 
 
 def symbolic_leaf(value: Any, what: str) -> Any:
-    """The canonical form of a leaf, which must be an integer for all values of its symbols.
+    """The canonical form of a leaf, which must be an integer for all integer values of its symbols.
 
-    Raises ArgumentTypeError when that does not follow from its symbols.
+    Raises ArgumentTypeError when that does not follow.  A symbol that is not declared an integer stands for
+    integers too, but only what holds for all numbers is decided about it.
 
     >>> import sympy
     >>> symbolic_leaf(2 * sympy.Symbol("n", integer=True), "shape")
@@ -141,9 +142,12 @@ def symbolic_leaf(value: Any, what: str) -> Any:
     """
     leaf = canonical(value)
     if type(leaf) is not int and leaf.is_integer is not True:
-        raise ArgumentTypeError(
-            f"{what} has {value}, which need not be an integer; declare its symbols with integer=True"
-        )
+        import sympy
+
+        open_symbols = [s for s in leaf.free_symbols if s.is_integer is None]
+        declared = {s: sympy.Dummy(s.name, integer=True) for s in open_symbols}
+        if leaf.xreplace(declared).is_integer is not True:
+            raise ArgumentTypeError(f"{what} has {value}, which need not be an integer where its symbols are")
     return leaf
 
 
@@ -250,6 +254,42 @@ def require(operation: str, condition: Any) -> bool:
         )
     known.add(condition)
     return True
+
+
+def substituted(value: Any, values: Mapping[Any, int]) -> Any:
+    """An integer, expression or tree of them, with integers for its symbols.
+
+    Raises UnsupportedError for what the values do not decide, and ArgumentTypeError for values that are not
+    integers, or keys that are not symbols.
+
+    >>> from sympy import Symbol
+    >>> substituted((Symbol("ld") + 8, 1), {Symbol("ld"): 64})
+    (72, 1)
+    """
+    import sympy
+
+    if isinstance(value, tuple):
+        return tuple(substituted(v, values) for v in value)
+    if isinstance(value, int):
+        return value
+    for symbol, number in values.items():
+        if not isinstance(symbol, sympy.Symbol) or type(number) is not int:
+            raise ArgumentTypeError(f"{symbol!r}: {number!r}; an integer for each sympy Symbol is needed")
+    found = value.subs(values)
+    if not found.is_Integer:
+        raise UnsupportedError(f"{value} is {found} for {dict(values)}; an integer is needed")
+    return int(found)
+
+
+def free_symbols(*values: Any) -> set[Any]:
+    """The symbols in integers, expressions and trees of them.
+
+    >>> from sympy import Symbol
+    >>> free_symbols((2 * Symbol("ld") + 8, 1), 4)
+    {ld}
+    """
+    parts = [free_symbols(*v) if isinstance(v, tuple) else getattr(v, "free_symbols", ()) for v in values]
+    return {symbol for part in parts for symbol in part}
 
 
 def divides(b: Any, a: Any) -> Any:

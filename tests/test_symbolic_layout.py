@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sympy
 
-from layoutalg.analysis.symbolic_layout import SymbolicLayout, as_symbolic, substituted
-from layoutalg.errors import ArgumentTypeError, UnsupportedError
+from layoutalg.analysis.symbolic_layout import SymbolicLayout, as_symbolic
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.symbolic_questions import ANY, LD
@@ -56,7 +56,9 @@ def test_every_spelling_of_a_layout() -> None:
         (lambda: as_symbolic(7), ArgumentTypeError, "a layout or a tuple"),  # type: ignore[arg-type]
         (lambda: as_symbolic(ComposedLayout(Layout(4, 2), 0, Layout(4))), UnsupportedError, "outer layouts"),
         (lambda: as_symbolic(((LD, 4), (1, LD))), UnsupportedError, "the extent ld of shape"),
-        (lambda: substituted(LD / 2, {LD: 3}), UnsupportedError, "ld/2 is 3/2"),
+        (lambda: SymbolicLayout(8, LD / 2), ArgumentTypeError, "ld/2, which need not be an integer"),
+        (lambda: SymbolicLayout(8, 1, (), LD / 2), ArgumentTypeError, "offset has ld/2, which need not"),
+        (lambda: SymbolicLayout((8, 8), (LD,)), ShapeError, "stride"),
         (lambda: SymbolicLayout(8, "__import__('os')"), ArgumentTypeError, "is a str; an integer or"),
         (lambda: SymbolicLayout(8, LD).at({"ld": 3}), ArgumentTypeError, "for each sympy Symbol"),
         (lambda: SymbolicLayout(8, LD).at({LD: "3"}), ArgumentTypeError, "an integer for each"),  # type: ignore[dict-item]

@@ -23,7 +23,7 @@ from tests.symbolic_questions import LD, access, column
     [
         (LD * sympy.Symbol("k"), "k is not known"),
         (LD * LD, "ld**2 is not an integer times ld plus an integer"),
-        (LD / 2, "ld/2 is not an integer times ld plus an integer"),
+        (LD // 2, "floor(ld/2) is not an integer times ld plus an integer"),
         (sympy.floor(LD / 3), "floor(ld/3) is not an integer times ld plus an integer"),
     ],
 )

@@ -33,8 +33,7 @@ EXPRESSIONS: tuple[Any, ...] = (
     N**2, N**2 - N, N // 2, 4 * (N // 4), sympy.ceiling(N / 4), N - 4 * (N // 4), sympy.Mod(N, 4), -N,
 )  # fmt: skip
 VALUES = [{N: n, M: m, K: 1} for n, m in itertools.product((1, 2, 3, 4, 5, 8), (1, 2, 3, 5))]
-
-
+X = sympy.Symbol("x")
 TABLES = [[put(e, v) for v in VALUES] for e in EXPRESSIONS]
 
 
@@ -101,11 +100,32 @@ def test_equal_polynomials_are_equal_leaves() -> None:
     assert type(Layout((sympy.Integer(4), 2)).shape[0]) is int  # type: ignore[index]
 
 
-@pytest.mark.parametrize("leaf", [sympy.Symbol("x"), N / 2, sympy.Rational(1, 2), sympy.pi, sympy.sqrt(N)])
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        sympy.Symbol("x", integer=False),
+        sympy.Symbol("x") / 2,
+        N / 2,
+        sympy.Rational(1, 2),
+        sympy.pi,
+        sympy.sqrt(N),
+    ],
+)
 def test_leaves_must_be_integers(leaf: Any) -> None:
     for what in (lambda: symbolic_leaf(leaf, "shape"), lambda: Layout((leaf, 2)), lambda: Layout(2, leaf)):
-        with pytest.raises(ArgumentTypeError, match="need not be an integer; declare its symbols"):
+        with pytest.raises(ArgumentTypeError, match="need not be an integer where its symbols are"):
             what()
+
+
+def test_a_symbol_that_is_not_declared_stands_for_integers_of_which_nothing_is_known() -> None:
+    assert str(Layout((4, 8), (X, 1))) == "(4,8):(x,1)"
+    assert str(composition(Layout((4, 8), (X, 1)), Layout(4, 8))) == "4:2"
+    with pytest.raises(UndecidedError, match="it is not decided whether 1 <= x"):
+        Layout((X, 2))
+    with pytest.raises(UndecidedError):
+        size(complement(Layout((4, 8), (1, 2 * X)), 64))
+    real = sympy.Symbol("r", positive=True)
+    assert is_nonnegative(real) and not is_nonnegative(real - 1) and quotient(2 * real, 2) is None
 
 
 def test_extents_must_be_positive() -> None:

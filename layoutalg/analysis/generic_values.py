@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.analysis.classes import warp_families
 from layoutalg.analysis.lanes import MAX_ADDRESS
 from layoutalg.analysis.residues import Residues
-from layoutalg.analysis.symbolic_layout import map_tree, pair_trees, tree_leaves
 from layoutalg.analysis.symbolic_question import MAX_COUNTS, Question
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
+from layoutalg.int_tuple import flatten, unflatten
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, size
 
@@ -41,13 +41,19 @@ if TYPE_CHECKING:
     import sympy
 
 
-class Terms(NamedTuple):
-    """Strides, offset and base as slope * symbol + constant; strides in the form of the shape."""
+class Line(NamedTuple):
+    """slope * symbol + constant."""
 
-    slope: Any
-    constant: Any
-    offset: tuple[int, int]
-    base: tuple[int, int]
+    slope: int
+    constant: int
+
+
+class Terms(NamedTuple):
+    """Strides, leaf by leaf, offset and base as lines in the symbol."""
+
+    strides: tuple[Line, ...]
+    offset: Line
+    base: Line
 
 
 def linear_terms(question: Question, symbol: sympy.Symbol) -> Terms:
@@ -58,25 +64,18 @@ def linear_terms(question: Question, symbol: sympy.Symbol) -> Terms:
     >>> from layoutalg.analysis.symbolic_question import make_question
     >>> ld, column = Symbol("ld"), Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
     >>> question = make_question(((32, 32), (ld, 1)), column)
-    >>> linear_terms(question, ld).slope
-    (1, 0)
+    >>> linear_terms(question, ld).strides[0]
+    Line(slope=1, constant=0)
     """
     layout = question.layout
-    stride = map_tree(layout.stride, lambda leaf: _linear(leaf, symbol))
     return Terms(
-        map_tree(stride, lambda pair: pair.slope),
-        map_tree(stride, lambda pair: pair.constant),
+        tuple(_linear(leaf, symbol) for leaf in flatten(layout.stride)),
         _linear(layout.offset, symbol),
         _linear(question.base, symbol),
     )
 
 
-class _Line(NamedTuple):
-    slope: int
-    constant: int
-
-
-def _linear(value: Any, symbol: sympy.Symbol) -> Any:
+def _linear(value: Any, symbol: sympy.Symbol) -> Line:
     """slope * symbol + constant, both integers; raises UndecidedError for anything else."""
     import sympy
 
@@ -88,7 +87,7 @@ def _linear(value: Any, symbol: sympy.Symbol) -> Any:
     linear = sympy.expand(expression - slope * symbol - constant) == 0
     if not linear or not slope.is_Integer or not constant.is_Integer:
         raise UndecidedError(f"{value} is not an integer times {symbol} plus an integer", budget=MAX_COUNTS)
-    return _Line(int(slope), int(constant))
+    return Line(int(slope), int(constant))
 
 
 def _is(count: int) -> str:
@@ -110,9 +109,8 @@ def symbol_period(question: Question, terms: Terms) -> int:
     shared = question.rule.space == "shared"
     period_bytes = machine.banks * machine.bank_bytes if shared else machine.sector_bytes
     elems = max([1, 8 * period_bytes // bits, *(s.period for s in question.layout.swizzles)])
-    slopes = [*tree_leaves(terms.slope), terms.offset[0]]
-    in_elems = max(_steps(slope, elems) for slope in slopes)
-    return max(in_elems, _steps(terms.base[0], period_bytes))
+    in_elems = max(_steps(line.slope, elems) for line in (*terms.strides, terms.offset))
+    return max(in_elems, _steps(terms.base.slope, period_bytes))
 
 
 def _steps(slope: int, period: int) -> int:
@@ -154,9 +152,8 @@ def special_values(question: Question, terms: Terms, first: int) -> set[int]:
 
 def _negative_values(terms: Terms, first: int) -> set[int]:
     """The values at which a stride, the offset or the base is negative; raises UndecidedError without end."""
-    strides = zip(tree_leaves(terms.slope), tree_leaves(terms.constant), strict=True)
     ends = [first]
-    for slope, constant in (*strides, terms.offset, terms.base):
+    for slope, constant in (*terms.strides, terms.offset, terms.base):
         if slope < 0 or (slope == 0 and constant < 0):
             raise UndecidedError(
                 f"a stride, offset or base of {constant} + {slope} times the symbol is negative without end",
@@ -186,18 +183,16 @@ def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
         raise ShapeError(
             f"{access.op} on {question.layout} does not fit the 2^62 bytes that are counted exactly"
         )
-    slopes, constants = tree_leaves(terms.slope), tree_leaves(terms.constant)
-    index = Layout(shape)
-    reach = sum(abs(c) for c in constants) * (size(index) + size(access.tv))
+    reach = sum(abs(line.constant) for line in terms.strides) * (size(Layout(shape)) + size(access.tv))
     large = 1 << (2 * reach + 1).bit_length()
-    stride = pair_trees(terms.slope, terms.constant, lambda slope, constant: slope * large + constant)
+    stride = unflatten(tuple(line.slope * large + line.constant for line in terms.strides), shape)
     try:
         whole = compose_layouts(Layout(shape, stride), access.tv)
     except (DivisibilityError, UndecidedError):
         raise UndecidedError(
             f"layout and access {access.tv} do not compose to strides", budget=MAX_COUNTS
         ) from None
-    if not any(slopes):
+    if not any(line.slope for line in terms.strides):
         return
     threads, values = (_merged(mode) for mode in modes(whole)[:2])
     seen: set[tuple[int, int]] = set()

@@ -37,7 +37,7 @@ from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.generic_values import linear_terms, special_values, symbol_period
 from layoutalg.analysis.report import Place
 from layoutalg.analysis.solutions import Periodic, ResidueSet
-from layoutalg.analysis.symbolic_layout import Symbolic, as_symbolic, free_symbols, tree_leaves
+from layoutalg.analysis.symbolic_layout import Symbolic, as_symbolic
 from layoutalg.analysis.symbolic_question import (
     FEWEST,
     MAX_COUNTS,
@@ -55,6 +55,7 @@ from layoutalg.budget import budget_of, spend
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.int_tuple import product
+from layoutalg.symbols import free_symbols
 
 if TYPE_CHECKING:
     import sympy
@@ -186,7 +187,7 @@ def symbolic_access(spec: str | Access, layout: Symbolic, element: str | DType) 
     """
     given = as_symbolic(layout)
     large = 1 << (product(given.shape).bit_length() + 1)
-    symbols = {s for leaf in (*tree_leaves(given.stride), given.offset) for s in free_symbols(leaf)}
+    symbols = free_symbols(given.stride, given.offset)
     return Access.of(spec, given.at(dict.fromkeys(symbols, large)), element)
 
 

@@ -21,15 +21,13 @@ from layoutalg.analysis.symbolic_layout import (
     SymbolicLayout,
     as_symbolic,
     check_expression,
-    free_symbols,
-    substituted,
-    tree_leaves,
 )
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
+from layoutalg.symbols import free_symbols, substituted
 
 if TYPE_CHECKING:
     import sympy
@@ -109,7 +107,8 @@ class Condition:
         """The condition as an equation or inequality of unknown functions of the symbols."""
         import sympy
 
-        symbols = sorted(_symbols(self.question), key=str)
+        q = self.question
+        symbols = sorted(free_symbols(q.layout.stride, q.layout.offset, q.base), key=str)
         what, bound = self.criterion.sides
         left, right = (sympy.Function(name)(*symbols) if name else 0 for name in (what, bound))
         return sympy.Eq(left, right) if bound else sympy.Ge(left, self.criterion.threshold)
@@ -201,8 +200,3 @@ def is_negative(layout: AnyLayout, access: Access) -> bool:
     while not isinstance(inner, Layout):
         offset, inner = min(offset, inner.offset), inner.inner
     return min(offset, access.base_bytes, *flatten(inner.stride)) < 0
-
-
-def _symbols(question: Question) -> set[Any]:
-    leaves = [*tree_leaves(question.layout.stride), question.layout.offset, question.base]
-    return {symbol for leaf in leaves for symbol in free_symbols(leaf)}

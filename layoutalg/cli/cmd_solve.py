@@ -13,8 +13,8 @@ from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
 from layoutalg.expression_text import parse_polynomial
-from layoutalg.int_tuple import flatten
 from layoutalg.notation import parse_open
+from layoutalg.symbols import free_symbols
 
 if TYPE_CHECKING:
     from layoutalg.analysis.solutions import Periodic, ResidueSet
@@ -176,7 +176,7 @@ def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
     swizzles = tuple(s for s in swizzles if s.bits)
     return (
         SymbolicLayout(inner.shape, inner.stride, swizzles, offset),
-        _names(*flatten(inner.stride)),
+        _names(inner.stride),
         _names(offset),
     )
 
@@ -197,9 +197,7 @@ def _named(text: str) -> dict[str, Any]:
 
 def _names(*values: Any) -> set[str]:
     """The names of the symbols in values."""
-    from layoutalg.analysis.symbolic_layout import free_symbols
-
-    return {symbol.name for value in values for symbol in free_symbols(value)}
+    return {symbol.name for symbol in free_symbols(*values)}
 
 
 def _symbol(name: str) -> Any:
