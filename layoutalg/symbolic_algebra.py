@@ -10,108 +10,21 @@ the condition, or, inside `with_assumptions`, a condition that comes back with t
     A o 4:1               4:1 if 4 <= n
     complement(A, ld*m)   ld/n:n if n divides ld
 
-Which operations take symbols, and which take strides that are scaled bases ("-": has no place for them):
+What is decided, or comes back as a condition:
 
-    operation             symbols  bases  decided, or a condition
-    ---------             -------  -----  -----------------------
-    ArithTuple            yes      -      nothing
-    ComposedLayout        no       no     (under swizzles, which move bits; a Layout outside is fine)
-    Layout                yes      yes    extents are positive
-    LinearLayout          -        -
-    ScaledBasis           yes      -      nothing
-    Swizzle               no       -
-    Tensor                no       no
-    aliasing              no       no
-    append                yes      yes    nothing
-    blocked_product       yes      yes    as complement, cosize and composition
-    ceil_div              yes      -      extents are positive
-    coalesce              yes      yes    nothing: merges where strides continue each other for all values
-    coalesce_x            yes      yes    as coalesce
-    compatible            yes      -      sizes are equal
-    complement            yes      no     strides are positive multiples of extent * stride below
-    composition           yes      yes    how steps of b meet extents of a (fits, divides, carries)
-    concat                yes      yes    nothing
-    congruent             yes      yes    nothing
-    copy_tensor           -        -
-    cosize                yes      no     signs of strides
-    crd2crd               yes      -      extents are positive
-    crd2idx               yes      yes    extents are positive
-    cycles                no       no
-    depth                 yes      yes    nothing
-    dice                  yes      yes    nothing
-    domain_offset         yes      yes    nothing
-    downcast              no       no
-    explain               no       no
-    extremes              yes      no     signs of strides
-    filter                yes      yes    strides are not 0
-    filter_zeros          yes      yes    strides are not 0
-    find_collision        no       no
-    find_coordinate       no       no
-    find_difference       yes      yes    coalesced extents and strides are equal
-    find_offset_bit       no       no
-    find_overlap          no       no
-    flat_divide           yes      yes    as complement and composition
-    flat_product          yes      yes    as complement, cosize and composition
-    flatten               yes      yes    nothing
-    footprint             no       no
-    gaps                  no       no
-    group                 yes      yes    nothing
-    idx2crd               yes      -      extents are positive
-    image_size            no       no
-    is_bijective          no       no
-    is_contiguous         no       no
-    is_injective          no       no
-    is_surjective         no       no
-    left_inverse          no       no
-    local_partition       yes      yes    as zipped_divide
-    local_tile            yes      yes    as zipped_divide
-    logical_divide        yes      yes    as complement and composition
-    logical_product       yes      yes    as complement, cosize and composition
-    make_basis_like       yes      -      nothing
-    make_identity_layout  yes      -      extents are positive
-    make_layout           yes      yes    nothing (extents are positive)
-    make_layout_like      no       no
-    make_ordered_layout   yes      -      extents are positive
-    max_alignment         no       no
-    max_common_layout     no       no
-    max_common_vector     no       no
-    modes                 yes      yes    nothing
-    normal_form           yes      yes    nothing
-    nullspace             no       no
-    order                 no       no
-    overlap               no       no
-    parse                 yes      yes    names are in `symbols`
-    parse_int_tuple       no       -
-    parse_tiler           no       yes
-    prepend               yes      yes    nothing
-    product               yes      -      nothing
-    raked_product         yes      yes    as complement, cosize and composition
-    rank                  yes      yes    nothing
-    recast_layout         no       no
-    replace               yes      yes    nothing
-    right_inverse         no       no
-    same_function         yes      yes    coalesced extents and strides are equal
-    select                yes      yes    nothing
-    shape_div             yes      -      each extent is a multiple of its divisor
-    size                  yes      yes    nothing
-    slice_                yes      yes    nothing
-    slice_and_offset      yes      yes    nothing
-    sort                  no       no
-    swizzle_inverse       -        -
-    tile_to_shape         yes      yes    as complement, cosize and composition
-    tiled_divide          yes      yes    as complement and composition
-    tiled_product         yes      yes    as complement, cosize and composition
-    to_f2                 no       no
-    unflatten             yes      yes    nothing
-    upcast                no       no
-    weakly_congruent      yes      yes    nothing
-    with_assumptions      yes      yes    what the operation decides
-    zipped_divide         yes      yes    as complement and composition
-    zipped_product        yes      yes    as complement, cosize and composition
+    a shape                       extents are positive
+    coalesce, flatten, modes      nothing: modes merge where strides continue each other for all values
+    filter, filter_zeros          strides are not 0
+    cosize, extremes              the signs of strides
+    composition                   how steps of b meet extents of a: they fit, divide, do not carry
+    complement                    strides are positive multiples of extent * stride below
+    divides, products, tiles      as complement, composition and, for products, cosize
+    same_function                 coalesced extents and strides are equal
+    shape_div                     each extent is a multiple of its divisor
 
-A "no" raises UnsupportedError with the operation's name; ParseError where a text is read, ArgumentTypeError
-for the parameters of a Swizzle.  Answers hold on the domain: past the end of a mode whose extent turns out
-to be 1, default strides would be 0.
+What asks which offsets a layout has (inverses, injectivity, swizzles, vectors, recasts) takes integers alone,
+and raises UnsupportedError with the operation's name; tests/symbolic_calls.py has the table of operations.
+Answers hold on the domain: past the end of a mode whose extent turns out to be 1, default strides would be 0.
 
 >>> import sympy
 >>> n, m, ld = sympy.symbols("n m ld", integer=True, positive=True)

@@ -1,4 +1,4 @@
-"""One call of every exported operation on symbols, and one on strides along modes."""
+"""The table of operations: what takes symbols, what takes strides along modes, each with a call of it."""
 
 from __future__ import annotations
 
@@ -21,41 +21,58 @@ COPIES = Layout((2, 2), (1, 2))
 ALONG = Layout((4, 2), (ScaledBasis(1, 0), ScaledBasis(4, 0)))
 
 
-def _on_a_layout(a: Layout) -> dict[str, Call]:
-    """Calls that are made alike on both kinds of layout."""
+def integers_alone(a: Layout) -> dict[str, Call]:
+    """Calls of what asks which offsets a layout has: refused by name unless all leaves are integers."""
     alone = (
-        *("aliasing", "append", "coalesce", "coalesce_x", "cosize", "cycles", "depth", "extremes", "filter"),
-        *("filter_zeros", "find_collision", "flatten", "footprint", "gaps", "image_size", "is_bijective"),
-        *("is_contiguous", "is_injective", "is_surjective", "left_inverse", "make_layout_like", "modes"),
-        *("max_alignment", "normal_form", "nullspace", "order", "prepend", "rank", "right_inverse", "size"),
-        *("sort", "to_f2"),
+        *("aliasing", "cycles", "find_collision", "footprint", "gaps", "image_size", "is_bijective"),
+        *("is_contiguous", "is_injective", "is_surjective", "left_inverse", "make_layout_like"),
+        *("max_alignment", "nullspace", "order", "right_inverse", "sort", "to_f2"),
     )
     return {
         **{name: lambda f: f(a) for name in alone},
         "ComposedLayout": lambda f: f(Swizzle(1, 0, 2), 0, a),
-        "Layout": lambda f: f(a.shape, a.stride),
         "Tensor": lambda f: f(numpy.zeros(32), a),
+        "downcast": lambda f: f(a, 2),
+        "find_coordinate": lambda f: f(a, 3),
+        "find_offset_bit": lambda f: f(a, 2),
+        "find_overlap": lambda f: f(a, a),
+        "max_common_layout": lambda f: f(a, a),
+        "max_common_vector": lambda f: f(a, a),
+        "overlap": lambda f: f(a, a),
+        "recast_layout": lambda f: f(a, 16, 32),
+        "upcast": lambda f: f(a, 2),
+    }
+
+
+OFFSETS_ALONE: dict[str, Call] = {
+    "complement": lambda f: f(I, 64),
+    "cosize": lambda f: f(I),
+    "extremes": lambda f: f(I),
+}
+"""What takes symbols, and refuses strides along modes by name."""
+
+
+def _on_a_layout(a: Layout) -> dict[str, Call]:
+    """Calls that are made alike on both kinds of layout."""
+    alone = (
+        *("append", "coalesce", "coalesce_x", "depth", "filter", "filter_zeros", "flatten", "modes"),
+        *("normal_form", "prepend", "rank", "size"),
+    )
+    return {
+        **{name: lambda f: f(a) for name in alone},
+        "Layout": lambda f: f(a.shape, a.stride),
         "concat": lambda f: f(a, a),
         "congruent": lambda f: f(a.shape, a.stride),
         "crd2idx": lambda f: f((0, 1), a.shape, a.stride),
         "dice": lambda f: f((None, 1), a),
         "domain_offset": lambda f: f((1, 1), a),
-        "downcast": lambda f: f(a, 2),
-        "explain": lambda f: f("coalesce", a),
-        "find_coordinate": lambda f: f(a, 3),
         "find_difference": lambda f: f(a, a),
-        "find_offset_bit": lambda f: f(a, 2),
-        "find_overlap": lambda f: f(a, a),
         "flat_divide": lambda f: f(a, (4, 8)),
         "group": lambda f: f(a, 0, 2),
         "local_partition": lambda f: f(a, COPIES, 3),
         "local_tile": lambda f: f(a, (2, 2), (0, 1)),
         "logical_divide": lambda f: f(a, (4, 8)),
         "make_layout": lambda f: f(a, a),
-        "max_common_layout": lambda f: f(a, a),
-        "max_common_vector": lambda f: f(a, a),
-        "overlap": lambda f: f(a, a),
-        "recast_layout": lambda f: f(a, 16, 32),
         "replace": lambda f: f(a, 0, Layout(2)),
         "same_function": lambda f: f(a, a),
         "select": lambda f: f(a, 1),
@@ -63,7 +80,6 @@ def _on_a_layout(a: Layout) -> dict[str, Call]:
         "slice_and_offset": lambda f: f((None, 1), a),
         "tiled_divide": lambda f: f(a, (4, 8)),
         "unflatten": lambda f: f(a, (0, 0)),
-        "upcast": lambda f: f(a, 2),
         "weakly_congruent": lambda f: f(a.shape, a.stride),
         "with_assumptions": lambda f: f(size, a),
         "zipped_divide": lambda f: f(a, (4, 8)),
@@ -72,6 +88,8 @@ def _on_a_layout(a: Layout) -> dict[str, Call]:
 
 WITH_SYMBOLS: dict[str, Call] = {
     **_on_a_layout(A),
+    "cosize": lambda f: f(A),
+    "extremes": lambda f: f(A),
     "ArithTuple": lambda f: f((N, (0, M))),
     "ScaledBasis": lambda f: f(N, 0),
     "blocked_product": lambda f: f(A, Layout((2, K))),
@@ -98,23 +116,21 @@ WITH_SYMBOLS: dict[str, Call] = {
     "tiled_product": lambda f: f(A, Layout(4)),
     "zipped_product": lambda f: f(A, Layout(4)),
 }
-"""Every operation that could be given symbols, on symbols."""
+"""What takes symbols, on symbols."""
 
 WITH_BASES: dict[str, Call] = {
     **_on_a_layout(I),
     "blocked_product": lambda f: f(ALONG, COPIES),
-    "complement": lambda f: f(I, 64),
     "composition": lambda f: f(I, Layout((2, 4), (2, 4))),
     "flat_product": lambda f: f(ALONG, Layout(4)),
     "logical_product": lambda f: f(ALONG, Layout(4)),
     "parse": lambda f: f("(4,8):(1@0,1@1)"),
-    "parse_tiler": lambda f: f("(4,8):(1@0,1@1)"),
     "raked_product": lambda f: f(ALONG, COPIES),
     "tile_to_shape": lambda f: f(ALONG, (8, 8)),
     "tiled_product": lambda f: f(ALONG, Layout(4)),
     "zipped_product": lambda f: f(ALONG, Layout(4)),
 }
-"""Every operation that could be given strides along modes, on such strides."""
+"""What takes strides along modes, on such strides."""
 
 
 def number(value: Any) -> Any:
