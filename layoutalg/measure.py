@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
 from layoutalg.layout import Layout, layout_size, make_layout
+from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
-from layoutalg.symbolic_measure import continues, require_moving, span_symbols
-from layoutalg.symbols import canonical
+from layoutalg.symbols import canonical, is_symbolic, require
 
 
 def size(layout: AnyLayout) -> int:
@@ -112,21 +112,47 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
     return out, steps
 
 
+def continues(extent: Any, stride: Any, following: Any) -> bool:
+    """True when extent * stride == following for all values of the symbols.
+
+    >>> continues(4, ScaledBasis(1, 0), ScaledBasis(4, 0))
+    True
+    """
+    if isinstance(stride, ScaledBasis) and isinstance(following, ScaledBasis):
+        return stride.modes == following.modes and continues(extent, stride.value, following.value)
+    if isinstance(stride, ScaledBasis) or isinstance(following, ScaledBasis):
+        return bool(stride == following)
+    product = extent * stride
+    if is_symbolic(product) or is_symbolic(following):
+        return bool(canonical(product - following) == 0)
+    return bool(product == following)
+
+
 def span(layout: Layout) -> tuple[int, int]:
-    """(least, greatest) offset.
+    """(least, greatest) offset; the signs of symbolic strides must be decided.
 
     >>> span(Layout((4, 8), (-1, 10)))
     (-3, 70)
     """
-    low = high = 0
+    low: Any = 0
+    high: Any = 0
     for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if type(d) is not int:
-            return span_symbols(layout)
-        if d < 0:
-            low += (s - 1) * d
-        else:
+        if d >= 0 if type(d) is int else _rises(layout, s, d):
             high += (s - 1) * d
-    return low, high
+        else:
+            low += (s - 1) * d
+    return (low, high) if type(low) is type(high) is int else (canonical(low), canonical(high))
+
+
+def _rises(layout: Layout, extent: Any, stride: Any) -> bool:
+    """True when a stride that is not an integer is not negative; either will do for an extent of 1."""
+    if isinstance(stride, ScaledBasis):
+        raise UnsupportedError(
+            f"cosize, extremes of {layout}: its strides move along modes; coordinates have none"
+        )
+    import sympy
+
+    return extent == 1 or require(f"cosize of {layout}", sympy.Le(0, stride))
 
 
 def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
@@ -209,9 +235,16 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
 
 
 def _require_moving(operation: str, layout: Layout) -> None:
-    """Symbolic strides must not be 0."""
-    if type(sum(flatten(layout.stride))) is not int:
-        require_moving(operation, layout)
+    """Every symbolic stride is different from 0, so that the modes of stride 0 are those that look it."""
+    strides: tuple[Any, ...] = flatten(layout.stride)
+    if type(sum(strides)) is int:
+        return
+    import sympy
+
+    for d in strides:
+        value = d.value if isinstance(d, ScaledBasis) else d
+        if is_symbolic(value) and not require(f"{operation} of {layout}", sympy.Ne(value, 0)):
+            raise UnsupportedError(f"{operation} of {layout}: stride {d} is 0 for all values; write 0")
 
 
 @overload

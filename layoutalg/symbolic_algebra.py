@@ -43,9 +43,8 @@ from typing import Any, TypeAlias
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, any_leaves
-from layoutalg.measure import merge, merge_open, plain
+from layoutalg.measure import merge, merge_open, plain, span
 from layoutalg.scaled_basis import ScaledBasis
-from layoutalg.symbolic_measure import span_symbols
 from layoutalg.symbols import canonical, decide, divides, is_nonnegative, quotient, require
 
 Piece: TypeAlias = "tuple[list[Any], list[Any]]"
@@ -169,7 +168,7 @@ def complement_symbols(layout: Layout, target: Any) -> Layout:
     what = f"complement of {layout}"
     modes = _ascending(what, layout)
     if target is None:
-        target = span_symbols(layout)[1] + 1
+        target = span(layout)[1] + 1
     if not require(what, sympy.Le(1, target)):
         raise ShapeError(f"{what} up to {target}: the target must be positive")
     extents: list[Any] = []

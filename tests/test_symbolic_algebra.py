@@ -15,6 +15,7 @@ from layoutalg.algebra import complement, composition, logical_divide, same_func
 from layoutalg.errors import (
     DivisibilityError,
     LayoutAlgError,
+    NotInjectiveError,
     ShapeError,
     UndecidedError,
     UnsupportedError,
@@ -75,7 +76,7 @@ def test_results_are_right_for_all_values_that_satisfy_the_assumptions(name: str
         except UndecidedError as error:
             assert error.condition is not None or error.budget is not None
             continue
-        except (DivisibilityError, ShapeError, UnsupportedError):
+        except (DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError):
             continue
         for _ in range(6):
             v = numbers(draw)
