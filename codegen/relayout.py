@@ -84,7 +84,7 @@ class _Writer:
     """Writes one plan into a kernel; what it declares is named after the result."""
 
     def __init__(self, k: KernelBuilder, found: Conversion, plan: Plan, name: str, *, overlay: bool) -> None:
-        lanes, warps = 1 << found.places.lanes, 1 << found.places.warps
+        lanes, warps = (1 << found.places.in_bits[name] for name in ("lane", "warp"))
         if lanes != WARP or k.threads % (lanes * warps):
             raise ShapeError(
                 f"layouts of {lanes} lanes and {warps} warps in a block of {k.threads} threads: {WARP} lanes "

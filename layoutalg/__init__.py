@@ -132,7 +132,6 @@ if TYPE_CHECKING:
     from layoutalg import index_text as index_text
     from layoutalg import kernels as kernels
     from layoutalg import linear as linear
-    from layoutalg import linear_parts as linear_parts
     from layoutalg import notation as notation
     from layoutalg import strategies as strategies
     from layoutalg import synthesis as synthesis
@@ -170,7 +169,7 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     (
         "analysis", "arch", "atom", "atom_effect", "cli", "codegen", "draw", "dtype", "explanations",
-        "f2", "hostcc", "index_text", "kernels", "linear", "linear_parts", "notation", "strategies",
+        "f2", "hostcc", "index_text", "kernels", "linear", "notation", "strategies",
         "synthesis", "tensor", "testing", "tiled_copy", "tiled_mma", "tiling",
     )
 )  # fmt: skip

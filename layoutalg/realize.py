@@ -21,9 +21,37 @@ on the index this time, XORs each dependent bit into those it depends on, after 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from layoutalg.errors import DivisibilityError
-from layoutalg.f2 import Columns, kernel, transpose
-from layoutalg.swizzle import Swizzle, from_bit_pairs
+from layoutalg.f2 import Columns, identity, kernel, transpose
+from layoutalg.layout import Layout, concat
+from layoutalg.measure import merge, plain
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, from_bit_pairs
+
+
+def realize(columns: Columns, bits: Sequence[int]) -> AnyLayout:
+    """A layout that is this matrix, with a mode for each number of index bits: there always is one.
+
+    >>> print(realize((5, 10, 1, 2), (2, 2)))
+    Sw<2,0,2> o 0 o (4,4):(4,1)
+    """
+    before, folded = fold(columns)
+    swizzles, strides = separate(folded)
+    if not before:
+        layout = _by_modes(strides, bits)
+        return ComposedLayout(swizzles, 0, layout) if swizzles else layout
+    index = ComposedLayout(before, 0, _by_modes(identity(len(columns)), bits))
+    composed = ComposedLayout(_by_modes(strides, [len(columns)]), 0, index)
+    return ComposedLayout(swizzles, 0, composed) if swizzles else composed
+
+
+def _by_modes(strides: Columns, bits: Sequence[int]) -> Layout:
+    parts: list[Layout] = []
+    for count in bits:
+        mine, strides = strides[:count], strides[count:]
+        parts.append(plain(*merge([2] * count, mine)))
+    return parts[0] if len(parts) == 1 else concat(*parts)
 
 
 def separate(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from layoutalg.analysis.fragments import PLACE, over_places
 from layoutalg.arch import MMA_ATOMS
 from layoutalg.arch.core_matrix import core_matrices
 from layoutalg.f2 import apply, rank
 from layoutalg.layout import Layout
-from layoutalg.linear import LinearLayout, from_columns
-from layoutalg.synthesis.conversion_map import register_columns
+from layoutalg.linear import LinearLayout
 
 M16N8 = MMA_ATOMS["SM80_16x8x16_F32F16F16F32_TN"].c_tv
 """The accumulator of mma m16n8, whatever its operands."""
@@ -84,23 +84,28 @@ def conversions(
         inside = st.integers(0, (1 << (registers + lanes)) - 1)
         places += [draw(inside) | 1 << (registers + lanes + j) for j in range(warps)]
     outs = {"n": 1 << size}
-    src = from_columns(held, {"register": registers, "lane": lanes, "warp": warps}, outs)
-    dst = from_columns(
+    src = LinearLayout.from_columns(held, {"register": registers, "lane": lanes, "warp": warps}, outs)
+    dst = LinearLayout.from_columns(
         [apply(held, place) for place in places], {"register": wanted, "lane": lanes, "warp": warps}, outs
     )
     return src, dst
 
 
+def at(places: LinearLayout, register: int, lane: int, warp: int) -> tuple[int, int, int]:
+    """What a map of places says, as (register, lane, warp)."""
+    found = places(register=register, lane=lane, warp=warp)
+    return found["register"], found["lane"], found["warp"]
+
+
 def is_bijective(layout: LinearLayout) -> bool:
     """True when every element has exactly one place."""
-    columns = layout.columns
-    return rank(columns) == len(columns) == sum(layout.out_bits.values())
+    return rank(layout.columns) == len(layout.columns) == sum(layout.out_bits.values())
 
 
 def elements(layout: LinearLayout) -> NDArray[np.int64]:
     """(warp, lane, register) -> the packed index of the element there: values that tell where they belong."""
-    registers, lanes, warps = (
-        np.array([apply(part, x) for x in range(1 << len(part))]) for part in register_columns(layout)
-    )
+    whole = over_places(layout)
+    parts = [whole.columns_of(name) for name in PLACE]
+    registers, lanes, warps = (np.array([apply(part, x) for x in range(1 << len(part))]) for part in parts)
     found: NDArray[np.int64] = warps[:, None, None] ^ lanes[:, None] ^ registers
     return found

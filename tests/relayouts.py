@@ -12,7 +12,7 @@ from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.relayout import relayout
 from layoutalg.codegen.tile import Kernel
 from layoutalg.f2 import apply
-from layoutalg.linear import LinearLayout, from_columns
+from layoutalg.linear import LinearLayout
 from layoutalg.synthesis.conversion import Conversion, Kind
 from layoutalg.synthesis.conversion_steps import converted
 from tests.fragments import elements
@@ -27,10 +27,10 @@ def words_of(registers: int, bits: int) -> int:
 
 def relayout_kernel(found: Conversion, kind: Kind | None = None, groups: int = 1) -> Kernel:
     """Each thread loads its words of `src`, and stores those of `dst`; `groups` tiles side by side."""
-    threads, bits = 32 * groups << found.places.warps, found.element.bits
+    threads, bits = 32 * groups << found.places.in_bits["warp"], found.element.bits
     k = KernelBuilder("relayout", threads)
-    given = words_of(1 << found.places.from_registers, bits)
-    wanted = words_of(1 << found.places.registers, bits)
+    given = words_of(1 << found.places.out_bits["register"], bits)
+    wanted = words_of(1 << found.places.in_bits["register"], bits)
     src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
     held = k.reg("held", given)
     for i in range(given):
@@ -95,8 +95,8 @@ def random_pair(seed: int) -> tuple[LinearLayout, LinearLayout]:
         places = [p & inside for p in places[: wanted + lanes]]
         places += [rng.randrange(inside + 1) | 1 << (registers + lanes + j) for j in range(warps)]
     outs = {"n": 1 << size}
-    src = from_columns(held, {"register": registers, "lane": lanes, "warp": warps}, outs)
-    dst = from_columns(
+    src = LinearLayout.from_columns(held, {"register": registers, "lane": lanes, "warp": warps}, outs)
+    dst = LinearLayout.from_columns(
         [apply(held, p) for p in places], {"register": wanted, "lane": lanes, "warp": warps}, outs
     )
     return src, dst

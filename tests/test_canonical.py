@@ -27,7 +27,7 @@ from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.f2 import affine_f2, is_linear
 from layoutalg.int_tuple import flatten, unflatten
 from layoutalg.layout import Layout
-from layoutalg.linear import from_columns, to_layout
+from layoutalg.linear import LinearLayout
 from layoutalg.notation import parse
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
@@ -116,8 +116,10 @@ def test_spelling_does_not_count(drawn: tuple[Canonical, str, tuple[int, int]], 
     if all(extent & (extent - 1) == 0 for extent in shape) and is_linear(layout):
         columns = affine_f2(layout)[1]
         rows = shape[0].bit_length() - 1
-        named = from_columns(columns, {"mn": rows, "k": len(columns) - rows}, {"offset": 1 << 40})
-        spellings.append(to_layout(named))
+        named = LinearLayout.from_columns(
+            columns, {"mn": rows, "k": len(columns) - rows}, {"offset": 1 << 40}
+        )
+        spellings.append(named.to_layout())
     spelled = data.draw(st.sampled_from(spellings))
     assert recognize(spelled, canonical.major, element) == found
 

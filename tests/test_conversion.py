@@ -20,6 +20,7 @@ from layoutalg.errors import (
 from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout
 from layoutalg.synthesis.conversion import convert_layout
+from layoutalg.synthesis.conversion_map import crosses
 from layoutalg.synthesis.conversion_steps import Cost, Load, Select, Shuffle, Store, converted
 from tests.fragments import M16N8, accumulators, conversions, elements, operand_a, swapped, wgmma
 
@@ -43,9 +44,9 @@ def test_the_kind_is_what_the_blocks_of_the_map_say(
     found = convert_layout(*pair, element)
     kinds = {plan.kind for plan in (found.plan, *found.alternatives)}
     assert len(kinds) == 1 + len(found.alternatives)
-    if found.places.crosses_warps:
+    if crosses(found.places, "warp"):
         assert kinds == {"shared"} and found.refused == ("shuffle: values move between warps",)
-    elif found.places.crosses_lanes:
+    elif crosses(found.places, "lane"):
         assert kinds == {"shuffle", "shared"} and not found.refused
     else:
         assert kinds in ({"rename"}, {"select"}) and not found.refused
@@ -152,7 +153,7 @@ def test_what_one_warp_holds_for_all_is_taken_from_there() -> None:
     all_hold = LinearLayout({"register": [1, 2], "lane": [4], "warp": [0, 0]}, {"n": 8})
     parts = LinearLayout({"register": [4], "lane": [1], "warp": [2, 0]}, {"n": 8})
     found = convert_layout(all_hold, parts)
-    assert not found.places.crosses_warps and found.plan.kind == "shuffle"
+    assert not crosses(found.places, "warp") and found.plan.kind == "shuffle"
     assert np.array_equal(found.plan.run(elements(all_hold)), elements(parts))
 
 

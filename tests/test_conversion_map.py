@@ -7,15 +7,19 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 
+from layoutalg.analysis.fragments import PLACE
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
-from layoutalg.linear import LinearLayout, invert_and_compose
-from layoutalg.synthesis.conversion_map import PlaceMap, place_map, register_columns
-from tests.fragments import conversions, is_bijective
+from layoutalg.linear import LinearLayout
+from layoutalg.synthesis.conversion_map import crosses, place_map
+from layoutalg.synthesis.conversion_packing import as_they_are
+from tests.fragments import at, conversions, is_bijective
+
+WARP = LinearLayout.identity(0, "warp")
 
 
 def _places(layout: LinearLayout) -> dict[tuple[int, int, int], int]:
     """(register, lane, warp) -> element."""
-    sizes = [1 << len(part) for part in register_columns(layout)]
+    sizes = [1 << layout.in_bits[name] for name in PLACE]
     return {
         (r, n, w): layout(register=r, lane=n, warp=w)["n"]
         for r in range(sizes[0])
@@ -29,7 +33,7 @@ def test_the_source_holds_there_what_the_destination_wants(pair: tuple[LinearLay
     src, dst = pair
     found, held = place_map(src, dst), _places(src)
     for place, element in _places(dst).items():
-        assert held[found(*place)] == element
+        assert held[at(found, *place)] == element
 
 
 @given(conversions())
@@ -42,29 +46,30 @@ def test_values_cross_only_what_they_must(pair: tuple[LinearLayout, LinearLayout
         warps[w].add(element)
         lanes[n, w].add(element)
     wanted = _places(dst).items()
-    assert found.crosses_warps == any(element not in warps[w] for (_, _, w), element in wanted)
-    if not found.crosses_warps:
-        assert found.crosses_lanes == any(element not in lanes[n, w] for (_, n, w), element in wanted)
+    assert crosses(found, "warp") == any(element not in warps[w] for (_, _, w), element in wanted)
+    if not crosses(found, "warp"):
+        assert crosses(found, "lane") == any(element not in lanes[n, w] for (_, n, w), element in wanted)
 
 
 @given(conversions())
 def test_between_bijections_it_is_invert_and_compose(pair: tuple[LinearLayout, LinearLayout]) -> None:
     src, dst = pair
     if is_bijective(src):
-        assert place_map(src, dst).columns == invert_and_compose(src, dst).columns
+        assert place_map(src, dst).columns == dst.invert_and_compose(src).columns
 
 
 @given(conversions())
 def test_what_is_packed_stays_together(pair: tuple[LinearLayout, LinearLayout]) -> None:
     found = place_map(*pair)
-    for bits in range(min(found.registers, found.from_registers) + 1):
+    for bits in range(min(found.in_bits["register"], found.out_bits["register"]) + 1):
+        packing = as_they_are(found, bits)
         low, together = (1 << bits) - 1, True
         for r, n, w in _places(pair[1]):
-            first, lane, warp = found(r & ~low, n, w)
-            together &= first & low == 0 and found(r, n, w) == (first | r & low, lane, warp)
-            if bits <= found.packable:
-                assert found.packed(bits)(r >> bits, n, w) == (first >> bits, lane, warp)
-        assert together == (bits <= found.packable)
+            first, lane, warp = at(found, r & ~low, n, w)
+            together &= first & low == 0 and at(found, r, n, w) == (first | r & low, lane, warp)
+            if packing.bits == bits:
+                assert at(packing.units, r >> bits, n, w) == (first >> bits, lane, warp)
+        assert together == (packing.bits == bits)
 
 
 def test_a_dimension_that_is_left_out_has_size_one() -> None:
@@ -72,7 +77,7 @@ def test_a_dimension_that_is_left_out_has_size_one() -> None:
         LinearLayout({"lane": [1], "register": [2]}, {"n": 4}),
         LinearLayout({"register": [2], "lane": [1]}, {"n": 4}),
     )
-    assert found == PlaceMap(1, 1, 1, 0, (1, 2))
+    assert found == LinearLayout.identity(1, "register") * LinearLayout.identity(1, "lane") * WARP
 
 
 def test_what_cannot_be_converted_is_refused() -> None:

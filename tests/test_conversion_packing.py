@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.linear import LinearLayout
-from layoutalg.synthesis.conversion_map import PlaceMap, place_map
+from layoutalg.synthesis.conversion_map import place_map
 from layoutalg.synthesis.conversion_packing import Packing, as_they_are, pack, permutes, words
-from tests.fragments import conversions
+from tests.fragments import at, conversions
 
 
-def _check(places: PlaceMap, packing: Packing) -> None:
+def _check(places: LinearLayout, packing: Packing) -> None:
     """The orders are permutations, and through them the map of units is the map of places."""
-    assert sorted(packing.before) == list(range(1 << places.from_registers))
-    assert sorted(packing.after) == list(range(1 << places.registers))
+    assert sorted(packing.before) == list(range(1 << places.out_bits["register"]))
+    assert sorted(packing.after) == list(range(1 << places.in_bits["register"]))
     low = (1 << packing.bits) - 1
-    for w in range(1 << places.warps):
-        for n in range(1 << places.lanes):
-            for r in range(1 << places.registers):
-                unit, lane, warp = packing.units(packing.after[r] >> packing.bits, n, w)
+    for w in range(1 << places.in_bits["warp"]):
+        for n in range(1 << places.in_bits["lane"]):
+            for r in range(1 << places.in_bits["register"]):
+                unit, lane, warp = at(packing.units, packing.after[r] >> packing.bits, n, w)
                 register = packing.before[unit << packing.bits | packing.after[r] & low]
                 # Another register may be named where the source holds the element twice; C is one choice.
-                assert (register, lane, warp) == places(r, n, w)
+                assert (register, lane, warp) == at(places, r, n, w)
 
 
 @given(conversions(in_warp=True), st.integers(0, 3))
@@ -32,7 +32,7 @@ def test_units_carry_their_elements(pair: tuple[LinearLayout, LinearLayout], mos
     natural, packed = as_they_are(places, most), pack(places, most)
     _check(places, natural)
     _check(places, packed)
-    assert natural.bits == min(most, places.packable) <= packed.bits <= most
+    assert natural.bits <= packed.bits <= most
 
 
 @given(conversions(in_warp=True))
@@ -41,10 +41,10 @@ def test_what_could_stay_together_does(pair: tuple[LinearLayout, LinearLayout]) 
     places = place_map(*pair)
     bits = pack(places, 3).bits
     added = {0}
-    for part in places.parts[1:]:
-        for column in part:
-            added |= {x ^ places.split(column)[0] for x in added}
-    stay = {places(u, 0, 0)[0] for u in range(1 << places.registers) if places(u, 0, 0)[1:] == (0, 0)}
+    for column in places.sublayout(["lane", "warp"], ["register"]).columns:
+        added |= {x ^ column for x in added}
+    images = [at(places, u, 0, 0) for u in range(1 << places.in_bits["register"])]
+    stay = {register for register, lane, warp in images if (lane, warp) == (0, 0)}
     # |stay + added| / |added| counts the cosets that differ in what stays together.
     cosets = len({a ^ b for a in stay for b in added}) // len(added)
     assert 1 << bits == min(cosets, 8)

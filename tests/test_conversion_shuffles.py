@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.linear import LinearLayout
-from layoutalg.synthesis.conversion_map import place_map
+from layoutalg.synthesis.conversion_map import crosses, place_map
 from layoutalg.synthesis.conversion_shuffles import shuffle_plans
 from layoutalg.synthesis.conversion_steps import Cost, Select, Shuffle, converted, cost_of, run
 from tests.fragments import conversions, elements
@@ -18,24 +18,25 @@ from tests.fragments import conversions, elements
 def test_every_plan_is_the_conversion(pair: tuple[LinearLayout, LinearLayout]) -> None:
     src, dst = pair
     found = place_map(src, dst)
-    assert not found.crosses_warps
+    assert not crosses(found, "warp")
     expected = converted(src, dst, elements(src))
     assert (expected == elements(dst)).all()
     plans = list(shuffle_plans(found))
     assert plans
     for steps in plans:
         assert np.array_equal(run(steps, elements(src)), expected)
-        assert any(isinstance(step, Shuffle) for step in steps) or not found.crosses_lanes
+        assert any(isinstance(step, Shuffle) for step in steps) or not crosses(found, "lane")
 
 
 @given(conversions(in_warp=True))
 def test_what_stays_in_its_lane_is_not_shuffled(pair: tuple[LinearLayout, LinearLayout]) -> None:
     found = place_map(*pair)
     costs = [cost_of(steps) for steps in shuffle_plans(found)]
-    if not found.crosses_lanes:
+    if not crosses(found, "lane"):
         assert min(cost.shuffles for cost in costs) == 0
-    steered = [found.split(c)[0] for part in found.parts[1:] for c in part]
-    if not any(steered + [found.split(c)[1] for c in found.parts[0]]):
+    if found.sublayout_is_zero(["lane", "warp"], ["register"]) and found.sublayout_is_zero(
+        ["register"], ["lane"]
+    ):
         assert min(cost.selects for cost in costs) == 0  # registers and lanes do not mix
 
 

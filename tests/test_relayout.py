@@ -43,7 +43,7 @@ def run(found: Conversion, kernel: Kernel, groups: int, seed: int = 0) -> Simula
     dst = np.zeros(expected.size, np.uint32)
     check(kernel)
     done = simulate(lower(kernel), {"src": src, "dst": dst}, group="warp" if seed % 2 else "block", seed=seed)
-    mask = known_bits(1 << found.places.registers, bits)
+    mask = known_bits(1 << found.places.in_bits["register"], bits)
     assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
     return done
 
@@ -61,7 +61,7 @@ def costs_what_it_says(found: Conversion, plan: Plan, done: Simulation, groups: 
     wavefronts = 0
     for step in plan.steps:
         if isinstance(step, (Store, Load)):
-            warps = list(range(1 << found.places.warps))
+            warps = list(range(1 << found.places.in_bits["warp"]))
             if isinstance(step, Store):
                 warps = [w for w in warps if not w & step.silent_warps]
             _, total, _ = done.trace.total(step.transfer.op)
@@ -102,7 +102,7 @@ def test_the_printed_text_does_the_same(seed: int) -> None:
         expected = expected_words(found.src, found.dst, tile, bits)
         dst = np.zeros(expected.size, np.uint32)
         run_cuda_text(to_cuda(kernel), kernel.name, (1,), (kernel.threads,), (src, dst))
-        mask = known_bits(1 << found.places.registers, bits)
+        mask = known_bits(1 << found.places.in_bits["register"], bits)
         assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
 
 

@@ -33,7 +33,7 @@ from layoutalg.errors import (
 )
 from layoutalg.int_tuple import IntTuple
 from layoutalg.layout import Layout
-from layoutalg.linear import LinearLayout, from_layout
+from layoutalg.linear import LinearLayout
 from layoutalg.notation import parse
 from layoutalg.swizzle import ComposedLayout, Swizzle, swizzle_inverse
 from layoutalg.tiled_mma import TiledMMA, make_tiled_mma
@@ -156,7 +156,7 @@ def test_the_matrix_of_a_layout_that_carries() -> None:
 def test_a_linear_layout_of_six() -> None:
     """TN: identity_1d(6) aborts the process."""
     with pytest.raises(NotLinearError, match="extent 6 is no power of two"):
-        from_layout(Layout(6))
+        LinearLayout.from_layout(Layout(6))
     with pytest.raises(ShapeError, match="a power of two is needed"):
         LinearLayout({"lane": [1, 2]}, {"offset": 6})
 

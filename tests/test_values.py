@@ -24,7 +24,7 @@ from layoutalg.index_text import parse_index
 from layoutalg.kernels.copy_family import configs, problem
 from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.layout import Layout
-from layoutalg.linear import LinearLayout, from_layout
+from layoutalg.linear import LinearLayout
 from layoutalg.scaled_basis import ArithTuple, ScaledBasis
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from layoutalg.synthesis import synthesize
@@ -37,7 +37,8 @@ ACCESS = Access.default("ld.shared.b32", TILE.inner, "f32")
 FOUND = synthesize((8, 8), [ACCESS], element="f32")
 VALUES: list[object] = [
     TILE, TILE.outer, TILE.inner, Layout((4, 8), (ScaledBasis(1, 0), ScaledBasis(1, 1))), ScaledBasis(3, 1),
-    ArithTuple((1, (2, 3))), LinearLayout({"lane": [1, 2]}, {"offset": 4}), from_layout(TILE), to_f2(TILE),
+    ArithTuple((1, (2, 3))), LinearLayout({"lane": [1, 2]}, {"offset": 4}),
+    LinearLayout.from_layout(TILE), to_f2(TILE),
     layoutalg.Tensor(numpy.arange(64), TILE), ACCESS, Guard((7, 8)), dtype("f16"),
     analyze(TILE, ACCESS), analyze(TILE, Access.default("ld.global.b32", TILE.inner, "f32")),
     FOUND, FOUND.certificate, ARCHS["sm_90"].instructions["ldmatrix.x4"], ARCHS["sm_90"],

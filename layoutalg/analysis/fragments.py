@@ -29,11 +29,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutalg.errors import NotLinearError, ShapeError
+from layoutalg.errors import NotLinearError, ShapeError, UnsupportedError
 from layoutalg.f2 import apply, kernel, rank, solve, to_f2
 from layoutalg.int_tuple import normalize, product
 from layoutalg.layout import Layout, leaves, modes
-from layoutalg.linear import LinearLayout, from_columns
+from layoutalg.linear import LinearLayout
+
+PLACE = ("register", "lane", "warp")
+"""The in dimensions of a register layout; one that is left out has size 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,9 @@ def fragment(
         )
     count = product(tuple(s for s, _ in threads)).bit_length() - 1
     lane_bits = min(count, lanes.bit_length() - 1)
-    ins = {"register": len(columns) - count, "lane": lane_bits, "warp": count - lane_bits}
-    return Fragment(from_columns(columns[count:] + columns[:count], ins, outs), registers, sizes)
+    ins = {"lane": lane_bits, "warp": count - lane_bits, "register": len(columns) - count}
+    layout = LinearLayout.from_columns(columns, ins, outs).transpose_ins(PLACE)
+    return Fragment(layout, registers, sizes)
 
 
 def linear_fragment(layout: LinearLayout) -> Fragment:
@@ -145,17 +149,29 @@ def linear_fragment(layout: LinearLayout) -> Fragment:
     >>> linear_fragment(LinearLayout({"lane": [1, 2]}, {"n": 4})).element(0, 3, 0)
     (3,)
     """
-    place = {"register": 0, "lane": 0, "warp": 0}
-    bits = layout.in_bits
-    others = sorted(set(bits) - set(place))
+    others = sorted(set(layout.in_bits) - set(PLACE))
     if others:
-        raise ShapeError(f"the in dimensions {', '.join(others)}: a fragment has {', '.join(place)}")
-    starts: dict[str, int] = {}
-    for name in bits:
-        starts[name] = sum(bits[other] for other in starts)
-    columns = [layout.columns[starts[name] + j] for name in place for j in range(bits.get(name, 0))]
-    whole = from_columns(columns, {name: bits.get(name, 0) for name in place}, layout.outs)
-    return Fragment(whole, 1 << bits.get("register", 0), tuple(n for _, n in layout.outs))
+        raise ShapeError(f"the in dimensions {', '.join(others)}: a fragment has {', '.join(PLACE)}")
+    whole = over_places(layout)
+    return Fragment(whole, 1 << whole.in_bits["register"], tuple(n for _, n in layout.outs))
+
+
+def over_places(layout: LinearLayout) -> LinearLayout:
+    """The layout with the in dimensions register, lane and warp, in this order; those it lacks get size 1.
+
+    Raises UnsupportedError for an in dimension that is none of these, unless its size is 1.
+
+    >>> over_places(LinearLayout({"lane": [(1, 0), (0, 1)]}, {"m": 2, "n": 4})).in_bits
+    {'register': 0, 'lane': 2, 'warp': 0}
+    """
+    ins = dict(layout.ins)
+    for name, bases in layout.ins:
+        if name not in PLACE and bases:
+            raise UnsupportedError(
+                f"the in dimension {name!r} of size {1 << len(bases)}: conversions move values between "
+                f"registers, lanes and warps of one block"
+            )
+    return LinearLayout([(name, ins.get(name, ())) for name in PLACE], layout.outs)
 
 
 def register_layout(
@@ -173,7 +189,7 @@ def register_layout(
     lane=8     -> (2, 0)
     lane=16    -> (4, 0)
     warp: size 1
-    outs: m (3 bits), n (3 bits)
+    outs: m (size 8), n (size 8)
     """
     found = fragment(tv, shape, dims, lanes)
     if found.registers != 1 << found.layout.in_bits["register"]:
@@ -190,20 +206,17 @@ def holders(tile: Fragment, **coordinates: int) -> Holders:
     >>> holders(tile, m=9, n=2).places
     ((0, 5, (2,)),)
     """
-    shift = mask = wanted = 0
     known = dict(zip(tile.layout.out_bits, tile.shape, strict=True))
-    for name in coordinates:
+    for name, x in coordinates.items():
         if name not in known:
             raise ShapeError(f"there is no dimension {name!r}; there are {', '.join(known)}")
-    for name, bits in tile.layout.out_bits.items():
-        if name in coordinates:
-            x = coordinates[name]
-            if type(x) is not int or not 0 <= x < known[name]:
-                raise ShapeError(f"{name}={x!r} is outside [0, {known[name]})")
-            mask |= ((1 << bits) - 1) << shift
-            wanted |= x << shift
-        shift += bits
-    columns = [column & mask for column in tile.layout.columns]
+        if type(x) is not int or not 0 <= x < known[name]:
+            raise ShapeError(f"{name}={x!r} is outside [0, {known[name]})")
+    given = tile.layout.sublayout(PLACE, list(coordinates))
+    columns, wanted, start = given.columns, 0, 0
+    for name, bits in given.out_bits.items():
+        wanted |= coordinates[name] << start
+        start += bits
     first = solve(columns, wanted)
     found: dict[tuple[int, int], list[int]] = {}
     if first is not None:

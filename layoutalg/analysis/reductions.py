@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.banks import wavefronts
-from layoutalg.analysis.fragments import Fragment
+from layoutalg.analysis.fragments import PLACE, Fragment
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ShapeError
 from layoutalg.f2 import Columns, apply, complement, kernel, solve
@@ -143,14 +143,8 @@ class _Rows:
         bits = tile.layout.out_bits
         if along not in bits:
             raise ShapeError(f"there is no dimension {along!r}; there are {', '.join(bits)}")
-        low = 0
-        for name, count in bits.items():
-            if name == along:
-                break
-            low += count
-        inside, below = (1 << bits[along]) - 1, (1 << low) - 1
-        self.number = [(c & below) | c >> (low + bits[along]) << low for c in tile.layout.columns]
-        self.position = [c >> low & inside for c in tile.layout.columns]
+        self.number = tile.layout.sublayout(PLACE, [name for name in bits if name != along]).columns
+        self.position = tile.layout.sublayout(PLACE, [along]).columns
         self.registers, self.lanes = tile.layout.in_bits["register"], tile.layout.in_bits["lane"]
 
     def row(self, register: int, lane: int, warp: int) -> int:

@@ -41,7 +41,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.linear import LinearLayout
-from layoutalg.synthesis.conversion_map import PlaceMap, place_map
+from layoutalg.synthesis.conversion_map import crosses, place_map
 from layoutalg.synthesis.conversion_packing import REGISTER_BITS, Packing, as_they_are, pack, permutes, words
 from layoutalg.synthesis.conversion_shared import exchange_plan
 from layoutalg.synthesis.conversion_shuffles import shuffle_plans
@@ -105,13 +105,14 @@ class Plan:
 class Conversion:
     """A conversion between register layouts: the cheapest plan, and the others in order of cost.
 
-    `places` is the map it carries out.  `refused` says, for each way that is left out, why.
+    `places` is the map it carries out, from places of `dst` to places of `src`.  `refused` says, for each way
+    that is left out, why.
     """
 
     src: LinearLayout
     dst: LinearLayout
     element: DType
-    places: PlaceMap
+    places: LinearLayout
     plan: Plan
     alternatives: tuple[Plan, ...]
     refused: tuple[str, ...]
@@ -149,13 +150,13 @@ def convert_layout(
         )
     plans: list[Plan] = []
     refused: list[str] = []
-    if places.crosses_warps:
+    if crosses(places, "warp"):
         refused.append("shuffle: values move between warps")
     else:
         packings = dict.fromkeys((natural, pack(places, most)))
         found = [_in_registers(p, steps, element) for p in packings for steps in shuffle_plans(p.units)]
         plans.append(min(found, key=_cycles))
-    if places.crosses_lanes or places.crosses_warps:
+    if crosses(places, "lane") or crosses(places, "warp"):
         try:
             plans.append(_through_shared(src, dst, natural, element, machine))
         except (ResourceError, UnsupportedError) as error:

@@ -10,7 +10,6 @@ do is read off C, the map of places: a direction u of the destination's register
 Such elements are put into one register by byte permutations first, unless they are there already, moved,
 and put where they belong by byte permutations at the end.
 
->>> from layoutalg.linear import LinearLayout
 >>> from layoutalg.synthesis.conversion_map import place_map
 >>> apart = LinearLayout({"register": [1, 2], "lane": [4, 8]}, {"n": 16})
 >>> packing = pack(place_map(apart, LinearLayout({"register": [4, 2], "lane": [1, 8]}, {"n": 16})), 1)
@@ -27,8 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from layoutalg.f2 import apply, basis, complement, identity, kernel, solve
-from layoutalg.synthesis.conversion_map import PlaceMap
+from layoutalg.errors import DivisibilityError
+from layoutalg.f2 import apply, basis, complement, identity, kernel
+from layoutalg.linear import LinearLayout
+from layoutalg.synthesis.conversion_map import threads
 
 REGISTER_BITS = 32
 
@@ -41,61 +42,63 @@ class Packing:
     bits: int
     before: tuple[int, ...]
     after: tuple[int, ...]
-    units: PlaceMap
+    units: LinearLayout
 
 
-def as_they_are(places: PlaceMap, most: int) -> Packing:
+def as_they_are(places: LinearLayout, most: int) -> Packing:
     """The packing of neighbours that stay together without being moved, at most 2^most of them.
 
-    >>> as_they_are(PlaceMap(2, 2, 0, 0, (1, 2)), 1).bits
+    >>> places = LinearLayout.identity(2, "register")
+    >>> as_they_are(places, 1).bits
     1
     """
-    bits = min(places.packable, most)
-    return Packing(
-        bits,
-        tuple(range(1 << places.from_registers)),
-        tuple(range(1 << places.registers)),
-        places.packed(bits),
-    )
+    registers, from_registers = places.in_bits["register"], places.out_bits["register"]
+    bits = min(registers, from_registers, most)
+    while True:
+        try:
+            units = places.divide_left(LinearLayout.identity(bits, "register"))
+        except DivisibilityError:
+            bits -= 1
+        else:
+            return Packing(bits, tuple(range(1 << from_registers)), tuple(range(1 << registers)), units)
 
 
-def pack(places: PlaceMap, most: int) -> Packing:
+def pack(places: LinearLayout, most: int) -> Packing:
     """The packing of as many elements as stay together, at most 2^most; of neighbours, where they do.
 
-    >>> crossed = PlaceMap(2, 2, 0, 0, (2, 1))
+    >>> from layoutalg.synthesis.conversion_map import place_map
+    >>> held, wanted = (LinearLayout({"register": bases}, {"n": 4}) for bases in ([1, 2], [2, 1]))
+    >>> crossed = place_map(held, wanted)
     >>> pack(crossed, 1).bits, as_they_are(crossed, 1).bits
     (1, 0)
     """
     natural = as_they_are(places, most)
-    register_part, lane_part, warp_part = places.parts
-    added = basis(places.split(column)[0] for column in lane_part + warp_part)
+    registers, from_registers = places.in_bits["register"], places.out_bits["register"]
+    register_part = places.columns_of("register")
+    added = basis(places.sublayout(["lane", "warp"], ["register"]).columns)
     units = identity(natural.bits)
-    still = kernel([column >> places.from_registers for column in register_part])
+    still = kernel(places.sublayout(["register"], ["lane", "warp"]).columns)
     reached = {apply(register_part, u): u for u in still}
     more = complement(units + added, list(reached))[: most - natural.bits]
     if not more:
         return natural
     here = units + tuple(reached[place] for place in more)
     there = units + more
-    sources = there + added + complement(there + added, places.from_registers)
+    sources = there + added + complement(there + added, from_registers)
+    given = LinearLayout({"register": sources}, {"register": 1 << from_registers})
+    from_packed = places.compose(given.invert() * threads(places))
     bits = len(here)
     low = (1 << bits) - 1
-
-    def coordinates(column: int) -> int:
-        register = column & ((1 << places.from_registers) - 1)
-        return (solve(sources, register) or 0) | (column ^ register)
-
     # What is not in `here` must not end up among the low coordinates of the source.
-    rest = [1 << j ^ apply(here, coordinates(column) & low) for j, column in enumerate(register_part)]
-    targets = here + complement(here, rest)
-    columns = [coordinates(apply(register_part, target)) for target in targets]
-    columns += [coordinates(column) for column in lane_part + warp_part]
-    moved = PlaceMap(places.registers, places.from_registers, places.lanes, places.warps, tuple(columns))
+    packed = from_packed.columns_of("register")
+    rest = [1 << j ^ apply(here, column & low) for j, column in enumerate(packed)]
+    wanted = LinearLayout({"register": here + complement(here, rest)}, {"register": 1 << registers})
+    order = wanted.invert().columns
     return Packing(
         bits,
-        tuple(apply(sources, i) for i in range(1 << places.from_registers)),
-        tuple(solve(targets, r) or 0 for r in range(1 << places.registers)),
-        moved.packed(bits),
+        tuple(apply(sources, i) for i in range(1 << from_registers)),
+        tuple(apply(order, r) for r in range(1 << registers)),
+        (wanted * threads(places)).compose(from_packed).divide_left(LinearLayout.identity(bits, "register")),
     )
 
 

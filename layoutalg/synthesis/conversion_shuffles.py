@@ -13,7 +13,6 @@ For an exchange of m register bits with m lane bits, D = 1, G and B have rank m,
 
     selects 2 m R        shuffles (1 - 2^-m) R        (the slots with E slot = 0 stay where they are)
 
->>> from layoutalg.linear import LinearLayout
 >>> from layoutalg.synthesis.conversion_map import place_map
 >>> from layoutalg.synthesis.conversion_steps import cost_of
 >>> rows = LinearLayout({"register": [1, 2], "lane": [4, 8]}, {"n": 16})
@@ -31,149 +30,128 @@ Source: Linear Layouts, arXiv 2505.23819, which treats permutations of bits; blo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from layoutalg.f2 import apply, basis, complement, contains, identity, kernel, solve
-from layoutalg.synthesis.conversion_map import PlaceMap
+from layoutalg.f2 import Columns, apply, basis, complement, contains, identity, kernel, solve
+from layoutalg.linear import LinearLayout
+from layoutalg.synthesis.conversion_map import threads
 from layoutalg.synthesis.conversion_steps import Rename, Select, Shuffle, Step
 
 
-class _Problem(NamedTuple):
-    """C inside a warp, by blocks; columns are those of slots, lanes and warps.
-
-    Slots number the different values that one lane of the destination holds: register r is slot
-    `slot_of[r]`.  `slot_registers` and so on are the parts of C that pick source registers and lanes.
-    """
-
-    slot_of: tuple[int, ...]
-    slot_registers: list[int]
-    slot_lanes: list[int]
-    lane_registers: list[int]
-    lane_lanes: list[int]
-    warp_registers: list[int]
-    warp_lanes: list[int]
-    from_registers: int
-
-
-def shuffle_plans(places: PlaceMap) -> tuple[tuple[Step, ...], ...]:
+def shuffle_plans(places: LinearLayout) -> tuple[tuple[Step, ...], ...]:
     """Plans that carry out a conversion which keeps every value in its warp; the cheapest is for the caller.
 
     One by `shfl.bfly`, if D can be the identity, and one with the least rank of G; where lanes depend on
     the warp, also those in which registers depend on it instead.
 
-    >>> from layoutalg.linear import LinearLayout
     >>> from layoutalg.synthesis.conversion_map import place_map
     >>> rotated = place_map(
     ...     LinearLayout({"lane": [1, 2]}, {"n": 4}), LinearLayout({"lane": [2, 1]}, {"n": 4}))
     >>> shuffle_plans(rotated)
     ((Shuffle(lane_columns=(2, 1), warp_columns=(), offsets=(0,)),),)
     """
-    given = _problem(places)
+    slot_of, asked = _slots(places)
     plans: list[tuple[Step, ...]] = []
-    for choice in (_paired(given), _fewest_selects(given)):
+    warp_lanes = _block(asked, "warp", "lane")
+    for choice in (_paired(asked), _fewest_selects(asked)):
         if choice is not None:
-            problem, lane_slots = choice
-            plans.append(_steps(problem, lane_slots, [0] * len(problem.warp_lanes)))
-            if any(problem.warp_lanes):
-                found = [solve(problem.slot_lanes, lane) for lane in problem.warp_lanes]
+            chosen, lane_slots = choice
+            plans.append(_steps(slot_of, chosen, lane_slots, [0] * len(warp_lanes)))
+            if any(warp_lanes):
+                found = [solve(_block(chosen, "slot", "lane"), lane) for lane in warp_lanes]
                 warp_slots = [slot for slot in found if slot is not None]
                 if len(warp_slots) == len(found):
-                    plans.append(_steps(problem, lane_slots, warp_slots))
+                    plans.append(_steps(slot_of, chosen, lane_slots, warp_slots))
     return tuple(dict.fromkeys(plans))
 
 
-def _problem(places: PlaceMap) -> _Problem:
-    """C taken apart, with one slot for registers of a lane that hold the same."""
-    register_part, lane_part, warp_part = places.parts
-    repeated = kernel(register_part)
-    kept = complement(repeated, places.registers)
-    whole = kept + repeated
-    low = (1 << len(kept)) - 1
-    coordinates = [solve(whole, 1 << j) or 0 for j in range(places.registers)]
-    slot_of = tuple(apply(coordinates, r) & low for r in range(1 << places.registers))
-    slots = [apply(register_part, unit) for unit in kept]
-    parts = [[places.split(c)[:2] for c in part] for part in (slots, lane_part, warp_part)]
-    registers, lanes = ([[place[n] for place in part] for part in parts] for n in (0, 1))
-    return _Problem(
-        slot_of, registers[0], lanes[0], registers[1], lanes[1], registers[2], lanes[2], places.from_registers
-    )
+def _slots(places: LinearLayout) -> tuple[tuple[int, ...], LinearLayout]:
+    """C inside a warp, from (slot, lane, warp) to (register, lane), and the slot of each register.
+
+    Slots number the different values that one lane of the destination holds.
+    """
+    bits = places.in_bits["register"]
+    repeated = kernel(places.columns_of("register"))
+    kept = complement(repeated, bits)
+    registers = LinearLayout({"slot": kept, "repeated": repeated}, {"register": 1 << bits})
+    numbers = _block(registers.invert(), "register", "slot")
+    slots = registers.sublayout(["slot"], ["register"]) * threads(places)
+    asked = slots.compose(places).sublayout(["slot", "lane", "warp"], ["register", "lane"])
+    return tuple(apply(numbers, r) for r in range(1 << bits)), asked
 
 
-def _paired(problem: _Problem) -> tuple[_Problem, list[int]] | None:
+def _block(layout: LinearLayout, name: str, out: str) -> Columns:
+    return layout.sublayout([name], [out]).columns
+
+
+def _paired(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]] | None:
     """G with D = 1, if there is one."""
-    wanted = [lane ^ (1 << j) for j, lane in enumerate(problem.lane_lanes)]
-    found = [solve(problem.slot_lanes, lane) for lane in wanted]
+    slot_lanes = _block(asked, "slot", "lane")
+    found = [solve(slot_lanes, lane ^ 1 << j) for j, lane in enumerate(_block(asked, "lane", "lane"))]
     lane_slots = [slot for slot in found if slot is not None]
-    return (problem, lane_slots) if len(lane_slots) == len(found) else None
+    return (asked, lane_slots) if len(lane_slots) == len(found) else None
 
 
-def _fewest_selects(problem: _Problem) -> tuple[_Problem, list[int]]:
+def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
     """G of least rank such that lanes that want different values ask different lanes; slots may be added."""
-    slots, lanes = len(problem.slot_lanes), len(problem.lane_lanes)
-    wanted = [*zip(problem.slot_registers, problem.slot_lanes, strict=True)]
-    wanted += zip(problem.lane_registers, problem.lane_lanes, strict=True)
+    slots, lanes = asked.in_bits["slot"], asked.in_bits["lane"]
+    lane_lanes, slot_lanes = _block(asked, "lane", "lane"), list(_block(asked, "slot", "lane"))
     # Lanes that hold the same values as lane 0, and the slots in which they do.
-    same = kernel([register | lane << problem.from_registers for register, lane in wanted])
-    alike = [(vector >> slots, vector & ((1 << slots) - 1)) for vector in same]
-    moves: dict[int, int] = dict(alike)
-    asked: list[int] = []
+    same = kernel(asked.columns_of("slot", "lane"))
+    moves = {vector >> slots: vector & ((1 << slots) - 1) for vector in same}
+    sources: list[int] = []
     waiting: list[int] = []
     for unit in complement(list(moves), lanes):
-        lane = apply(problem.lane_lanes, unit)
-        if contains(asked, lane):
+        lane = apply(lane_lanes, unit)
+        if contains(sources, lane):
             waiting.append(unit)
         else:
-            asked.append(lane)
+            sources.append(lane)
             moves[unit] = 0
-    slot_registers, slot_lanes = list(problem.slot_registers), list(problem.slot_lanes)
     for unit in waiting:
-        lane = apply(problem.lane_lanes, unit)
+        lane = apply(lane_lanes, unit)
         for slot in [solve(slot_lanes, lane ^ unit), *identity(len(slot_lanes))]:
-            if slot is not None and not contains(asked, lane ^ apply(slot_lanes, slot)):
+            if slot is not None and not contains(sources, lane ^ apply(slot_lanes, slot)):
                 break
         else:
             slot = 1 << len(slot_lanes)
-            slot_registers.append(0)
-            slot_lanes.append(complement(asked, lanes)[0])
-        asked.append(lane ^ apply(slot_lanes, slot))
+            slot_lanes.append(complement(sources, lanes)[0])
+        sources.append(lane ^ apply(slot_lanes, slot))
         moves[unit] = slot
-    chosen = list(moves)
-    lane_slots: list[int] = []
-    for j in range(lanes):
-        parts = solve(chosen, 1 << j) or 0
-        lane_slots.append(apply([moves[unit] for unit in chosen], parts))
-    return problem._replace(slot_registers=slot_registers, slot_lanes=slot_lanes), lane_slots
+    units = LinearLayout({"unit": list(moves)}, {"lane": 1 << lanes}).invert()
+    chosen = units.compose(LinearLayout({"unit": list(moves.values())}, {"slot": 1 << len(slot_lanes)}))
+    ins = dict(asked.ins)
+    ins["slot"] += tuple((0, lane) for lane in slot_lanes[slots:])
+    return LinearLayout(ins, asked.outs), chosen.columns
 
 
-def _steps(problem: _Problem, lane_slots: list[int], warp_slots: list[int]) -> tuple[Step, ...]:
+def _steps(
+    slot_of: Sequence[int], asked: LinearLayout, lane_slots: Sequence[int], warp_slots: Sequence[int]
+) -> tuple[Step, ...]:
     """The steps that follow from G (`lane_slots`), and from the same for warps."""
-    p = problem
-    d = [lane ^ apply(p.slot_lanes, g) for lane, g in zip(p.lane_lanes, lane_slots, strict=True)]
-    k = [lane ^ apply(p.slot_lanes, h) for lane, h in zip(p.warp_lanes, warp_slots, strict=True)]
-    # B D = C_rl + C_rr G; where D leaves B free it is 0.
-    given = [r ^ apply(p.slot_registers, g) for r, g in zip(p.lane_registers, lane_slots, strict=True)]
-    independent = [j for j in range(len(d)) if not contains(d[:j], d[j])]
-    spanning = [d[j] for j in independent] + list(complement(d, len(d)))
-    goes = [given[j] for j in independent] + [0] * (len(d) - len(independent))
-    b = [apply(goes, solve(spanning, 1 << j) or 0) for j in range(len(d))]
-    a = [r ^ apply(b, lane) for r, lane in zip(p.slot_registers, p.slot_lanes, strict=True)]
-    j = [
-        r ^ apply(a, h) ^ apply(b, lane)
-        for r, h, lane in zip(p.warp_registers, warp_slots, p.warp_lanes, strict=True)
-    ]
-    after, slots = _selects(sorted(set(p.slot_of)), lane_slots, warp_slots)
-    shuffle = Shuffle(tuple(d), tuple(k), tuple(apply(p.slot_lanes, slot) for slot in slots))
+    chosen = LinearLayout({"lane": lane_slots, "warp": warp_slots}, {"slot": 1 << asked.in_bits["slot"]})
+    moved = chosen.concat_outs(threads(asked)).compose(asked)
+    # B D = what lanes ask of registers; where D leaves B free it is 0.
+    d = moved.sublayout(["lane"], ["lane"])
+    b = d.pseudoinvert().compose(moved.sublayout(["lane"], ["register"])).columns
+    a, j = (
+        [r ^ apply(b, lane) for r, lane in zip(_block(x, n, "register"), _block(x, n, "lane"), strict=True)]
+        for x, n in ((asked, "slot"), (moved, "warp"))
+    )
+    after, slots = _selects(sorted(set(slot_of)), lane_slots, warp_slots)
+    slot_lanes = _block(asked, "slot", "lane")
+    offsets = tuple(apply(slot_lanes, slot) for slot in slots)
+    shuffle = Shuffle(d.columns, _block(moved, "warp", "lane"), offsets)
     sources = [apply(a, slot) for slot in slots]
     before, registers = _selects(sorted(set(sources)), b, j)
-    places = {slot: i for i, slot in enumerate(sorted(set(p.slot_of)))}
+    places = {slot: i for i, slot in enumerate(sorted(set(slot_of)))}
     found: list[Step] = [
-        *_rename(registers, 1 << p.from_registers),
+        *_rename(registers, 1 << asked.out_bits["register"]),
         *before,
         *_rename([sorted(set(sources)).index(source) for source in sources], len(set(sources))),
     ]
     if shuffle.moving:
         found.append(shuffle)
-    found += [*after, *_rename([places[slot] for slot in p.slot_of], len(places))]
+    found += [*after, *_rename([places[slot] for slot in slot_of], len(places))]
     return tuple(found)
 
 

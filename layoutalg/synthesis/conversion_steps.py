@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from layoutalg.analysis.fragments import over_places
 from layoutalg.errors import DivisibilityError
 from layoutalg.f2 import Columns, identity
 from layoutalg.linear import LinearLayout
 from layoutalg.swizzle import AnyLayout
-from layoutalg.synthesis.conversion_map import register_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -232,13 +232,15 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
     """
     import numpy as np
 
+    given, wanted = over_places(src), over_places(dst)
     held: dict[tuple[int, ...], Any] = {}
     for warp, lane, register in np.ndindex(values.shape[:3]):
-        held.setdefault(_element(src, register, lane, warp), values[warp, lane, register])
-    registers, lanes, warps = (1 << len(part) for part in register_columns(dst))
+        element = tuple(given(register=register, lane=lane, warp=warp).values())
+        held.setdefault(element, values[warp, lane, register])
+    registers, lanes, warps = (1 << bits for bits in wanted.in_bits.values())
     out = np.empty((warps, lanes, registers, *values.shape[3:]), values.dtype)
     for warp, lane, register in np.ndindex(warps, lanes, registers):
-        element = _element(dst, register, lane, warp)
+        element = tuple(wanted(register=register, lane=lane, warp=warp).values())
         if element not in held:
             raise DivisibilityError(
                 f"the destination holds element {element}, which no place of the source does",
@@ -247,12 +249,6 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
             )
         out[warp, lane, register] = held[element]
     return out
-
-
-def _element(layout: LinearLayout, register: int, lane: int, warp: int) -> tuple[int, ...]:
-    """The coordinates of the element that a place holds."""
-    place = {"register": register, "lane": lane, "warp": warp}
-    return tuple(layout(**{name: x for name, x in place.items() if name in layout.in_bits}).values())
 
 
 def _places(tile: AnyLayout, transfer: Transfer, lanes: NDArray[Any], warps: NDArray[Any]) -> NDArray[Any]:

@@ -42,7 +42,7 @@ def is_right(found: Conversion, kernel: Kernel, cubin: Cubin, seed: int) -> bool
     src: Any = to_device(np.ascontiguousarray(as_words(tile, bits)).ravel())
     dst = to_device(np.zeros(expected.size, np.uint32))
     load_cubin(kernel, cubin, "")(src=src, dst=dst)
-    mask = known_bits(1 << found.places.registers, bits)
+    mask = known_bits(1 << found.places.in_bits["register"], bits)
     return bool(((to_host(dst).reshape(expected.shape) ^ expected) & mask == 0).all())
 
 
