@@ -41,9 +41,10 @@ from layoutalg.int_tuple import (
 )
 from layoutalg.scaled_basis import ScaledBasis, StrideTuple, make_basis_like
 from layoutalg.symbols import is_symbolic, require, symbolic_leaf
+from layoutalg.value import Value
 
 
-class Layout:
+class Layout(Value):
     """The function `crd -> <crd, stride>` on the coordinates of `shape`.  Immutable and hashable.
 
     `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.  Leaves
@@ -115,22 +116,18 @@ class Layout:
                 )
         return Layout(tuple(x.shape), tuple(d // x.itemsize for d in x.strides))
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Layout is immutable; build a new one instead of setting {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Layout is immutable; {name!r} stays")
-
-    def __reduce__(self) -> tuple[Callable[[IntTuple, IntTuple], Layout], tuple[IntTuple, IntTuple]]:
-        return (make_layout, (self.shape, self.stride))
+    # As in Value, with the parts written out: layouts are compared and hashed millions of times.
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Layout):
+        if type(other) is not type(self):
             return NotImplemented
         return self.shape == other.shape and self.stride == other.stride
 
     def __hash__(self) -> int:
         return hash((self.shape, self.stride))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return (make_layout, (self.shape, self.stride))
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
@@ -160,9 +157,6 @@ class Layout:
 
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
-
-    def __repr__(self) -> str:
-        return f"Layout({self.shape!r}, {self.stride!r})"
 
 
 def leaf_of_shape(value: Any, what: str) -> Any:

@@ -64,6 +64,7 @@ from layoutalg.layout import modes
 from layoutalg.measure import rank, size
 from layoutalg.realize import realize
 from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.value import Value
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ Pairs: TypeAlias = Mapping[str, T] | Iterable[tuple[str, T]]
 Bases: TypeAlias = "tuple[tuple[int, ...], ...]"
 
 
-class LinearLayout:
+class LinearLayout(Value):
     """A linear map over F2 from the dimensions `ins` to the dimensions `outs`.  Immutable and hashable.
 
     `ins` maps each name to its bases, one per bit, lowest first: the coordinates in all out dimensions that
@@ -117,22 +118,8 @@ class LinearLayout:
         object.__setattr__(self, "ins", tuple(in_pairs))
         object.__setattr__(self, "outs", out_pairs)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a LinearLayout is immutable; build a new one instead of setting {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a LinearLayout is immutable; {name!r} stays")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LinearLayout):
-            return NotImplemented
-        return self.ins == other.ins and self.outs == other.outs
-
-    def __hash__(self) -> int:
-        return hash((self.ins, self.outs))
-
-    def __reduce__(self) -> tuple[type[LinearLayout], tuple[object, object]]:
-        return (LinearLayout, (self.ins, self.outs))
+    def _arguments(self) -> tuple[object, ...]:
+        return (dict(self.ins), dict(self.outs))
 
     def __str__(self) -> str:
         lines: list[str] = []

@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from layoutalg.errors import ArgumentTypeError, ShapeError, shown
 from layoutalg.int_tuple import IntTuple, to_text
 from layoutalg.symbols import is_symbolic
+from layoutalg.value import Value
 
 StrideTuple: TypeAlias = "int | ScaledBasis | tuple[StrideTuple, ...]"
 """What a Layout takes as stride: an IntTuple whose leaves may also be scaled bases (or sympy expressions)."""
@@ -82,7 +83,7 @@ class ArithTuple(tuple[Any, ...]):
         return f"ArithTuple({_plain(self)!r})"
 
 
-class ScaledBasis:
+class ScaledBasis(Value):
     """`value` steps along mode `modes[-1]` of ... of mode `modes[0]` of a coordinate; printed reversed.
 
     Immutable and hashable.  Raises ShapeError for a path that is empty, negative or past MAX_MODES, and
@@ -114,14 +115,8 @@ class ScaledBasis:
         object.__setattr__(self, "value", value if symbolic else operator.index(value))
         object.__setattr__(self, "modes", path)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a ScaledBasis is immutable; build a new one instead of setting {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a ScaledBasis is immutable; {name!r} stays")
-
-    def __reduce__(self) -> tuple[type[ScaledBasis], tuple[Any, ...]]:
-        return (ScaledBasis, (self.value, *self.modes))
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.value, *self.modes)
 
     def scaled(self, value: Any) -> ScaledBasis:
         """`value` steps along the same mode.
@@ -175,9 +170,6 @@ class ScaledBasis:
 
     def __str__(self) -> str:
         return to_text(self.value) + "".join(f"@{mode}" for mode in reversed(self.modes))
-
-    def __repr__(self) -> str:
-        return f"ScaledBasis({self.value!r}, {', '.join(map(repr, self.modes))})"
 
 
 def make_basis_like(shape: IntTuple) -> StrideTuple:

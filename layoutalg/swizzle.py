@@ -38,47 +38,13 @@ from layoutalg.int_tuple import (
 )
 from layoutalg.layout import Layout, has_bases, integer_leaves
 from layoutalg.symbols import is_symbolic
+from layoutalg.value import Value
 
 MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
 
 
-class _Value:
-    """What makes Swizzle and ComposedLayout values: immutable, compared and hashed by their parts.
-
-    Written out because `dataclasses` alone takes longer to import than all of this library's core.
-    """
-
-    __slots__ = ()
-    __match_args__: tuple[str, ...] = ()
-
-    def _parts(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__match_args__)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self._parts() == other._parts()
-
-    def __hash__(self) -> int:
-        return hash(self._parts())
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"a {type(self).__name__} is immutable; build a new one instead of setting {name!r}"
-        )
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} stays")
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return (type(self), self._parts())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
-
-
-class Swizzle(_Value):
+class Swizzle(Value):
     """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the integers; printed Sw<B,M,S>.
 
     `bits` is the width of the fields, `base` the bits below them that stay, `shift` the distance between
@@ -310,7 +276,7 @@ def check_integers(operation: str, layout: AnyLayout) -> None:
 Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
 
 
-class ComposedLayout(_Value):
+class ComposedLayout(Value):
     """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
 
     `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last; a tuple of one

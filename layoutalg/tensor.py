@@ -40,6 +40,7 @@ from layoutalg.measure import leaf_lists, size, span
 from layoutalg.partition import domain_offset, local_partition, local_tile
 from layoutalg.slicing import Coordinate, fit_coordinate, keeps_mode, slice_and_offset
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
+from layoutalg.value import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ MAX_OFFSET_BITS = 62
 """Offsets are computed as int64 arrays while every number on the way fits this many bits."""
 
 
-class Tensor:
+class Tensor(Value):
     """buffer[offset + layout(c)] for every coordinate c of `layout`: a value that holds a mutable buffer.
 
     `buffer` is a one-dimensional NumPy array, `offset` counts its elements.  Two tensors are equal when
@@ -234,15 +235,6 @@ class Tensor:
                 a=pair[0],
                 b=pair[1],
             )
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Tensor is immutable; build a new one instead of setting {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Tensor is immutable; {name!r} stays")
-
-    def __reduce__(self) -> tuple[type[Tensor], tuple[object, ...]]:
-        return (Tensor, (self.buffer, self.layout, self.offset))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tensor):

@@ -81,6 +81,29 @@ def test_copies_are_equal(value: object) -> None:
         assert pickle.loads(pickle.dumps(value)) == value
 
 
+def test_values_of_the_core_are_built_printed_and_matched_by_the_same_arguments() -> None:
+    names = {kind.__name__: kind for kind in map(type, VALUES[:8])} | {"Layout": Layout, "Swizzle": Swizzle}
+    for value in VALUES[:8]:
+        printed = repr(value)
+        again = eval(printed, names)  # noqa: S307
+        assert again == value and hash(again) == hash(value) and repr(again) == printed, printed
+        assert type(again) is type(value) and value != printed and value is not None
+    for value in VALUES[:8] + VALUES[9:10]:
+        parts = [getattr(value, name) for name in getattr(type(value), "__match_args__", ())]
+        assert parts or isinstance(value, ArithTuple), value
+        for name in attributes(value):
+            wanted = f"a {type(value).__name__} is immutable; .*{name}|has no attribute '{name}'"
+            with pytest.raises(AttributeError, match=wanted):
+                setattr(value, name, 1)
+            with pytest.raises(AttributeError, match=wanted):
+                delattr(value, name)
+    match VALUES[0]:
+        case ComposedLayout(Swizzle(bits, base, shift), offset, Layout(shape, stride)):
+            assert (bits, base, shift, offset, shape, stride) == (2, 0, 3, 0, (8, 8), (8, 1))
+        case _:
+            raise AssertionError(VALUES[0])
+
+
 def classes() -> Iterator[type]:
     """Every class of the library."""
     for module in pkgutil.walk_packages(layoutalg.__path__, "layoutalg."):
