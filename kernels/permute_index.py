@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from layoutalg.kernels.permute_modes import swizzled
 from layoutalg.kernels.permute_stage import Stage
 
 Index: TypeAlias = Any
@@ -132,7 +131,7 @@ def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) ->
             exists.append(piece * chunk < start % chunk + stage.src_length)
         if m.extent % stage.tile[last]:
             exists.append(origins[last] * inner + piece * chunk < start % chunk + m.extent * inner)
-    source = swizzled(start // chunk * chunk + piece * chunk, moves.src_swizzle)
+    source = moves.src_swizzle(start // chunk * chunk + piece * chunk)
     inside = None if moves.src_elems % chunk == 0 else source + chunk <= moves.src_elems
     aligned = place // stage.chunk_bytes * stage.chunk_bytes
     return Load(source, aligned + piece * stage.chunk_bytes, tuple(exists), inside)
@@ -159,8 +158,8 @@ def direct_element(
         target = target + at * m.dst
         source = source + (minus(m.extent - 1, at, m.extent + t) if m.src < 0 else at) * abs(m.src)
     return (
-        swizzled(source, stage.moves.src_swizzle),
-        swizzled(target, stage.moves.dst_swizzle),
+        stage.moves.src_swizzle(source),
+        stage.moves.dst_swizzle(target),
         tuple(exists),
     )
 
@@ -229,7 +228,7 @@ class Store:
         """The destination of the vector's first element."""
         vec = self.stage.config.vec
         aligned = self._start // vec * vec + self._coordinates[0] * vec
-        return swizzled(aligned, self.stage.moves.dst_swizzle)
+        return self.stage.moves.dst_swizzle(aligned)
 
     @property
     def _ahead(self) -> int:

@@ -30,13 +30,16 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
-from layoutalg.swizzle import Swizzle
+from layoutalg.swizzle import Swizzle, Swizzles
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Element widths that can be moved."""
 
 CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
 """NumPy types that carry elements of a width; they are moved, never computed with."""
+
+STILL = Swizzles()
+"""The chain that moves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class PermuteProblem:
     dst_offset: int
     source_elems: int
     target_elems: int
-    src_swizzle: tuple[Swizzle, ...] = ()
-    dst_swizzle: tuple[Swizzle, ...] = ()
+    src_swizzle: Swizzles = STILL
+    dst_swizzle: Swizzles = STILL
 
     @property
     def element_bytes(self) -> int:
@@ -76,7 +79,7 @@ class PermuteProblem:
         shape, src, dst = (f"({','.join(map(str, t))})" for t in (self.shape, self.src, self.dst))
         at = f" at {self.src_offset} -> {self.dst_offset}" if self.src_offset or self.dst_offset else ""
         src, dst = (
-            " o ".join([*map(str, swizzles), strides])
+            f"{swizzles} o {strides}" if swizzles else strides
             for swizzles, strides in ((self.src_swizzle, src), (self.dst_swizzle, dst))
         )
         return f"permute {shape} {self.dtype}, src {src} -> dst {dst}{at}"
@@ -136,8 +139,8 @@ def move_problem(
     dst: tuple[int, ...],
     src_offset: int = 0,
     dst_offset: int = 0,
-    src_swizzle: tuple[Swizzle, ...] = (),
-    dst_swizzle: tuple[Swizzle, ...] = (),
+    src_swizzle: Swizzles = STILL,
+    dst_swizzle: Swizzles = STILL,
     elems: tuple[int, int] | None = None,
 ) -> PermuteProblem:
     """A checked problem; `elems` are the lengths of both buffers, as far as elements reach by default.
@@ -218,8 +221,8 @@ class Moves:
     dst_offset: int
     src_elems: int
     dst_elems: int
-    src_swizzle: tuple[Swizzle, ...] = ()
-    dst_swizzle: tuple[Swizzle, ...] = ()
+    src_swizzle: Swizzles = STILL
+    dst_swizzle: Swizzles = STILL
 
     @property
     def rank(self) -> int:
@@ -274,7 +277,7 @@ def _widened(x: Moves) -> Moves | None:
     if first.extent > 2 or not halves:
         halves.insert(0, Mode(first.extent // 2, 1, 1))
     src_swizzle, dst_swizzle = (
-        tuple(Swizzle(s.bits, max(0, s.base - 1), s.shift) for s in side)
+        Swizzles(*(Swizzle(s.bits, max(0, s.base - 1), s.shift) for s in side))
         for side in (x.src_swizzle, x.dst_swizzle)
     )
     return Moves(
@@ -296,7 +299,7 @@ def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
 
         crd = numpy.indices(p.shape, sparse=True)
         to, of = (
-            swizzled(sum((i * d for i, d in zip(crd, strides, strict=True)), offset), swizzles)
+            swizzles(sum((i * d for i, d in zip(crd, strides, strict=True)), offset))
             for strides, offset, swizzles in (
                 (p.dst, p.dst_offset, p.dst_swizzle), (p.src, p.src_offset, p.src_swizzle)
             )
@@ -305,17 +308,6 @@ def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
     else:
         strided(result, p.shape, p.dst, p.dst_offset)[...] = strided(src, p.shape, p.src, p.src_offset)
     return result
-
-
-def swizzled(offset: Any, swizzles: tuple[Swizzle, ...]) -> Any:
-    """An offset (int, array or index expression) through swizzles, the leftmost last.
-
-    >>> swizzled(8, (Swizzle(1, 0, 3),))
-    9
-    """
-    for swizzle in reversed(swizzles):
-        offset = swizzle(offset)
-    return offset
 
 
 def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:

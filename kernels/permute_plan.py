@@ -31,7 +31,7 @@ from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import begin_bytes, by_width, permutes, reads, words_of
 from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
-from layoutalg.swizzle import Swizzle
+from layoutalg.swizzle import Swizzle, Swizzles
 
 SECTOR_BYTES = 32
 """What memory is read and written by."""
@@ -290,10 +290,10 @@ def _whole_periods(period: int, work: int, threads: int) -> int:
     return most if period > 1 and most < threads and most * 4 >= threads * 3 and work > most else 0
 
 
-def whole_elems(swizzles: tuple[Swizzle, ...]) -> int:
+def whole_elems(swizzles: Swizzles) -> int:
     """Elements that swizzles keep together.
 
-    >>> whole_elems((Swizzle(3, 4, 3),))
+    >>> whole_elems(Swizzles(Swizzle(3, 4, 3)))
     16
     """
     return 1 << min((s.base for s in swizzles if s.bits), default=4)

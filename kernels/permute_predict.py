@@ -28,7 +28,7 @@ from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
-from layoutalg.swizzle import Swizzle
+from layoutalg.swizzle import Swizzles
 
 SECTOR_BYTES, LINE_BYTES, COPY_BYTES = 32, 128, 16
 
@@ -70,14 +70,14 @@ def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockCl
     return tuple(BlockClass(count, origins) for count, origins in found.values())
 
 
-def period(element_bytes: int, swizzles: tuple[Swizzle, ...], unit_bytes: int = SECTOR_BYTES) -> int:
+def period(element_bytes: int, swizzles: Swizzles, unit_bytes: int = SECTOR_BYTES) -> int:
     """Elements after which sectors, or other units of memory, and swizzles repeat.
 
-    >>> period(2, ()), period(2, (Swizzle(3, 3, 3),))
+    >>> from layoutalg.swizzle import Swizzle
+    >>> period(2, Swizzles()), period(2, Swizzles(Swizzle(3, 3, 3)))
     (16, 512)
     """
-    reach = [s.base + abs(s.shift) + s.bits for s in swizzles if s.bits]
-    return max(unit_bytes // element_bytes, 1 << max(reach, default=0))
+    return max(unit_bytes // element_bytes, swizzles.period)
 
 
 NEAR_ELEMS = 64

@@ -22,7 +22,8 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.int_tuple import flatten, product
 from layoutalg.kernels.permute_modes import PermuteProblem, move_problem
 from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.normal import NormalForm, find_normal_form
+from layoutalg.swizzle import AnyLayout
 
 
 def relayout_problem(
@@ -53,21 +54,14 @@ def relayout_problem(
     return move_problem(shape, dtype, src_strides, dst_strides, src_offset, dst_offset, of, to, elems)
 
 
-def _strided(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout]:
+def _strided(layout: AnyLayout) -> NormalForm:
     """The swizzles, the offset and the strided layout that a layout is composed of."""
-    swizzles: tuple[Swizzle, ...] = ()
-    offset, inner = 0, layout
-    if isinstance(inner, ComposedLayout):
-        outer = inner.outer
-        swizzles = (outer,) if isinstance(outer, Swizzle) else outer if isinstance(outer, tuple) else ()
-        if (not swizzles and isinstance(outer, Layout)) or not isinstance(inner.offset, int):
-            raise UnsupportedError(f"{layout} is composed of layouts; swizzles over one strided layout move")
-        offset, inner = inner.offset, inner.inner
-    if not isinstance(inner, Layout):
-        raise UnsupportedError(f"{layout} is composed more than once; swizzles over one strided layout move")
-    if any(d < 0 for d in flatten(inner.stride)):
+    form = find_normal_form(layout)
+    if form is None:
+        raise UnsupportedError(f"{layout} is composed of layouts; swizzles over one strided layout move")
+    if any(d < 0 for d in flatten(form.layout.stride)):
         raise UnsupportedError(f"{layout} has a negative stride; relayout counts from the start of a buffer")
-    return tuple(s for s in swizzles if s.bits), offset, inner
+    return form
 
 
 def common_modes(a: Layout, b: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

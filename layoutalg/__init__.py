@@ -114,7 +114,7 @@ from layoutalg.int_tuple import IntTuple, product
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
 from layoutalg.scaled_basis import ArithTuple, ScaledBasis, make_basis_like
 from layoutalg.shapes import compatible, congruent, weakly_congruent
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, swizzle_inverse
 from layoutalg.symbols import with_assumptions
 
 if TYPE_CHECKING:
@@ -246,6 +246,7 @@ __all__ = [
     "ShapeError",
     "SimulationError",
     "Swizzle",
+    "Swizzles",
     "Tensor",
     "TiledCopy",
     "TiledMMA",

@@ -9,6 +9,7 @@ put together: composed, cut into tiles, repeated, inverted.  Each module below h
     partition   slice_ dice domain_offset local_tile local_partition
     shapes      ceil_div shape_div crd2idx idx2crd crd2crd
     digits      composition of two layouts, digit by digit
+    normal      normal_form: chain o (offset + layout)
     composed    composition with swizzles, composed layouts and tilers
     injective   two coordinates that share an offset, or the proof that there are none
     inverse     complement right_inverse left_inverse
@@ -33,7 +34,7 @@ defining equation at every coordinate, or an error says at which coordinate it c
 from __future__ import annotations
 
 from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.composed import Tiler, composition, normal_form
+from layoutalg.composed import Tiler, composition
 from layoutalg.describe import Aliasing, Footprint, aliasing, cycles, footprint, gaps, is_contiguous, order
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.extent import cosize, extremes
@@ -50,6 +51,7 @@ from layoutalg.injective import find_collision
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout
 from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
+from layoutalg.normal import normal_form
 from layoutalg.ordered import make_layout_like, make_ordered_layout
 from layoutalg.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.products import (

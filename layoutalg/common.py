@@ -17,28 +17,18 @@ from __future__ import annotations
 
 import math
 
-from layoutalg.composed import normal_form
 from layoutalg.errors import UnsupportedError
 from layoutalg.inverse import right_inverse
 from layoutalg.layout import Layout, integer_leaves, make_layout
 from layoutalg.measure import leaf_lists, merge, plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
+from layoutalg.normal import need_normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers, check_layouts
 
 
 def _first(layout: Layout) -> tuple[int, int]:
     """(extent, stride) of the first coalesced mode."""
     extents, strides = merge(*leaf_lists(layout))
     return (extents[0], strides[0]) if extents else (1, 0)
-
-
-def _bare(name: str, layout: ComposedLayout) -> tuple[tuple[Swizzle, ...], int, Layout]:
-    """(swizzles, offset, inner), or UnsupportedError."""
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return (), 0, normal
-    if isinstance(normal.inner, Layout) and normal.swizzles:
-        return normal.swizzles, normal.offset, normal.inner
-    raise UnsupportedError(f"{name} of {layout}: swizzles over one layout are accepted")
 
 
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
@@ -88,8 +78,8 @@ def max_alignment(layout: AnyLayout) -> int:
     """
     check_layouts("max_alignment", layout)
     if isinstance(layout, ComposedLayout):
-        swizzles, offset, inner = _bare("max_alignment", layout)
-        return math.gcd(_alignment(inner, offset), *(1 << s.base for s in swizzles if s.bits))
+        swizzles, offset, inner = need_normal_form("max_alignment", layout)
+        return math.gcd(_alignment(inner, offset), *(1 << s.base for s in swizzles))
     return _alignment(layout, 0)
 
 
@@ -118,7 +108,7 @@ def nullspace(layout: AnyLayout) -> Layout:
     """
     check_layouts("nullspace", layout)
     if isinstance(layout, ComposedLayout):
-        _, offset, layout = _bare("nullspace", whole := layout)
+        _, offset, layout = need_normal_form("nullspace", whole := layout)
         if offset:
             raise UnsupportedError(f"nullspace of {whole}: its offset {offset} is added to every coordinate")
     base = 1

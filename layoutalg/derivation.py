@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, Swizzle, Swizzles
 
 PAGE = 100
 """Columns of a line."""
@@ -151,7 +151,7 @@ class Paper:
         part_name = self.name(part, f"{whole}{i}")
         self.step(f"mode {i}", f"{whole}[{i}] = {part_name}")
 
-    def name(self, value: Layout | ComposedLayout | Swizzle | tuple[Swizzle, ...], wish: str) -> str:
+    def name(self, value: AnyLayout | Swizzle | Swizzles | tuple[Swizzle, ...], wish: str) -> str:
         """The name of a function; `wish`, or the next free letter, when it has none yet."""
         known = self._names.get(value)
         if known is not None:

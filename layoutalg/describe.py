@@ -31,7 +31,6 @@ from layoutalg.extent import (
     ENUMERATION_LIMIT,
     WINDOW_BITS,
     extremes,
-    in_parts,
     offsets_table,
     reached,
     whole_periods,
@@ -41,6 +40,7 @@ from layoutalg.image import image_size, is_bijective, is_injective
 from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
+from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout, check_integers
 
 ORDER_BUDGET = 1 << 12
@@ -78,11 +78,11 @@ def is_contiguous(layout: AnyLayout) -> bool:
     (True, False)
     """
     check_integers("is_contiguous", layout)
-    known = in_parts(layout)
+    known = find_normal_form(layout)
     if known is not None:
-        low, high = span(known[2])
-        period = max([s.period for s in known[0]], default=1)
-        if high - low + 1 - 2 * period > size(layout) or find_collision(known[2]) is not None:
+        low, high = span(known.layout)
+        period = known.swizzles.period
+        if high - low + 1 - 2 * period > size(layout) or find_collision(known.layout) is not None:
             return False  # swizzles move an offset inside its period
     first, last = extremes(layout)
     return last - first + 1 == size(layout) and (known is not None or is_injective(layout))
@@ -97,11 +97,11 @@ def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
     ((), ((2, 7),))
     """
     check_integers("gaps", layout)
-    known = in_parts(layout)
+    known = find_normal_form(layout)
     if known is not None:
         if whole_periods(*known):
             return ()
-        plain_modes = _plain_image(layout, known[2], bool(known[0]))
+        plain_modes = _plain_image(layout, known.layout, bool(known.swizzles))
         if plain_modes is not None:
             found = _gaps_of_modes(plain_modes)
             if found is not None:
@@ -151,9 +151,9 @@ def _gaps_of_window(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
             f"2^{WINDOW_BITS}",
             budget=1 << WINDOW_BITS,
         )
-    known = in_parts(layout)
-    if known is not None and not known[0]:
-        taken = reached(known[2], last - first + 1)
+    known = find_normal_form(layout)
+    if known is not None and not known.swizzles:
+        taken = reached(known.layout, last - first + 1)
     else:
         taken = 0
         for offset in offsets_table("gaps", layout):
@@ -181,9 +181,9 @@ def aliasing(layout: AnyLayout) -> Aliasing:
     (Aliasing(pair=(1, 8), repeats=18), Aliasing(pair=None, repeats=0))
     """
     check_integers("aliasing", layout)
-    known = in_parts(layout)
+    known = find_normal_form(layout)
     if known is not None:
-        pair = find_collision(known[2])
+        pair = find_collision(known.layout)
         return Aliasing(pair, 0 if pair is None else size(layout) - image_size(layout))
     seen: dict[int, int] = {}
     values = offsets_table("aliasing", layout)

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from layoutalg.composed import Chain, Tiler, composition, fitting_modes, is_chain, normal_form
+from layoutalg.composed import Chain, Tiler, composition, fitting_modes, is_chain
 from layoutalg.derivation import Paper, attempt, notation
 from layoutalg.errors import DivisibilityError, LayoutAlgError
 from layoutalg.int_tuple import flatten, idx2crd, product
 from layoutalg.layout import Layout, leaves, make_layout
 from layoutalg.measure import merge_open, size
+from layoutalg.normal import normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 MAX_SHOWN_BITS = 20

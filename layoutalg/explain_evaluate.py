@@ -27,7 +27,7 @@ from layoutalg.derivation import Paper, attempt, notation
 from layoutalg.int_tuple import IntTuple, flatten, prefix_product, to_text, weakly_congruent
 from layoutalg.layout import Layout
 from layoutalg.shapes import crd2crd, crd2idx, idx2crd
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, Swizzle, Swizzles
 
 
 def explain_idx2crd(paper: Paper, index: int, shape: IntTuple) -> Any:
@@ -136,8 +136,9 @@ def explain_value(paper: Paper, *crd: Any, function: AnyLayout | Swizzle | Chain
     >>> explain_value(Paper(), 2, 1, function=ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4), (4, 1))))
     11
     """
-    if isinstance(function, (Swizzle, tuple)):
-        return _swizzled(paper, function if isinstance(function, tuple) else (function,), crd[0])
+    if isinstance(function, (Swizzle, Swizzles, tuple)):
+        chain = function if isinstance(function, tuple) else Swizzles(function).factors
+        return _swizzled(paper, chain, crd[0])
     name = paper.name(function, "A")
     if isinstance(function, Layout):
         whole = crd[0] if len(crd) == 1 else crd
@@ -153,7 +154,7 @@ def explain_value(paper: Paper, *crd: Any, function: AnyLayout | Swizzle | Chain
     if isinstance(function.outer, Layout):
         value = explain_value(paper, value, function=function.outer) or 0
     else:
-        value = _swizzled(paper, function.swizzles, value)
+        value = _swizzled(paper, function.swizzles.factors, value)
     paper.step("that is the value of the composed layout", f"{name}({_arguments(crd)}) = {value}")
     return value
 
@@ -162,7 +163,7 @@ def _arguments(crd: tuple[Any, ...]) -> str:
     return ", ".join(map(notation, crd))
 
 
-def _swizzled(paper: Paper, chain: Chain, x: int) -> int:
+def _swizzled(paper: Paper, chain: tuple[Swizzle, ...], x: int) -> int:
     for swizzle in reversed(chain):
         x = _bit_by_bit(paper, swizzle, x)
     return x

@@ -11,7 +11,7 @@ max_common_vector, max_alignment, nullspace, swizzle_inverse.
 from __future__ import annotations
 
 from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.composed import Chain, normal_form
+from layoutalg.composed import Chain
 from layoutalg.derivation import Paper, attempt
 from layoutalg.errors import DivisibilityError, LayoutAlgError, NotInjectiveError
 from layoutalg.explain_compose import explain_normal_form
@@ -20,7 +20,8 @@ from layoutalg.int_tuple import IntTuple, product
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, leaves
 from layoutalg.measure import filter, size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
+from layoutalg.normal import normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, swizzle_inverse
 
 
 def sorted_modes(layout: Layout) -> list[tuple[int, int, int]]:
@@ -243,15 +244,15 @@ def _explain_digits_back(paper: Paper, layout: Layout, offset: int) -> None:
         below, extent = d, s
 
 
-def explain_swizzle_inverse(paper: Paper, chain: Swizzle | Chain) -> Chain:
+def explain_swizzle_inverse(paper: Paper, chain: Chain) -> Swizzles:
     """A swizzle is I + N over F2, N nilpotent: its inverse is (I + N)(I + N^2)(I + N^4)...
 
-    >>> print(*explain_swizzle_inverse(Paper(), Swizzle(3, 0, 1)))
-    Sw<3,0,1> Sw<2,0,2>
+    >>> print(explain_swizzle_inverse(Paper(), Swizzle(3, 0, 1)))
+    Sw<3,0,1> o Sw<2,0,2>
     """
-    swizzles = chain if isinstance(chain, tuple) else (chain,)
+    swizzles = Swizzles(*(chain if isinstance(chain, tuple) else (chain,)))
     result = swizzle_inverse(swizzles)
-    s = paper.name(swizzles[0] if len(swizzles) == 1 else swizzles, "S")
+    s = paper.name(swizzles.simplest(), "S")
     if all(f.is_involution for f in swizzles):
         law = "the bits read are not the bits changed, so that a second time undoes the first"
         if len(swizzles) > 1:
@@ -261,11 +262,10 @@ def explain_swizzle_inverse(paper: Paper, chain: Swizzle | Chain) -> Chain:
             "a swizzle is I + N over F2, and N, which moves bits by its shift, dies out: the inverse is "
             "(I + N)(I + N^2)(I + N^4)..."
         )
-    text = " o ".join(map(str, result))
-    paper.step(law, f"swizzle_inverse({s}) = {text}")
+    paper.step(law, f"swizzle_inverse({s}) = {result}")
     touched = sorted({bit for f in swizzles for pair in f.bit_pairs() for bit in pair})
     if touched and result != swizzles:
-        t = paper.name(result[0] if len(result) == 1 else result, "T")
+        t = paper.name(result.simplest(), "T")
         x = 0
         paper.step("both are linear, so it is enough to look at single bits")
         for bit in touched:

@@ -23,7 +23,7 @@ from layoutalg.derivation import notation
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ArithTuple, ScaledBasis
-from layoutalg.swizzle import ComposedLayout, Swizzle, check_integers
+from layoutalg.swizzle import ComposedLayout, Swizzle, Swizzles, check_integers
 from layoutalg.symbols import is_symbolic
 
 Predicate = Callable[[object], bool]
@@ -67,6 +67,7 @@ KINDS: Mapping[str, Predicate] = MappingProxyType(
         "Layout": _one_of(Layout),
         "None": lambda value: value is None,
         "Swizzle": _one_of(Swizzle),
+        "Swizzles": _one_of(Swizzles),
         "Tiler": _tiler,
         "bool": _one_of(bool),
         "int": is_integer,
@@ -127,7 +128,9 @@ def _check_leaves(value: object) -> None:
 
 
 def check_argument(
-    call: str, function: Layout | ComposedLayout | Swizzle | tuple[Swizzle, ...], crd: tuple[Any, ...]
+    call: str,
+    function: Layout | ComposedLayout | Swizzle | Swizzles | tuple[Swizzle, ...],
+    crd: tuple[Any, ...],
 ) -> None:
     """Refuse what a layout or a swizzle cannot be evaluated at, with an ArgumentTypeError; and symbols and
     strides along modes, with an UnsupportedError.

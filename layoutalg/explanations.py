@@ -38,7 +38,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.composed import Chain, composition, is_chain, normal_form
+from layoutalg.composed import Chain, composition, is_chain
 from layoutalg.derivation import Derivation, Paper, attempt, notation
 from layoutalg.describe import aliasing, cycles, footprint, gaps, is_contiguous, order
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
@@ -129,6 +129,7 @@ from layoutalg.int_tuple import product
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
 from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
+from layoutalg.normal import normal_form
 from layoutalg.ordered import make_layout_like, make_ordered_layout
 from layoutalg.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.products import (

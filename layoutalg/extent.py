@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from layoutalg.budget import Budget
-from layoutalg.composed import normal_form
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
+from layoutalg.normal import NormalForm, find_normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_integers, check_layouts
+
+in_parts = find_normal_form
 
 WINDOW_BITS = 22
 """Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
@@ -32,24 +34,6 @@ SMALL_BITS = 12
 
 ENUMERATION_LIMIT = 1 << 16
 """Coordinates that are looked at one by one, at most, where no closed form applies."""
-
-
-def in_parts(layout: AnyLayout) -> tuple[tuple[Swizzle, ...], int, Layout] | None:
-    """(swizzles, offset, inner) with layout = swizzles o (offset + inner); None where none is found.
-
-    >>> in_parts(ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4)))
-    ((Swizzle(1, 0, 1),), 4, Layout(4, 1))
-    """
-    if isinstance(layout, Layout):
-        return (), 0, layout
-    if isinstance(layout.outer, Swizzle) and layout.outer.bits and isinstance(layout.inner, Layout):
-        return (layout.outer,), layout.offset, layout.inner
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return (), 0, normal
-    if isinstance(normal.inner, Layout) and normal.swizzles:
-        return normal.swizzles, normal.offset, normal.inner
-    return None
 
 
 def offsets_table(question: str, layout: AnyLayout) -> list[int]:
@@ -119,17 +103,16 @@ def contiguous_from_zero(layout: Layout) -> int:
     return reach
 
 
-def whole_periods(swizzles: tuple[Swizzle, ...], offset: int, inner: Layout) -> bool:
+def whole_periods(swizzles: Swizzles, offset: int, inner: Layout) -> bool:
     """True when the inner layout fills [0, n) and n is whole swizzle periods: the swizzles permute that.
 
-    >>> whole_periods((Swizzle(1, 0, 1),), 0, Layout((4, 8), (8, 1)))
+    >>> whole_periods(Swizzles(Swizzle(1, 0, 1)), 0, Layout((4, 8), (8, 1)))
     True
     """
     if offset:
         return False
     low, high = span(inner)
-    period = max([s.period for s in swizzles], default=1)
-    return low == 0 and (high + 1) % period == 0 and contiguous_from_zero(inner) > high
+    return low == 0 and (high + 1) % swizzles.period == 0 and contiguous_from_zero(inner) > high
 
 
 def cosize(layout: AnyLayout) -> int:
@@ -146,20 +129,20 @@ def cosize(layout: AnyLayout) -> int:
     if isinstance(layout, Layout):
         low, high = span(layout)
         return high - low + 1
-    parts = in_parts(layout)
-    if parts is None:
+    form = find_normal_form(layout)
+    if form is None:
         table = offsets_table("cosize", layout)
         return max(0, *table) - min(0, *table) + 1
-    swizzles, offset, inner = parts
+    swizzles, offset, inner = form
     low, high = span(inner)
     low, high = low + offset, high + offset
-    if not any(s.bits for s in swizzles):
+    if not swizzles:
         return max(0, high) - min(0, low) + 1
     if whole_periods(swizzles, offset, inner):
         return high + 1
     if low < 0:
         raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
-    return _largest(ComposedLayout(swizzles, offset, inner), swizzles, high, inner) + 1
+    return _largest(form, high) + 1
 
 
 def extremes(layout: AnyLayout) -> tuple[int, int]:
@@ -173,30 +156,30 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
     check_layouts("extremes", layout)
     if isinstance(layout, Layout):
         return span(layout)
-    known = in_parts(layout)
-    if known is None:
+    form = find_normal_form(layout)
+    if form is None:
         values = offsets_table("extremes", layout)
         return min(values), max(values)
-    swizzles, offset, inner = known
+    swizzles, offset, inner = form
     low, high = span(inner)
     low, high = low + offset, high + offset
-    if not any(s.bits for s in swizzles):
+    if not swizzles:
         return low, high
     if whole_periods(swizzles, offset, inner):
         return 0, high
     if low < 0:
         raise UnsupportedError(f"extremes of {layout}: the negative offset {low} is swizzled")
-    whole = ComposedLayout(swizzles, offset, inner)
-    return _least(whole, swizzles, low, inner), _largest(whole, swizzles, high, inner)
+    return _least(form, low), _largest(form, high)
 
 
-def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, inner: Layout) -> int:
-    """The least offset of `layout`, where `bottom` is the least before the swizzles."""
-    bits = max(s.period for s in swizzles).bit_length() - 1
-    if bits > SMALL_BITS and (linear := _of_linear(layout, min)) is not None:
+def _least(form: NormalForm, bottom: int) -> int:
+    """The least offset of a swizzled layout, where `bottom` is the least before the swizzles."""
+    swizzles, _, inner = form
+    bits = swizzles.period.bit_length() - 1
+    if bits > SMALL_BITS and (linear := _of_linear(form.whole, min)) is not None:
         return linear
     if bits > WINDOW_BITS:
-        return min(offsets_table("extremes", layout))
+        return min(offsets_table("extremes", form.whole))
     period = 1 << bits
     first = bottom >> bits << bits
     window = reached(inner, first + period - bottom) << bottom - first
@@ -208,13 +191,14 @@ def _least(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], bottom: int, i
     return first + best
 
 
-def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, inner: Layout) -> int:
-    """The largest offset of `layout`, where `top` is the largest before the swizzles."""
-    bits = max(s.period for s in swizzles).bit_length() - 1
-    if bits > SMALL_BITS and (linear := _of_linear(layout, max)) is not None:
+def _largest(form: NormalForm, top: int) -> int:
+    """The largest offset of a swizzled layout, where `top` is the largest before the swizzles."""
+    swizzles, _, inner = form
+    bits = swizzles.period.bit_length() - 1
+    if bits > SMALL_BITS and (linear := _of_linear(form.whole, max)) is not None:
         return linear
     if bits > WINDOW_BITS:
-        return max(offsets_table("cosize", layout))
+        return max(offsets_table("cosize", form.whole))
     first, last = top >> bits << bits, top & ((1 << bits) - 1)
     below = reached(inner, last + 1)
     window = int(f"{below:0{last + 1}b}"[::-1], 2)
@@ -226,7 +210,7 @@ def _largest(layout: ComposedLayout, swizzles: tuple[Swizzle, ...], top: int, in
     return first + best
 
 
-def _of_linear(layout: ComposedLayout, pick: Callable[[int, int], int]) -> int | None:
+def _of_linear(layout: AnyLayout, pick: Callable[[int, int], int]) -> int | None:
     """The least or largest offset (`pick` min or max) of a layout that is affine over F2; None of another."""
     try:
         best, columns = affine_f2(layout)
@@ -237,14 +221,11 @@ def _of_linear(layout: ComposedLayout, pick: Callable[[int, int], int]) -> int |
     return best
 
 
-def _rows(swizzles: tuple[Swizzle, ...], bits: int) -> list[int]:
+def _rows(swizzles: Swizzles, bits: int) -> list[int]:
     """For each of the lowest `bits` bits of a swizzled offset, the bits of the offset that it XORs."""
     rows = [1 << i for i in range(bits)]
-    for swizzle in reversed(swizzles):
-        old = rows.copy()
-        for y, z in swizzle.bit_pairs():
-            if y < bits and z < bits:
-                rows[z] ^= old[y]
+    for y, z in swizzles.bit_pairs():
+        rows[z] ^= rows[y]
     return rows
 
 

@@ -27,7 +27,7 @@ from typing import TypeAlias
 from layoutalg.budget import spend
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.layout import Layout, integer_leaves
-from layoutalg.swizzle import AnyLayout, Swizzle, check_layouts
+from layoutalg.swizzle import AnyLayout, Swizzle, Swizzles, check_layouts
 
 Columns: TypeAlias = "tuple[int, ...]"
 
@@ -245,16 +245,13 @@ def complement(space: Iterable[int], whole: Sequence[int] | int) -> Columns:
     return tuple(out)
 
 
-def swizzle_columns(swizzle: Swizzle | tuple[Swizzle, ...], n: int) -> Columns:
-    """The first `n` columns of a swizzle, or of a chain of swizzles (leftmost applied last).
+def swizzle_columns(swizzle: Swizzle | Swizzles, n: int) -> Columns:
+    """The first `n` columns of a swizzle, or of a chain of swizzles.
 
     >>> swizzle_columns(Swizzle(2, 0, 2), 4)
     (1, 2, 5, 10)
     """
-    out = list(identity(n))
-    for one in reversed(swizzle if isinstance(swizzle, tuple) else (swizzle,)):
-        out = [one(c) for c in out]
-    return tuple(out)
+    return tuple(map(swizzle, identity(n)))
 
 
 def weights(layout: Layout) -> Columns:
@@ -301,10 +298,7 @@ def affine_f2(layout: AnyLayout) -> tuple[int, Columns]:
     if isinstance(layout.outer, Layout):
         matrix = _open_weights(layout, layout.outer, _union(constant, columns))
         return apply(matrix, constant), tuple([apply(matrix, c) for c in columns])
-    for swizzle in reversed(layout.swizzles):
-        constant = swizzle(constant)
-        columns = tuple(map(swizzle, columns))
-    return constant, columns
+    return layout.outer(constant), tuple(map(layout.outer, columns))
 
 
 def _union(constant: int, columns: Columns) -> int:

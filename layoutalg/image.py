@@ -30,7 +30,6 @@ from layoutalg.extent import (
     WINDOW_BITS,
     contiguous_from_zero,
     cosize,
-    in_parts,
     offsets_table,
     whole_periods,
 )
@@ -39,13 +38,12 @@ from layoutalg.injective import find_collision
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, has_symbols, leaves
 from layoutalg.measure import leaf_lists, merge, size, span
+from layoutalg.normal import NormalForm, find_normal_form
 from layoutalg.swizzle import (
     AnyLayout,
-    ComposedLayout,
-    Swizzle,
+    Swizzles,
     check_integers,
     check_layouts,
-    swizzle_inverse,
 )
 from layoutalg.symbolic_algebra import require_same
 from layoutalg.symbols import is_symbolic
@@ -66,11 +64,11 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
             require_same(a, b)
             return None
         raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
-    left, right = in_parts(a), in_parts(b)
+    left, right = find_normal_form(a), find_normal_form(b)
     if left is None or right is None:
         return _other_difference(a, b)
     if left[:2] == right[:2]:
-        return _plain_difference(left[2], right[2])
+        return _plain_difference(left.layout, right.layout)
     return _swizzled_difference(a, b, left, right)
 
 
@@ -93,25 +91,25 @@ def _plain_difference(a: Layout, b: Layout) -> int | None:
 def _swizzled_difference(
     a: AnyLayout,
     b: AnyLayout,
-    left: tuple[tuple[Swizzle, ...], int, Layout],
-    right: tuple[tuple[Swizzle, ...], int, Layout],
+    left: NormalForm,
+    right: NormalForm,
 ) -> int | None:
     """S(o + A) against T(p + B): with R = T^-1 S, R(x) = x + g(x mod period) must be p + B, mode by mode."""
-    relative = (*swizzle_inverse(right[0]), *left[0])
-    period = max(s.period for s in relative)
-    modes = _refine(leaf_lists(left[2]), leaf_lists(right[2]))
+    relative = Swizzles(right.swizzles.inverse(), left.swizzles)
+    period = relative.period
+    modes = _refine(leaf_lists(left.layout), leaf_lists(right.layout))
     if modes is None or period > 1 << SMALL_BITS:
         linear = _linear_pair(a, b)
         if linear is not None or modes is None or period > 1 << WINDOW_BITS:
             return _other_difference(a, b)
 
     def moved(x: int) -> int:
-        return _swizzled(relative, x) - x
+        return int(relative(x)) - x
 
     budget = Budget(
         lambda: f"same_function of {a} and {b}:", reached="the offsets of a period were not all compared when"
     )
-    x, gap = left[1] % period, right[1] - left[1]
+    x, gap = left.offset % period, right.offset - left.offset
     if moved(x) != gap:
         return 0
     seen = {x: 0}
@@ -188,10 +186,10 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     bit = whole_number(bit, "bit")
     if bit < 0:
         raise ShapeError(f"find_offset_bit({layout}, {bit}): bits count from 0")
-    parts = in_parts(layout)
+    parts = find_normal_form(layout)
     period = 2 << bit
-    for swizzle in parts[0] if parts else ():
-        period = max(period, swizzle.period)
+    if parts is not None:
+        period = max(period, parts.swizzles.period)
     if parts is None or period > 1 << SMALL_BITS:
         try:
             constant, columns = affine_f2(layout)
@@ -221,13 +219,7 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
             if not new:
                 break
         base *= s
-    return min((c for x, c in seen.items() if _swizzled(swizzles, x) >> bit & 1), default=None)
-
-
-def _swizzled(swizzles: tuple[Swizzle, ...], x: int) -> int:
-    for swizzle in reversed(swizzles):
-        x = swizzle(x)
-    return x
+    return min((c for x, c in seen.items() if swizzles(x) >> bit & 1), default=None)
 
 
 def same_function(a: AnyLayout, b: AnyLayout) -> bool:
@@ -252,11 +244,11 @@ def is_injective(layout: AnyLayout) -> bool:
     (True, False)
     """
     check_integers("is_injective", layout)
-    parts = in_parts(layout)
+    parts = find_normal_form(layout)
     if parts is None:
         table = offsets_table("is_injective", layout)
         return len(set(table)) == len(table)
-    return find_collision(parts[2]) is None
+    return find_collision(parts.layout) is None
 
 
 def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
@@ -275,22 +267,22 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
         return False
     if target == 0:
         return True
-    parts = in_parts(layout)
-    if parts is not None and span(parts[2])[0] >= 0:
+    parts = find_normal_form(layout)
+    if parts is not None and span(parts.layout)[0] >= 0:
         swizzles, offset, inner = parts
         if not swizzles and not offset:
             return contiguous_from_zero(inner) >= target
         if whole_periods(swizzles, offset, inner) and contiguous_from_zero(inner) >= target:
             return True
         try:
-            constant, columns = affine_f2(ComposedLayout(swizzles, offset, inner))
+            constant, columns = affine_f2(parts.whole)
         except NotLinearError:
             pass
         else:
             space = basis(columns)
             units = {1 << j for j in range((target - 1).bit_length())}
             return units.issubset(space) and contains(space, constant)
-        period = max(s.period for s in swizzles)
+        period = swizzles.period
         if not offset and contiguous_from_zero(inner) >= -(-target // period) * period:
             return True
     return set(offsets_table("is_surjective", layout)) >= set(range(target))
@@ -305,11 +297,12 @@ def is_bijective(layout: AnyLayout) -> bool:
     check_integers("is_bijective", layout)
     if cosize(layout) != size(layout) or not is_injective(layout):
         return False
-    parts = in_parts(layout)  # what is left fills an interval of the right length: does it start at 0?
+    # What is left fills an interval of the right length: does it start at 0?
+    parts = find_normal_form(layout)
     return (
         min(offsets_table("is_bijective", layout)) == 0
         if parts is None
-        else span(parts[2])[0] + parts[1] >= 0
+        else span(parts.layout)[0] + parts.offset >= 0
     )
 
 
@@ -322,7 +315,7 @@ def image_size(layout: AnyLayout) -> int:
     (18, 8)
     """
     check_integers("image_size", layout)
-    parts = in_parts(layout)
+    parts = find_normal_form(layout)
     if parts is None:
         return len(set(offsets_table("image_size", layout)))
-    return count_sums(layout, [(abs(d), s) for s, d in leaves(parts[2]) if d])
+    return count_sums(layout, [(abs(d), s) for s, d in leaves(parts.layout) if d])

@@ -19,17 +19,17 @@ not injective has no complement and no left inverse: refused, with two coordinat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NoReturn, overload
 
-from layoutalg.composed import composition, normal_form
+from layoutalg.composed import composition
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.injective import find_collision
 from layoutalg.int_tuple import IntTuple, flatten, product
 from layoutalg.layout import Layout, make_layout, not_integers
 from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_layouts, swizzle_inverse
+from layoutalg.normal import need_normal_form, normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_layouts
 from layoutalg.symbolic_algebra import complement_symbols
 
 
@@ -148,7 +148,7 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     if isinstance(layout, Layout):
         return _right_inverse(layout)
     check_layouts("right_inverse", layout)
-    swizzles, offset, inner = _parts("right_inverse", layout)
+    swizzles, offset, inner = need_normal_form("right_inverse", layout)
     if offset:
         raise DivisibilityError(
             f"right_inverse of {layout}: no coordinate has the offset 0, since {offset} is added",
@@ -156,7 +156,7 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
             witness=0,
         )
     result = _right_inverse(inner)
-    undo = swizzle_inverse(swizzles)
+    undo = swizzles.inverse()
     full = product(result.shape)
     if _fixes(undo, full):
         return result
@@ -167,9 +167,9 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     return normal_form(ComposedLayout(result, 0, indices))
 
 
-def _fixes(chain: tuple[Swizzle, ...], length: int) -> bool:
+def _fixes(chain: Swizzles, length: int) -> bool:
     """True when the chain leaves every index below `length` where it is."""
-    return all(_apply(chain, 1 << j) == 1 << j for j in range((length - 1).bit_length()))
+    return all(chain(1 << j) == 1 << j for j in range((length - 1).bit_length()))
 
 
 def _right_inverse(layout: Layout) -> Layout:
@@ -201,23 +201,7 @@ def _longest_chain(modes: list[tuple[int, int, int]]) -> Layout:
     return plain(*merge([s for s, _ in chain], [w for _, w in chain]))
 
 
-def _parts(name: str, layout: ComposedLayout) -> tuple[tuple[Swizzle, ...], int, Layout]:
-    """(swizzles, offset, inner) of a composed layout, brought to that form."""
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return (Swizzle(0, 0, 0),), 0, normal
-    if isinstance(normal.inner, Layout) and normal.swizzles:
-        return normal.swizzles, normal.offset, normal.inner
-    raise UnsupportedError(f"{name} of {layout}: swizzles over one layout are accepted")
-
-
-def _apply(chain: Iterable[Swizzle], x: int) -> int:
-    for swizzle in reversed(tuple(chain)):
-        x = swizzle(x)
-    return x
-
-
-def _closed_length(chain: tuple[Swizzle, ...], limit: int) -> int:
+def _closed_length(chain: Swizzles, limit: int) -> int:
     """The largest n <= limit of which the chain permutes [0, n): a multiple of 2^t that holds all changed
     bits, or a power of two."""
     changed = 0
@@ -227,7 +211,7 @@ def _closed_length(chain: tuple[Swizzle, ...], limit: int) -> int:
     if n:
         return n
     n = 1 << limit.bit_length() - 1
-    while any(_apply(chain, 1 << j) >= n for j in range(n.bit_length() - 1)):
+    while any(chain(1 << j) >= n for j in range(n.bit_length() - 1)):
         n >>= 1
     return n
 
@@ -254,9 +238,9 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0)
     check_layouts("left_inverse", layout)
-    swizzles, offset, inner = _parts("left_inverse", layout)
+    swizzles, offset, inner = need_normal_form("left_inverse", layout)
     result = _left_inverse(layout, inner, offset)
-    undo = swizzle_inverse(swizzles)
+    undo = swizzles.inverse()
     domain = product(result.shape)
     top = 0
     for swizzle in undo:

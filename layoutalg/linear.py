@@ -55,13 +55,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from layoutalg.composed import normal_form
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, shown
 from layoutalg.f2 import Columns, apply, complement, contains, identity, multiply, solve, to_f2
 from layoutalg.f2 import rank as f2_rank
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import modes
 from layoutalg.measure import rank, size
+from layoutalg.normal import normal_form
 from layoutalg.realize import realize
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 from layoutalg.value import Value

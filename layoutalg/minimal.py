@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from layoutalg.int_tuple import flatten, idx2crd
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 
 
 def shrink(layout: AnyLayout, fails: Callable[[AnyLayout], bool]) -> AnyLayout:
@@ -45,10 +45,11 @@ def _smaller(layout: AnyLayout) -> Iterator[AnyLayout]:
         chain = layout.swizzles
         for i, f in enumerate(chain):
             if len(chain) > 1:
-                yield ComposedLayout((*chain[:i], *chain[i + 1 :]), layout.offset, layout.inner)
+                yield ComposedLayout(Swizzles(*chain[:i], *chain[i + 1 :]), layout.offset, layout.inner)
             if f.bits:
                 fewer = Swizzle(f.bits - 1, f.base, f.shift)
-                yield ComposedLayout((*chain[:i], fewer, *chain[i + 1 :]), layout.offset, layout.inner)
+                changed = Swizzles(*chain[:i], fewer, *chain[i + 1 :])
+                yield ComposedLayout(changed, layout.offset, layout.inner)
         if layout.offset:
             yield ComposedLayout(layout.outer, 0, layout.inner)
         for inner in _smaller(layout.inner):

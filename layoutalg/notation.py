@@ -36,7 +36,7 @@ from layoutalg.expression_text import MAX_DIGITS, parse_polynomial
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from layoutalg.symbols import is_symbolic
 
 Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
@@ -349,7 +349,7 @@ def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:
                 reader.fail("an integer offset under an outer layout", start)
             chain = [_in_elements(reader, s, bits, start) for s in chain]
             offset = 0
-        levels.append((start, outer or tuple(chain), offset))
+        levels.append((start, outer or Swizzles(*chain), offset))
     return inner, levels
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from layoutalg.errors import ShapeError
 from layoutalg.int_tuple import IntTuple, flatten, normalize, product, to_text, unflatten
 from layoutalg.layout import Layout, integer_leaves, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
+from layoutalg.swizzle import AnyLayout, check_layouts, innermost
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -61,8 +61,7 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     (4,2,8):(8,0,1)
     """
     check_layouts("make_layout_like", layout)
-    while isinstance(layout, ComposedLayout):
-        layout = layout.inner
+    layout = innermost(layout)
     extents, strides = integer_leaves("make_layout_like", layout)
     moving = [s if d else 1 for s, d in zip(extents, strides, strict=True)]
     return _compact(layout.shape, moving, [abs(d) for d in strides])

@@ -26,7 +26,7 @@ from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
 from layoutalg.layout import Layout, concat, leaf_of_shape, modes
 from layoutalg.shapes import check_nesting
 from layoutalg.slicing import Coordinate, slice_and_offset
-from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts, innermost
 
 
 def plain_coordinate(crd: Any) -> Coordinate:
@@ -69,10 +69,9 @@ def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     """
     check_layouts("dice", layout)
     crd = plain_coordinate(crd)
-    while isinstance(layout, ComposedLayout):
-        layout = layout.inner
-    slice_and_offset(crd, layout)  # refuses a coordinate that does not fit
-    fixed = _fixed_modes(crd, layout)
+    plain = innermost(layout)
+    slice_and_offset(crd, plain)  # refuses a coordinate that does not fit
+    fixed = _fixed_modes(crd, plain)
     return fixed[0] if fixed and not isinstance(crd, tuple) else concat(*fixed)
 
 

@@ -9,7 +9,7 @@ smallest.  Where no single swizzle will do, Gaussian elimination writes S as sin
 another, and those that step together are joined into swizzles.
 
 >>> separate((5, 10, 1, 2))
-((Swizzle(2, 0, 2),), (4, 8, 1, 2))
+(Swizzles(Swizzle(2, 0, 2)), (4, 8, 1, 2))
 >>> separate((9, 6, 1, 2))
 ((Swizzle(1, 0, 3), Swizzle(1, 1, 1)), (8, 4, 1, 2))
 
@@ -27,7 +27,7 @@ from layoutalg.errors import DivisibilityError
 from layoutalg.f2 import Columns, identity, kernel, transpose
 from layoutalg.layout import Layout, concat
 from layoutalg.measure import merge, plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, from_bit_pairs
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 
 
 def realize(columns: Columns, bits: Sequence[int]) -> AnyLayout:
@@ -54,22 +54,22 @@ def _by_modes(strides: Columns, bits: Sequence[int]) -> Layout:
     return parts[0] if len(parts) == 1 else concat(*parts)
 
 
-def separate(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
+def separate(columns: Columns) -> tuple[Swizzles, Columns]:
     """(swizzles, strides) with columns = swizzles o strides, no two strides sharing a bit.
 
     The chain is empty when the columns share none.  Raises DivisibilityError when there is no such pair;
     `witness` is an index with the offset 0 whose bits do not all have the offset 0.
 
     >>> separate((1, 2, 4))
-    ((), (1, 2, 4))
+    (Swizzles(), (1, 2, 4))
     """
     rows = list(transpose(columns))
     shared = [z for z, row in enumerate(rows) if row & (row - 1)]
     if not shared:
-        return (), columns
+        return Swizzles(), columns
     single = _one_swizzle(rows, shared)
     if single is not None:
-        return (single,), tuple(map(single, columns))
+        return Swizzles(single), tuple(map(single, columns))
     moving = [j for j, c in enumerate(columns) if c]
     null = kernel([columns[j] for j in moving])
     if null:
@@ -80,15 +80,15 @@ def separate(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
             witness=index,
         )
     pairs = _eliminate(rows)
-    return from_bit_pairs(reversed(pairs)), transpose(rows, len(columns))
+    return Swizzles.from_bit_pairs(reversed(pairs)), transpose(rows, len(columns))
 
 
-def fold(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
+def fold(columns: Columns) -> tuple[Swizzles, Columns]:
     """(swizzles, folded) with columns = folded o swizzles, where the columns of `folded` that are not 0 are
     independent.
 
     >>> fold((1, 2, 3))
-    ((Swizzle(1, 0, 2), Swizzle(1, 1, 1)), (1, 2, 0))
+    (Swizzles(Swizzle(1, 0, 2), Swizzle(1, 1, 1)), (1, 2, 0))
     """
     rows: dict[int, tuple[int, int]] = {}
     folded = list(columns)
@@ -106,7 +106,7 @@ def fold(columns: Columns) -> tuple[tuple[Swizzle, ...], Columns]:
             folded[j] = 0
             pairs += [(j, i) for i in range(j) if combination >> i & 1]
     pairs.sort(key=lambda pair: (pair[0] - pair[1], pair))
-    return from_bit_pairs(pairs), tuple(folded)
+    return Swizzles.from_bit_pairs(pairs), tuple(folded)
 
 
 def _one_swizzle(rows: list[int], shared: list[int]) -> Swizzle | None:

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from typing import NoReturn, overload
 
-from layoutalg.composed import normal_form
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.image import find_offset_bit
 from layoutalg.int_tuple import normalize, unflatten
 from layoutalg.layout import Layout, integer_leaves, make_layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers, check_layouts
+from layoutalg.normal import NormalForm, find_normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, check_integers, check_layouts
 
 
 def _factor(name: str, layout: AnyLayout, n: int) -> int:
@@ -104,7 +104,7 @@ def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
     for i, swizzle in enumerate(swizzles):
         inside = max(0, shift - swizzle.base)
         for read, _ in sorted(swizzle.bit_pairs())[:inside]:
-            c = find_offset_bit(ComposedLayout(swizzles[i + 1 :] or Swizzle(0, 0, 0), offset, inner), read)
+            c = find_offset_bit(ComposedLayout(swizzles[i + 1 :], offset, inner), read)
             if c is not None:
                 raise DivisibilityError(
                     f"upcast({layout}, {n}): {swizzle} moves parts of an element of {n} at coordinate {c}, "
@@ -114,20 +114,16 @@ def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
                     witness=c,
                 )
         kept.append(Swizzle(max(0, swizzle.bits - inside), max(0, swizzle.base - shift), swizzle.shift))
-    return ComposedLayout(tuple(kept), offset // n, upcast(inner, n))
+    return ComposedLayout(Swizzles(*kept), offset // n, upcast(inner, n))
 
 
-def _swizzles_over_layout(
-    name: str, layout: ComposedLayout, n: int
-) -> tuple[tuple[Swizzle, ...], int, Layout]:
-    normal = normal_form(layout)
-    if isinstance(normal, Layout):
-        return (Swizzle(0, 0, 0),), 0, normal
-    if n & (n - 1) or not isinstance(normal.inner, Layout) or not normal.swizzles:
+def _swizzles_over_layout(name: str, layout: ComposedLayout, n: int) -> NormalForm:
+    form = find_normal_form(layout)
+    if form is None or (n & (n - 1) and (form.swizzles or form.offset)):
         raise UnsupportedError(
             f"{name}({layout}, {n}): accepted are swizzles over one layout, and powers of two"
         )
-    return normal.swizzles, normal.offset, normal.inner
+    return form
 
 
 @overload
@@ -147,7 +143,7 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
     if isinstance(layout, ComposedLayout):
         swizzles, offset, inner = _swizzles_over_layout("downcast", layout, n)
         shift = n.bit_length() - 1
-        wide = tuple(Swizzle(s.bits, s.base + shift, s.shift) for s in swizzles)
+        wide = Swizzles(*(Swizzle(s.bits, s.base + shift, s.shift) for s in swizzles))
         return ComposedLayout(wide, offset * n, downcast(inner, n))
     extents, strides = map(list, integer_leaves("downcast", layout))
     ones = [i for i, d in enumerate(strides) if d == 1]

@@ -29,7 +29,7 @@ from layoutalg.int_tuple import normalize, to_text
 from layoutalg.lattice import find_point
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import span
-from layoutalg.swizzle import AnyLayout, Swizzle, check_integers, swizzle_inverse
+from layoutalg.swizzle import AnyLayout, Swizzles, check_integers, swizzle_inverse
 
 
 class _Sum:
@@ -191,11 +191,9 @@ def _plain_overlap(question: str, a: tuple[int, Layout], b: tuple[int, Layout]) 
     )
 
 
-def _windows_apart(
-    a: tuple[tuple[Swizzle, ...], int, Layout], b: tuple[tuple[Swizzle, ...], int, Layout]
-) -> bool:
+def _windows_apart(a: tuple[Swizzles, int, Layout], b: tuple[Swizzles, int, Layout]) -> bool:
     """True when the swizzle periods that the two layouts touch lie apart."""
-    period = max(s.period for s in (*a[0], *b[0]))
+    period = max(a[0].period, b[0].period)
     (low, high), (least, most) = (
         tuple((offset + edge) // period for edge in span(inner)) for _, offset, inner in (a, b)
     )

@@ -1,4 +1,4 @@
-"""Swizzle and ComposedLayout: XOR permutations of offsets, and the one spelling of a swizzled layout.
+"""Swizzle, Swizzles, ComposedLayout: XOR permutations of offsets, and the one spelling of a swizzled layout.
 
 The idea.  `Swizzle(bits, base, shift)` XORs one field of the bits of an offset into another:
 
@@ -13,7 +13,8 @@ Rows of a tile that would start in the same bank are so moved to different ones,
 overlap: still a bijection, no longer an involution.  bits > 0 with shift 0 clears bits and is refused.
 A negative offset is its two's complement, whose bits go on without end: f(x + P) = f(x) + P holds for it too.
 
-`ComposedLayout(outer, offset, inner)` is `c -> outer(offset + inner(c))`.
+`Swizzles` is a chain of them, for any number of fields, and `ComposedLayout(outer, offset, inner)` is the
+function `c -> outer(offset + inner(c))`.
 
 >>> tile = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((8, 64), (64, 1)))
 >>> print(tile, tile(1, 0))
@@ -22,8 +23,8 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import (
@@ -151,101 +152,196 @@ class Swizzle(Value):
         return f"Sw<{self.bits},{self.base},{self.shift}>"
 
 
-def from_bit_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[Swizzle, ...]:
-    """The chain that XORs bit y into bit z for each pair (y, z), the first pair first.
+class Swizzles(Value):
+    """Swizzles one after another, the leftmost applied last: a XOR matrix; printed Sw<..> o Sw<..>.
 
-    Pairs that step together become one swizzle; the leftmost of the result is applied last.
+    A value like Swizzle, called on the same offsets, and the sequence of its `factors`, which are kept as
+    given; a chain among them is taken apart.  `Swizzles()` changes nothing.  Raises ArgumentTypeError for
+    what is not a swizzle.
 
-    >>> print(*from_bit_pairs([(3, 0), (4, 1), (2, 9)]))
-    Sw<1,2,-7> Sw<2,0,3>
+    >>> chain = Swizzles(Swizzle(1, 0, 2), Swizzle(1, 2, 1))
+    >>> print(chain, chain(8), len(chain), chain.inverse())
+    Sw<1,0,2> o Sw<1,2,1> 13 2 Sw<1,2,1> o Sw<1,0,2>
     """
-    out: list[Swizzle] = []
-    for y, z in pairs:
-        low, shift = min(y, z), y - z
-        if out and out[0].shift == shift:
-            bits, base = out[0].bits, out[0].base
-            above, below = low == base + bits, low == base - 1
-            if (bits < abs(shift) and (above or below)) or (above if shift > 0 else below):
-                out[0] = Swizzle(bits + 1, min(base, low), shift)
-                continue
-        out.insert(0, Swizzle(1, low, shift))
-    return tuple(out)
 
+    __slots__ = ("factors",)
+    __match_args__ = ("factors",)
 
-def reduce_swizzles(chain: tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
-    """A chain with the same effect and no needless part; of one Sw<0,0,0> when the effect is none.
+    factors: tuple[Swizzle, ...]
 
-    When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise neighbours
-    that undo each other do, and a chain that is a single swizzle becomes that one.
+    def __init__(self, *factors: Swizzle | Swizzles) -> None:
+        out: list[Swizzle] = []
+        for factor in factors:
+            if isinstance(factor, Swizzle):
+                out.append(factor)
+            elif isinstance(factor, Swizzles):
+                out.extend(factor.factors)
+            else:
+                raise ArgumentTypeError(f"Swizzles of {shown(factor)}: a swizzle is needed")
+        object.__setattr__(self, "factors", tuple(out))
 
-    >>> print(*reduce_swizzles((Swizzle(1, 4, 3), Swizzle(3, 4, 3))))
-    Sw<2,5,3>
-    >>> print(*reduce_swizzles((Swizzle(3, 0, 1), Swizzle(3, 0, 1))))
-    Sw<2,0,2>
-    """
-    if len(chain) == 1:
-        return chain
-    pairs = [pair for swizzle in reversed(chain) for pair in swizzle.bit_pairs()]
-    if {y for y, _ in pairs}.isdisjoint(z for _, z in pairs):
-        odd = {pair for pair in pairs if pairs.count(pair) % 2}
-        up = sorted((p for p in odd if p[0] > p[1]), key=lambda p: (p[0] - p[1], p))
-        down = sorted((p for p in odd if p[0] < p[1]), key=lambda p: (p[1] - p[0], p), reverse=True)
-        return from_bit_pairs(up + down) or (Swizzle(0, 0, 0),)
-    out: list[Swizzle] = []
-    for swizzle in chain:
-        if out and out[-1] == swizzle and swizzle.is_involution:
-            out.pop()
-        elif swizzle.bits:
-            out.append(swizzle)
-    if len(out) > 1:
-        single = _single(out)
-        return tuple(out) if single is None else (single,)
-    return tuple(out) or (Swizzle(0, 0, 0),)
+    @staticmethod
+    def from_bit_pairs(pairs: Iterable[tuple[int, int]]) -> Swizzles:
+        """The chain that XORs bit y into bit z for each pair (y, z), the first pair first.
 
+        Pairs that step together become one swizzle.
 
-def _single(chain: list[Swizzle]) -> Swizzle | None:
-    """The one swizzle that does what the chain does, or None: bit y is XORed into bit y - shift alone, for
-    an unbroken run of bits y."""
-    top = max(s.period for s in chain).bit_length() - 1
-    moves: list[tuple[int, int]] = []
-    for y in range(top):
-        value = 1 << y
-        for swizzle in reversed(chain):
-            value = swizzle(value)
-        moved = value ^ 1 << y
-        if moved & (moved - 1):
+        >>> print(Swizzles.from_bit_pairs([(3, 0), (4, 1), (2, 9)]))
+        Sw<1,2,-7> o Sw<2,0,3>
+        """
+        out: list[Swizzle] = []
+        for y, z in pairs:
+            low, shift = min(y, z), y - z
+            if out and out[0].shift == shift:
+                bits, base = out[0].bits, out[0].base
+                above, below = low == base + bits, low == base - 1
+                if (bits < abs(shift) and (above or below)) or (above if shift > 0 else below):
+                    out[0] = Swizzle(bits + 1, min(base, low), shift)
+                    continue
+            out.insert(0, Swizzle(1, low, shift))
+        return Swizzles(*out)
+
+    def _arguments(self) -> tuple[Swizzle, ...]:
+        return self.factors
+
+    def __iter__(self) -> Iterator[Swizzle]:
+        return iter(self.factors)
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    @overload
+    def __getitem__(self, i: int) -> Swizzle: ...
+    @overload
+    def __getitem__(self, i: slice) -> Swizzles: ...
+    def __getitem__(self, i: int | slice) -> Swizzle | Swizzles:
+        return Swizzles(*self.factors[i]) if isinstance(i, slice) else self.factors[i]
+
+    def __call__(self, offset: Any) -> Any:
+        """The offset after every swizzle, of what one swizzle takes."""
+        for swizzle in reversed(self.factors or _NO_EFFECT):
+            offset = swizzle(offset)
+        return offset
+
+    @property
+    def period(self) -> int:
+        """P with f(x + P) = f(x) + P for every x: the largest of the factors'; 1 where nothing moves."""
+        return max([swizzle.period for swizzle in self.factors], default=1)
+
+    def bit_pairs(self) -> tuple[tuple[int, int], ...]:
+        """(bit read, bit changed), in an order in which they may be applied one after another."""
+        return tuple(pair for swizzle in reversed(self.factors) for pair in swizzle.bit_pairs())
+
+    def most_offset(self, most: int, *, signed: bool = False) -> int:
+        """A bound on the magnitudes of all numbers on the way, as `Swizzle.most_offset`."""
+        for swizzle in reversed(self.factors):
+            most = swizzle.most_offset(most, signed=signed)
+        return most
+
+    def inverse(self) -> Swizzles:
+        """The chain that undoes this one.
+
+        A swizzle is I + N over F2 with N nilpotent, so its inverse is (I + N)(I + N^2)(I + N^4)..., and N^k
+        of Sw<B,M,S> is that of Sw<B-(k-1)|S|,M,kS>: one factor unless the fields overlap.
+
+        >>> print(Swizzles(Swizzle(3, 0, 1)).inverse())
+        Sw<3,0,1> o Sw<2,0,2>
+        """
+        out: list[Swizzle] = []
+        for swizzle in self.factors:
+            factors = []
+            bits, shift = swizzle.bits, swizzle.shift
+            while bits > 0:
+                factors.append(Swizzle(bits, swizzle.base, shift))
+                bits -= abs(shift)
+                shift *= 2
+            out[:0] = factors
+        return Swizzles(*out)
+
+    def reduced(self) -> Swizzles:
+        """A chain with the same effect and no needless factor: of none when there is no effect.
+
+        When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise neighbours
+        that undo each other do, and a chain that is a single swizzle becomes that one.
+
+        >>> print(Swizzles(Swizzle(1, 4, 3), Swizzle(3, 4, 3)).reduced())
+        Sw<2,5,3>
+        >>> print(Swizzles(Swizzle(3, 0, 1), Swizzle(3, 0, 1)).reduced())
+        Sw<2,0,2>
+        """
+        chain = [swizzle for swizzle in self.factors if swizzle.bits]
+        if len(chain) < 2:
+            return Swizzles(*chain)
+        pairs = self.bit_pairs()
+        if {y for y, _ in pairs}.isdisjoint(z for _, z in pairs):
+            odd = {pair for pair in pairs if pairs.count(pair) % 2}
+            up = sorted((p for p in odd if p[0] > p[1]), key=lambda p: (p[0] - p[1], p))
+            down = sorted((p for p in odd if p[0] < p[1]), key=lambda p: (p[1] - p[0], p), reverse=True)
+            return Swizzles.from_bit_pairs(up + down)
+        out: list[Swizzle] = []
+        for swizzle in chain:
+            if out and out[-1] == swizzle and swizzle.is_involution:
+                out.pop()
+            else:
+                out.append(swizzle)
+        left = Swizzles(*out)
+        single = left._as_one()
+        return left if single is None else single
+
+    def _as_one(self) -> Swizzles | None:
+        """The chain of one swizzle, or of none, that does what this one does, or None: bit y is XORed into
+        bit y - shift alone, for an unbroken run of bits y."""
+        moves: list[tuple[int, int]] = []
+        for y in range(self.period.bit_length() - 1):
+            moved = self(1 << y) ^ 1 << y
+            if moved & (moved - 1):
+                return None
+            if moved:
+                moves.append((y, moved.bit_length() - 1))
+        if not moves:
+            return Swizzles()
+        (first, to), bits = moves[0], len(moves)
+        if moves != [(first + i, to + i) for i in range(bits)]:
             return None
-        if moved:
-            moves.append((y, moved.bit_length() - 1))
-    if not moves:
-        return Swizzle(0, 0, 0)
-    (first, to), bits = moves[0], len(moves)
-    if moves != [(first + i, to + i) for i in range(bits)]:
-        return None
-    return Swizzle(bits, min(first, to), first - to)
+        return Swizzles(Swizzle(bits, min(first, to), first - to))
+
+    def simplest(self) -> Swizzle | Swizzles:
+        """The one factor as a Swizzle, Sw<0,0,0> where there is none, else this chain."""
+        if len(self.factors) > 1:
+            return self
+        return (self.factors or _NO_EFFECT)[0]
+
+    def __str__(self) -> str:
+        return " o ".join(map(str, self.factors or _NO_EFFECT))
 
 
-def swizzle_inverse(chain: Swizzle | tuple[Swizzle, ...]) -> tuple[Swizzle, ...]:
-    """The chain that undoes `chain`.
+_NO_EFFECT = (Swizzle(0, 0, 0),)
 
-    A swizzle is I + N over F2 with N nilpotent, so its inverse is (I + N)(I + N^2)(I + N^4)..., and N^k of
-    Sw<B,M,S> is that of Sw<B-(k-1)|S|,M,kS>: one factor unless the fields overlap.
 
-    >>> print(*swizzle_inverse(Swizzle(3, 0, 1)))
-    Sw<3,0,1> Sw<2,0,2>
+def as_chain(value: Any) -> Any:
+    """A tuple of swizzles as the chain it stands for; every other value as it is.
+
+    Public operations pass what they are given through it, so that a chain may be written as a tuple.
+
+    >>> as_chain((Swizzle(1, 0, 2), Swizzle(1, 2, 1)))
+    Swizzles(Swizzle(1, 0, 2), Swizzle(1, 2, 1))
     """
-    out: list[Swizzle] = []
-    for swizzle in chain if isinstance(chain, tuple) else (chain,):
-        if not isinstance(swizzle, Swizzle):
-            raise ArgumentTypeError(f"swizzle_inverse of {shown(swizzle)}: a swizzle is needed")
-        factors = []
-        bits, shift = swizzle.bits, swizzle.shift
-        while bits > 0:
-            factors.append(Swizzle(bits, swizzle.base, shift))
-            bits -= abs(shift)
-            shift *= 2
-        out[:0] = factors
-    return tuple(out) or (Swizzle(0, 0, 0),)
+    if type(value) is tuple and value and all(isinstance(part, Swizzle) for part in value):
+        return Swizzles(*value)
+    return value
+
+
+def swizzle_inverse(chain: Swizzle | Swizzles | tuple[Swizzle, ...]) -> Swizzles:
+    """The chain that undoes a swizzle or a chain of them: of one factor unless fields overlap.
+
+    >>> print(swizzle_inverse(Swizzle(3, 4, 3)), swizzle_inverse(Swizzle(3, 0, 1)), sep=", ")
+    Sw<3,4,3>, Sw<3,0,1> o Sw<2,0,2>
+    """
+    factors = chain if isinstance(chain, (Swizzles, tuple)) else (chain,)
+    for factor in factors:
+        if not isinstance(factor, Swizzle):
+            raise ArgumentTypeError(f"swizzle_inverse of {shown(factor)}: a swizzle is needed")
+    return Swizzles(*factors).inverse()
 
 
 def _check_image(outer: Outer, inner: AnyLayout) -> None:
@@ -258,6 +354,17 @@ def _check_image(outer: Outer, inner: AnyLayout) -> None:
         check_integers("ComposedLayout under a swizzle", inner)
     elif isinstance(image, Layout) and has_bases(image):
         raise UnsupportedError(f"ComposedLayout({outer}, {inner}): coordinates are no indices of {outer}")
+
+
+def innermost(layout: AnyLayout) -> Layout:
+    """The plain layout inside all swizzles and outer layouts, whose modes are the whole's.
+
+    >>> print(innermost(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((4, 8)))))
+    (4,8):(1,4)
+    """
+    while isinstance(layout, ComposedLayout):
+        layout = layout.inner
+    return layout
 
 
 def check_integers(operation: str, layout: AnyLayout) -> None:
@@ -273,14 +380,15 @@ def check_integers(operation: str, layout: AnyLayout) -> None:
     integer_leaves(operation, layout)
 
 
-Outer: TypeAlias = "Swizzle | tuple[Swizzle, ...] | Layout"
+Outer: TypeAlias = "Swizzle | Swizzles | Layout"
+"""What stands on the left of a composed layout."""
 
 
 class ComposedLayout(Value):
     """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
 
-    `outer` is a Swizzle, a tuple of Swizzles (a XOR matrix; the leftmost is applied last; a tuple of one
-    becomes that one) or a Layout.
+    `outer` is a Swizzle, a chain of them (Swizzles, or a tuple that becomes one; a chain of one factor
+    becomes that Swizzle) or a Layout.
     `offset` is in the units of the inner layout's image.  Raises ArgumentTypeError for other parts.
 
     >>> ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2)))(3)
@@ -294,9 +402,11 @@ class ComposedLayout(Value):
     offset: int
     inner: AnyLayout
 
-    def __init__(self, outer: Outer, offset: int, inner: AnyLayout) -> None:
-        chain = outer if isinstance(outer, tuple) else (outer,)
-        if not isinstance(outer, Layout) and not (chain and all(isinstance(f, Swizzle) for f in chain)):
+    def __init__(self, outer: Outer | tuple[Swizzle, ...], offset: int, inner: AnyLayout) -> None:
+        outer = as_chain(outer)
+        if isinstance(outer, Swizzles):
+            outer = outer.simplest()
+        elif not isinstance(outer, (Swizzle, Layout)):
             raise ArgumentTypeError(f"outer {shown(outer)} is not a Swizzle, a tuple of Swizzles or a Layout")
         if not isinstance(inner, (Layout, ComposedLayout)):
             raise ArgumentTypeError(f"inner {shown(inner)} is not a Layout or a ComposedLayout")
@@ -304,7 +414,7 @@ class ComposedLayout(Value):
         value = normalize(offset, "offset")
         if isinstance(value, tuple) or value < 0:
             raise ShapeError(f"offset {offset!r} of a composed layout must be a non-negative integer")
-        object.__setattr__(self, "outer", outer[0] if isinstance(outer, tuple) and len(outer) == 1 else outer)
+        object.__setattr__(self, "outer", outer)
         object.__setattr__(self, "offset", value)
         object.__setattr__(self, "inner", inner)
 
@@ -314,11 +424,9 @@ class ComposedLayout(Value):
         return self.inner.shape
 
     @property
-    def swizzles(self) -> tuple[Swizzle, ...]:
-        """The outer swizzles, leftmost applied last; empty when the outer function is a Layout."""
-        if isinstance(self.outer, Layout):
-            return ()
-        return self.outer if isinstance(self.outer, tuple) else (self.outer,)
+    def swizzles(self) -> Swizzles:
+        """The outer swizzles as a chain; of none when the outer function is a Layout."""
+        return Swizzles() if isinstance(self.outer, Layout) else Swizzles(self.outer)
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate, as for Layout."""
@@ -333,10 +441,7 @@ class ComposedLayout(Value):
         most = inside + abs(self.offset)
         if isinstance(self.outer, Layout):
             return max(most, self.outer.most_offset(most))
-        signed = self.offset < 0 or _may_be_negative(self.inner)
-        for swizzle in reversed(self.swizzles):
-            most = max(most, swizzle.most_offset(most, signed=signed))
-        return most
+        return self.outer.most_offset(most, signed=_may_be_negative(self.inner))
 
     def _offset(self, crd: Any) -> Any:
         inner = self.inner
@@ -346,15 +451,10 @@ class ComposedLayout(Value):
             value = inner._offset(crd)
         if self.offset:
             value = value + self.offset
-        if isinstance(self.outer, Layout):
-            return self.outer(value)
-        for swizzle in reversed(self.swizzles):
-            value = swizzle(value)
-        return value
+        return self.outer(value)
 
     def __str__(self) -> str:
-        outer = str(self.outer) if isinstance(self.outer, Layout) else " o ".join(map(str, self.swizzles))
-        return f"{outer} o {self.offset} o {self.inner}"
+        return f"{self.outer} o {self.offset} o {self.inner}"
 
 
 AnyLayout: TypeAlias = "Layout | ComposedLayout"
@@ -377,4 +477,4 @@ def _may_be_negative(layout: AnyLayout) -> bool:
     if isinstance(layout, Layout):
         return any(type(d) is int and d < 0 for d in flatten(layout.stride))
     outer = isinstance(layout.outer, Layout) and _may_be_negative(layout.outer)
-    return outer or layout.offset < 0 or _may_be_negative(layout.inner)
+    return outer or _may_be_negative(layout.inner)

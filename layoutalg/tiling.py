@@ -21,7 +21,7 @@ from layoutalg.measure import filter_zeros
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.products import tiled_product
 from layoutalg.slicing import Coordinate, slice_and_offset
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, innermost
 from layoutalg.tensor import Tensor
 
 
@@ -70,8 +70,7 @@ def check_multiples(what: str, matrix: AnyLayout, tile: tuple[int, ...]) -> None
 
     >>> check_multiples("A", Layout((64, 16)), (32, 16))
     """
-    while isinstance(matrix, ComposedLayout):
-        matrix = matrix.inner
+    matrix = innermost(matrix)
     if not isinstance(matrix, Layout):
         raise ArgumentTypeError(f"{what}: {matrix!r} is a {type(matrix).__name__}; a layout is needed")
     parts = modes(matrix)
@@ -94,10 +93,7 @@ def take(matrix: AnyLayout | Tensor, layout: AnyLayout, thread: Coordinate) -> t
     >>> print(part, offset)
     (2,4):(1,2) 24
     """
-    plain = layout
-    while isinstance(plain, ComposedLayout):
-        plain = plain.inner
-    rests = modes(modes(modes(plain)[1])[1])
+    rests = modes(modes(modes(innermost(layout))[1])[1])
     part, moved = slice_and_offset((thread, (None, (None,) * len(rests))), layout)
     if isinstance(matrix, Tensor):
         return Tensor(matrix.buffer, part, matrix.offset + moved)
@@ -114,8 +110,7 @@ def make_fragment_like(layout: AnyLayout) -> Layout:
     >>> print(make_fragment_like(Layout(((2, 2), 4, 2), ((1, 8), 1024, 16))))
     ((2,2),4,2):((1,2),8,4)
     """
-    while isinstance(layout, ComposedLayout):
-        layout = layout.inner
+    layout = innermost(layout)
     if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
         return Layout(layout.shape)
     first, rest = layout[0], layout[1:]

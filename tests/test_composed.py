@@ -6,10 +6,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from layoutalg.composed import composition, normal_form, tiler_text
+from layoutalg.composed import composition, tiler_text
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.measure import size
+from layoutalg.normal import normal_form
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.strategies import composed_layouts, layouts, swizzles
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle

@@ -10,7 +10,7 @@ from layoutalg import f2
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.layout import Layout
 from layoutalg.strategies import composed_layouts, layouts, swizzles
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from tests.brute import table
 
 N = 5
@@ -79,7 +79,7 @@ def test_complement_completes_without_meeting(part: tuple[int, ...], whole: tupl
 
 @given(st.lists(swizzles(), min_size=1, max_size=3).map(tuple))
 def test_swizzle_columns(chain: tuple[Swizzle, ...]) -> None:
-    columns = f2.swizzle_columns(chain, 12)
+    columns = f2.swizzle_columns(Swizzles(*chain), 12)
     layout = ComposedLayout(chain, 0, Layout(4096))
     assert all(f2.apply(columns, x) == layout(x) for x in range(4096))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layoutalg import f2
 from layoutalg.errors import DivisibilityError
 from layoutalg.realize import separate
-from layoutalg.swizzle import Swizzle
+from layoutalg.swizzle import Swizzle, Swizzles
 
 
 @given(st.lists(st.integers(0, 255), max_size=8).map(tuple))
@@ -41,4 +41,4 @@ def test_a_single_swizzle_is_found_again(bits: int, base: int, shift: int) -> No
     swizzle = Swizzle(bits, base, shift)
     order = (6, 7, 8, 9, 10, 0, 1, 2, 3, 4, 5)
     columns = tuple(swizzle(1 << j) for j in order)
-    assert separate(columns) == ((swizzle,), tuple(1 << j for j in order))
+    assert separate(columns) == (Swizzles(swizzle), tuple(1 << j for j in order))

@@ -13,22 +13,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.composed import composition
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
+from layoutalg.notation import parse
 from layoutalg.strategies import composed_layouts, swizzles
 from layoutalg.swizzle import (
     ComposedLayout,
     Swizzle,
-    from_bit_pairs,
-    reduce_swizzles,
+    Swizzles,
     swizzle_inverse,
 )
 
-chains = st.lists(swizzles(), min_size=1, max_size=4).map(tuple)
+chains = st.lists(swizzles(), max_size=4).map(lambda chain: Swizzles(*chain))
 
 
-def apply(chain: tuple[Swizzle, ...], x: int) -> int:
-    for swizzle in reversed(chain):
+def apply(chain: Swizzles, x: int) -> int:
+    """The definition of a chain."""
+    for swizzle in chain.factors[::-1]:
         x = swizzle(x)
     return x
 
@@ -50,17 +53,79 @@ def test_a_bijection_and_an_involution_when_it_says_so(swizzle: Swizzle) -> None
 
 
 @given(chains, st.integers(0, 4095))
-@example((Swizzle(3, 0, 1),), 0b1111)
-@example((Swizzle(3, 0, -1),), 0b1111)
-def test_inverse_and_reduction(chain: tuple[Swizzle, ...], x: int) -> None:
-    assert apply(swizzle_inverse(chain), apply(chain, x)) == x
-    assert apply(reduce_swizzles(chain), x) == apply(chain, x)
-    assert reduce_swizzles(chain), "never empty"
+@example(Swizzles(Swizzle(3, 0, 1)), 0b1111)
+@example(Swizzles(Swizzle(3, 0, -1)), 0b1111)
+@example(Swizzles(), 5)
+def test_inverse_and_reduction(chain: Swizzles, x: int) -> None:
+    assert chain(x) == apply(chain, x)
+    assert apply(chain.inverse(), apply(chain, x)) == x
+    assert chain.inverse() == swizzle_inverse(chain) == swizzle_inverse(chain.factors)
+    assert apply(chain.reduced(), x) == apply(chain, x)
+    assert all(factor.bits for factor in chain.reduced())
+    assert Swizzles(chain, chain.inverse()).reduced()(x) == x
+
+
+@given(chains, st.lists(st.integers(-4096, 4096), min_size=1, max_size=20))
+def test_a_chain_is_a_function_of_arrays_and_expressions_too(chain: Swizzles, offsets: list[int]) -> None:
+    wanted = [apply(chain, x) for x in offsets]
+    assert chain(np.array(offsets)).tolist() == wanted
+    lane = Var("lane", 4096)
+    moved = chain(lane)
+    for x, y in zip(offsets, wanted, strict=True):
+        assert chain(x + chain.period) == y + chain.period
+        assert abs(y) <= chain.most_offset(4096, signed=True)
+        index = min(abs(x), 4095)
+        assert evaluate(moved, {lane: index}) == apply(chain, index) <= chain.most_offset(4095)
+    assert Swizzles.from_bit_pairs(chain.bit_pairs())(offsets[0]) == wanted[0]
+
+
+def test_a_chain_is_a_sequence_and_a_value() -> None:
+    a, b, c = Swizzle(1, 0, 2), Swizzle(2, 2, 2), Swizzle(0, 0, 0)
+    chain = Swizzles(a, Swizzles(b, c))
+    assert list(chain) == [a, b, c] == [chain[0], chain[1], chain[-1]] and len(chain) == 3
+    assert chain[1:] == Swizzles(b, c) and list(reversed(chain)) == [c, b, a] and b in chain
+    assert bool(Swizzles(c)) and not Swizzles() and Swizzles().period == 1
+    assert str(chain) == "Sw<1,0,2> o Sw<2,2,2> o Sw<0,0,0>" and str(Swizzles()) == "Sw<0,0,0>"
+    assert repr(chain[:2]) == "Swizzles(Swizzle(1, 0, 2), Swizzle(2, 2, 2))"
+    assert repr(Swizzles()) == "Swizzles()"
+    assert chain == Swizzles(a, b, c) != Swizzles(b, a, c)
+    others: list[object] = [(a, b, c), Swizzles(a, b)]
+    assert chain not in others and Swizzles(a) not in [a]
+    for parts in ((a, 3), ((a, b),), ("Sw<1,0,2>",)):
+        with pytest.raises(ArgumentTypeError, match="a swizzle is needed"):
+            Swizzles(*parts)
+    with pytest.raises(ArgumentTypeError, match=r"swizzle_inverse of 3: a swizzle is needed"):
+        swizzle_inverse((a, 3))  # type: ignore[arg-type]
+
+
+def test_what_is_composed_with_a_chain() -> None:
+    """A tuple of swizzles is taken for the chain it spells; a chain of one factor is that swizzle."""
+    a, b, plain = Swizzle(1, 0, 2), Swizzle(2, 2, 3), Layout((4, 8), (8, 1))
+    whole = ComposedLayout(Swizzles(a, b), 3, plain)
+    assert whole == ComposedLayout((a, b), 3, plain) and whole.outer == whole.swizzles == Swizzles(a, b)
+    assert parse(str(whole)) == whole and repr(whole).startswith("ComposedLayout(Swizzles(Swizzle(1, 0, 2), ")
+    one: Any
+    for one in (a, (a,), Swizzles(a)):
+        made = ComposedLayout(one, 0, plain)
+        assert made.outer == a and made.swizzles == Swizzles(a)
+    assert ComposedLayout(Swizzles(), 2, plain).outer == Swizzle(0, 0, 0)
+    assert ComposedLayout(plain, 0, plain).swizzles == Swizzles()
+    assert composition(a, b) == composition((a,), Swizzles(b)) == Swizzles(a, b)
+    assert composition(a, a) == Swizzle(0, 0, 0)
+    assert composition(Swizzle(1, 4, 3), Swizzle(2, 5, 3)) == Swizzle(3, 4, 3)
+    assert (
+        composition((a, b), plain) == composition(Swizzles(a, b), plain) == ComposedLayout((a, b), 0, plain)
+    )
+    assert composition(plain, (a, b)) == composition(plain, Swizzles(a, b))
+    outer: Any
+    for outer in ((), (a, 3), "Sw<1,0,2>"):
+        with pytest.raises(ArgumentTypeError, match="is not a Swizzle, a tuple of Swizzles or a Layout"):
+            ComposedLayout(outer, 0, plain)
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda p: p[0] != p[1]), max_size=8))
 def test_bit_pairs_are_applied_first_to_last(pairs: list[tuple[int, int]]) -> None:
-    chain = from_bit_pairs(pairs)
+    chain = Swizzles.from_bit_pairs(pairs)
     for x in range(256):
         wanted = x
         for y, z in pairs:
@@ -71,13 +136,13 @@ def test_bit_pairs_are_applied_first_to_last(pairs: list[tuple[int, int]]) -> No
 
 @given(swizzles())
 def test_bit_pairs_of_one_swizzle_give_it_back(swizzle: Swizzle) -> None:
-    assert from_bit_pairs(swizzle.bit_pairs()) == ((swizzle,) if swizzle.bits else ())
+    assert Swizzles.from_bit_pairs(swizzle.bit_pairs()) == Swizzles(*[swizzle] if swizzle.bits else [])
 
 
 def test_two_alike_vanish_and_two_of_one_shift_join() -> None:
-    assert reduce_swizzles((Swizzle(3, 4, 3), Swizzle(3, 4, 3))) == (Swizzle(0, 0, 0),)
-    assert reduce_swizzles((Swizzle(1, 4, 3), Swizzle(2, 5, 3))) == (Swizzle(3, 4, 3),)
-    assert swizzle_inverse(Swizzle(3, 4, 3)) == (Swizzle(3, 4, 3),)
+    assert Swizzles(Swizzle(3, 4, 3), Swizzle(3, 4, 3)).reduced() == Swizzles()
+    assert Swizzles(Swizzle(1, 4, 3), Swizzle(2, 5, 3)).reduced() == Swizzles(Swizzle(3, 4, 3))
+    assert swizzle_inverse(Swizzle(3, 4, 3)) == Swizzles(Swizzle(3, 4, 3))
 
 
 @pytest.mark.parametrize(
@@ -160,27 +225,19 @@ def test_every_small_swizzle_has_its_period_and_no_smaller() -> None:
 
 @given(swizzles(), swizzles(), swizzles())
 def test_a_reduced_chain_has_the_same_effect(a: Swizzle, b: Swizzle, c: Swizzle) -> None:
-    chain = reduce_swizzles((a, b, c))
-    undone = reduce_swizzles((*chain, *swizzle_inverse(chain)))
+    chain = Swizzles(a, b, c).reduced()
+    undone = Swizzles(chain, chain.inverse()).reduced()
     for x in (0, *(1 << i for i in range(16)), 0xBEEF):
-        value, undo = c(x), x
-        for swizzle in (b, a):
-            value = swizzle(value)
-        again = x
-        for swizzle in reversed(chain):
-            again = swizzle(again)
-        for swizzle in reversed(undone):
-            undo = swizzle(undo)
-        assert again == value and undo == x
+        assert chain(x) == a(b(c(x))) and undone(x) == x
 
 
 @given(swizzles())
 def test_a_chain_that_is_one_swizzle_becomes_it(a: Swizzle) -> None:
     """Sw<B,M,S> twice is Sw<B-|S|,M,2S>, and nothing where the fields do not overlap."""
-    twice = reduce_swizzles((a, a))
-    assert len(twice) == 1
+    twice = Swizzles(a, a).reduced()
     left = max(0, a.bits - abs(a.shift))
-    assert twice[0].bits == left and (not left or twice[0].shift == 2 * a.shift)
+    assert len(twice) == (left > 0)
+    assert not left or (twice[0].bits == left and twice[0].shift == 2 * a.shift)
 
 
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]

@@ -60,7 +60,7 @@ from layoutalg.errors import (
 )
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import Layout, has_symbols
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, check_integers
+from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
 
 METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
 
@@ -219,7 +219,7 @@ def _linear(found: Footprint) -> Kind | None:
         return None
     whole: AnyLayout = found.whole
     if found.swizzles or found.offset:
-        whole = ComposedLayout(found.swizzles or Swizzle(0, 0, 0), found.offset, found.whole)
+        whole = ComposedLayout(found.swizzles, found.offset, found.whole)
     try:
         _, columns = affine_f2(whole)
     except NotLinearError:

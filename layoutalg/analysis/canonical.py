@@ -45,7 +45,7 @@ from layoutalg.arch.swizzle_modes import CHUNK_BYTES, HOPPER_MODES, SwizzleMode,
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.swizzle import AnyLayout, ComposedLayout, innermost
 
 Free: TypeAlias = Literal["LBO", "SBO"]
 
@@ -254,9 +254,7 @@ def operand_shape(layout: AnyLayout) -> tuple[int, int]:
     >>> operand_shape(Layout(((8, 2), 16)))
     (16, 16)
     """
-    inner = layout
-    while isinstance(inner, ComposedLayout):
-        inner = inner.inner
+    inner = innermost(layout)
     if not isinstance(inner.shape, tuple) or len(inner.shape) != 2:
         raise ShapeError(f"operand {layout}: two modes (M or N, K) are needed")
     return size(inner[0]), size(inner[1])

@@ -195,7 +195,7 @@ def cost_period(found: Footprint) -> int:
     machine, width_bytes = found.machine, found.rule.width_bytes
     needed = machine.line_bytes if found.rule.space == "global" else machine.bank_bytes
     elems = max(1, 8 * max(needed, width_bytes) // found.bits)
-    return max([elems, *(s.period for s in found.swizzles)])
+    return max(elems, found.swizzles.period)
 
 
 def warp_families(
@@ -294,9 +294,7 @@ def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[
     out: list[tuple[int, ...]] = []
     for start in range(0, len(rows), _BLOCK):
         which, base, shift = np.array(rows[start : start + _BLOCK], dtype=np.int64).T
-        offsets = base[:, None] * table.unit + relatives[which]
-        for swizzle in reversed(found.swizzles):
-            offsets = swizzle(offsets)
+        offsets = found.swizzles(base[:, None] * table.unit + relatives[which])
         offsets = offsets * found.bits // 8 + found.base_bytes + shift[:, None]
         lane_offsets, mask = batch_lanes(found.rule, found.machine, offsets, actives[which])
         if found.rule.space == "shared":

@@ -27,7 +27,7 @@ from layoutalg.errors import AlignmentError, ResourceError, ShapeError
 from layoutalg.extent import leaf_count
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, Swizzles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,16 +263,15 @@ def _check_reach(layout: AnyLayout, access: Access) -> None:
         raise ResourceError("flat index that is looked at one by one", furthest, MAX_ADDRESS - 1)
     inner: AnyLayout = layout
     reach, factor = 0, 1
-    swizzles: tuple[Swizzle, ...] = ()
+    swizzles = Swizzles()
     while not isinstance(inner, Layout):
         if isinstance(inner.outer, Layout):
             factor *= 1 + sum(abs(stride) for _, stride in leaves(inner.outer))
-        swizzles += inner.swizzles
+        swizzles = Swizzles(inner.swizzles, swizzles)
         reach += inner.offset
         inner = inner.inner
     low, high = span(inner)
     reach += max(-low, high)
-    for swizzle in swizzles:
-        reach = swizzle.most_offset(reach, signed=low < 0)
+    reach = swizzles.most_offset(reach, signed=low < 0)
     if 256 * (reach + 1) * factor + access.base_bytes >= MAX_ADDRESS:
         raise ShapeError(f"the offsets of {layout} do not fit the 2^62 bytes that are counted exactly")

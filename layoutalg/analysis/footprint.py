@@ -25,13 +25,13 @@ from layoutalg.analysis.enumerated import Extent, access_extent
 from layoutalg.analysis.lanes import MAX_ADDRESS, misaligned, scattered
 from layoutalg.analysis.report import Place
 from layoutalg.arch import Arch, Instruction
-from layoutalg.composed import normal_form
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError, UndecidedError
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import merge, span
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.normal import find_normal_form
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 
 Leaves: TypeAlias = "tuple[tuple[int, int], ...]"
 """(extent, stride in elements), extents at least 2, leftmost fastest."""
@@ -50,7 +50,7 @@ class Footprint:
     extent: Extent
     bits: int
     base_bytes: int
-    swizzles: tuple[Swizzle, ...]
+    swizzles: Swizzles
     offset: int
     whole: Layout
     threads: Leaves
@@ -59,7 +59,7 @@ class Footprint:
 
     def byte(self, offset: int) -> int:
         """Byte address of an element offset before the swizzles."""
-        return self.base_bytes + self.bits * swizzled(self.swizzles, offset) // 8
+        return self.base_bytes + self.bits * int(self.swizzles(offset)) // 8
 
     def lane_offsets(self, place: Place) -> list[int | None]:
         """Byte offsets of the lanes of one instruction; equal to `instruction_offsets`, from strides."""
@@ -86,17 +86,6 @@ def value_at(leaves: Leaves, index: int) -> int:
     return total + index * leaves[-1][1] if leaves else 0
 
 
-def swizzled(swizzles: tuple[Swizzle, ...], offset: int) -> int:
-    """The offset after a chain of swizzles, the leftmost applied last.
-
-    >>> swizzled((Swizzle(1, 0, 1), Swizzle(1, 1, 1)), 4)
-    7
-    """
-    for swizzle in reversed(swizzles):
-        offset = swizzle(offset)
-    return offset
-
-
 def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
     """The strides of `access` on `layout`, or None when they do not compose to a layout.
 
@@ -111,15 +100,10 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
     (((16, 64), (2, 8)), ((4, 16), (4, 1024)))
     """
     extent = access_extent(layout, access, rule, machine)
-    plain = normal_form(layout)
-    swizzles: tuple[Swizzle, ...] = ()
-    offset, inner = 0, plain
-    if not isinstance(plain, Layout):
-        swizzles, offset, inner = tuple(s for s in plain.swizzles if s.bits), plain.offset, plain.inner
-        if not plain.swizzles:
-            return None
-    if not isinstance(inner, Layout):
+    form = find_normal_form(layout)
+    if form is None:
         return None
+    swizzles, offset, inner = form
     try:
         whole = compose_layouts(inner, access.tv)
     except (DivisibilityError, UndecidedError):
@@ -139,7 +123,7 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
         if bits > 0:
             acting.insert(0, Swizzle(bits, swizzle.base, swizzle.shift))
             reach = acting[0].most_offset(reach)
-    swizzles = tuple(acting)
+    swizzles = Swizzles(*acting)
     if 256 * (reach + 1) + access.base_bytes >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
@@ -157,7 +141,7 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
 def _vectors_survive(
     rule: Instruction,
     extent: Extent,
-    swizzles: tuple[Swizzle, ...],
+    swizzles: Swizzles,
     offset: int,
     whole: Layout,
     values: Leaves,
@@ -207,7 +191,7 @@ def _registers(rule: Instruction, elems: int, values: Leaves) -> Leaves:
 def _check_alignment(found: Footprint) -> None:
     """Every address is a multiple of the width iff the first is and every stride in use is."""
     width_bits = 8 * found.rule.width_bytes
-    first = 8 * found.base_bytes + found.bits * swizzled(found.swizzles, found.offset)
+    first = 8 * found.base_bytes + found.bits * found.swizzles(found.offset)
     if first % width_bits:
         raise misaligned(found.rule, 0, first // 8)
     step = 1

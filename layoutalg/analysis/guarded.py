@@ -31,12 +31,12 @@ from layoutalg.analysis.guard import Guard, mode_sizes
 from layoutalg.analysis.intervals import between
 from layoutalg.analysis.residues import Digit, Family, Residues
 from layoutalg.budget import spend
-from layoutalg.composed import normal_form
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves, make_layout, modes
 from layoutalg.measure import leaf_lists, merge, size, span
+from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout
 
 _THREAD, _FIRST_MODE = 1, 2
@@ -182,10 +182,10 @@ def _cut(
 
 def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collection[int]) -> _Coded | None:
     """The footprint's digits with what they add to bounded coordinates; None where that is no layout."""
-    plain = normal_form(layout)
-    inner = plain if isinstance(plain, Layout) else plain.inner
-    if not isinstance(inner, Layout) or mode_sizes(inner.shape) != mode_sizes(layout.shape):
+    form = find_normal_form(layout)
+    if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
         return None
+    inner = form.layout
     fields = _Fields(max(64, 2 + _largest(inner, access.tv, found).bit_length()))
     strides: list[int] = []
     for k, mode in enumerate(modes(inner)):

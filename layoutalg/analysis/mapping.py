@@ -20,11 +20,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from layoutalg.arch import Instruction
-from layoutalg.composed import normal_form
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import coalesce
+from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout, check_integers
 
 MAPPINGS = ("default", "row", "col")
@@ -81,14 +81,13 @@ def vector_elems(rule: Instruction, element: DType) -> int:
 
 def _tile_modes(op: str, layout: AnyLayout) -> list[Mode]:
     """The modes of the layout under its swizzles, each coalesced; a rank-1 layout gives its own leaves."""
-    plain = normal_form(layout)
-    inner = plain if isinstance(plain, Layout) else plain.inner
-    if not isinstance(inner, Layout) or (not isinstance(plain, Layout) and not plain.swizzles):
+    form = find_normal_form(layout)
+    if form is None:
         raise UnsupportedError(
             f"no default {op} access for {layout}: its strides are hidden behind an outer layout; "
             f"give a thread-value layout"
         )
-    parts = modes(inner)
+    parts = modes(form.layout)
     while len(parts) == 1 and isinstance(parts[0].shape, tuple):
         parts = modes(parts[0])
     out: list[Mode] = []

@@ -28,11 +28,11 @@ from layoutalg.analysis.guarded import guarded_table
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.arch import Arch, Instruction
-from layoutalg.composed import normal_form
 from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, merge_open, plain, size, span
+from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout
 
 _THREAD, _REGISTER, _ITERATION = 0, 1, 2
@@ -82,9 +82,8 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     low, high = span(access.tv)
     if not isinstance(guard, Guard) or low < 0 or high >= size(layout):
         return None
-    inner = normal_form(layout)
-    inner = inner if isinstance(inner, Layout) else inner.inner
-    if not isinstance(inner, Layout):
+    form = find_normal_form(layout)
+    if form is None:
         return None
     elems = vector_elems(rule, access.element)
     digits = [list(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(access.tv)]
@@ -96,7 +95,7 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     as_registers = tuple(_go_on(digits, _REGISTER))
     counts = tuple(prod(extent for extent, _ in part) for part in digits)
     # Coordinates that a guard bounds have to be told apart, so modes that continue each other stay two.
-    ends = list(flatten(inner.shape)[:-1]) if guard.bounds(layout.shape) else merge_open(inner)[0]
+    ends = list(flatten(form.layout.shape)[:-1]) if guard.bounds(layout.shape) else merge_open(form.layout)[0]
     for part in filter(None, digits):
         extent, step = part[-1]
         part[-1] = _rounded(ends, extent, step), step

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from layoutalg.algebra import normal_form, tile_to_shape
+from layoutalg.algebra import tile_to_shape
 from layoutalg.analysis.canonical import (
     MAJORS,
     canonical_digits,
@@ -40,6 +40,7 @@ from layoutalg.arch.swizzle_modes import CHUNK_BYTES, HOPPER_MODES, SwizzleMode
 from layoutalg.arch.wgmma import WGMMA_TYPES, WgmmaType
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import AlignmentError, UnsupportedError
+from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 _SYNTAX = "PTX ISA, wgmma.mma_async, syntax and description"
@@ -131,10 +132,10 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
 
 def _parts(layout: AnyLayout) -> tuple[AnyLayout, str]:
     """The layout without its swizzles, and these as text."""
-    normal = normal_form(layout)
-    if isinstance(normal, ComposedLayout) and any(s.bits for s in normal.swizzles):
-        return normal.inner, " o ".join(map(str, normal.swizzles))
-    return normal, "none"
+    form = find_normal_form(layout)
+    if form is None or not form.swizzles:
+        return layout if form is None else form.whole, "none"
+    return form.layout, str(form.swizzles)
 
 
 def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, nearest: AnyLayout) -> Violation:

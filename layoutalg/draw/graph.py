@@ -115,10 +115,8 @@ def _stages(layout: AnyLayout) -> tuple[Layout, list[str]]:
     outer: list[list[str]] = []
     while isinstance(layout, ComposedLayout):
         offset = [f"+ {layout.offset}"] if layout.offset else []
-        if isinstance(layout.outer, Layout):
-            functions = [str(layout.outer)]
-        else:
-            functions = [_formula(s) for s in reversed(layout.swizzles)]
+        plain = [str(layout.outer)] if isinstance(layout.outer, Layout) else []
+        functions = plain or [_formula(s) for s in reversed(layout.swizzles)]
         outer.append(offset + functions)
         layout = layout.inner
     return layout, [stage for stages in reversed(outer) for stage in stages]

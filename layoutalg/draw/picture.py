@@ -90,16 +90,15 @@ def swizzle_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictu
     >>> [[[cell.text for cell in row] for row in panel.cells] for panel in picture.panels]
     [[['0', '1'], ['2', '3']], [['0', '1'], ['3', '2']]]
     """
-    if not isinstance(layout, ComposedLayout) or not layout.swizzles:
+    if not isinstance(layout, ComposedLayout) or isinstance(layout.outer, Layout):
         raise ArgumentTypeError(
             f"{layout} has no swizzle, so there is no before and after; draw it as a layout, or give "
             f"one such as Sw<3,4,3> o 0 o (8,64):(64,1)"
         )
     before = ComposedLayout(Layout(1, 1), layout.offset, layout.inner)
-    swizzles = " o ".join(map(str, layout.swizzles))
     return Picture(
         str(layout),
-        (_grid(before, f"before {swizzles}", element), _grid(layout, f"after {swizzles}", element)),
+        (_grid(before, f"before {layout.outer}", element), _grid(layout, f"after {layout.outer}", element)),
         _reading(layout, element),
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from layoutalg.f2 import basis, kernel, to_f2
 from layoutalg.layout import Layout, make_layout, modes
 from layoutalg.measure import merge, plain, size
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, from_bit_pairs
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from layoutalg.synthesis.patterns import Tile
 
 
@@ -52,7 +52,7 @@ def layout_of_kernel(tile: Tile, sharing: Sequence[int], keep: int) -> AnyLayout
     pairs = [(place[h], place[j]) for h, vector in pivots.items() for j in banks if vector >> j & 1]
     low = keep - tile.word_shift
     pairs.sort(key=lambda pair: (pair[0] - pair[1], pair[1]))
-    swizzles = from_bit_pairs((y + low, z + low) for y, z in pairs)
+    swizzles = Swizzles.from_bit_pairs((y + low, z + low) for y, z in pairs)
     inner = _permuted(tile.base, [*range(low), *(p + low for p in place)])
     return ComposedLayout(swizzles, 0, inner) if swizzles else inner
 
