@@ -47,7 +47,6 @@ from layoutalg.image import (
     is_surjective,
     same_function,
 )
-from layoutalg.injective import find_collision
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout
 from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
@@ -67,7 +66,7 @@ from layoutalg.recast import downcast, recast_layout, upcast
 from layoutalg.regroup import append, flatten, group, make_layout, prepend, replace, select, sort, unflatten
 from layoutalg.shapes import ceil_div, crd2crd, crd2idx, idx2crd, shape_div
 from layoutalg.slicing import slice_and_offset
-from layoutalg.solving import find_coordinate, find_overlap, overlap
+from layoutalg.solving import find_collision, find_coordinate, find_overlap, overlap
 
 __all__ = [
     "Aliasing",

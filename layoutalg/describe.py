@@ -25,11 +25,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from layoutalg.budget import Budget
-from layoutalg.distinct import joined
+from layoutalg.distinct import WINDOW_BITS, joined
 from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError
 from layoutalg.extent import (
     ENUMERATION_LIMIT,
-    WINDOW_BITS,
     extremes,
     offsets_table,
     reached,
@@ -37,10 +36,10 @@ from layoutalg.extent import (
 )
 from layoutalg.f2 import Columns, affine_f2, basis, identity, multiply, rank
 from layoutalg.image import image_size, is_bijective, is_injective
-from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
 from layoutalg.normal import find_normal_form
+from layoutalg.solving import find_collision
 from layoutalg.swizzle import AnyLayout, check_integers
 
 ORDER_BUDGET = 1 << 12

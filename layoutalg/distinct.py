@@ -29,15 +29,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from itertools import islice, pairwise
 
-from layoutalg.budget import Budget, budget_of, spend
-from layoutalg.extent import WINDOW_BITS, reached
-from layoutalg.lattice import Relations
-from layoutalg.measure import plain
+from layoutalg.budget import Budget, Question, budget_of, spend
+from layoutalg.equation import Lattice
 
 Mode = tuple[int, int]
 Box = tuple[tuple[int, int], ...]
+
+WINDOW_BITS = 22
+"""Sets of sums of at most 2^WINDOW_BITS are held as the bits of one integer."""
 
 
 def count_sums(whose: object, modes: list[Mode]) -> int:
@@ -52,6 +54,28 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
         return math.prod(_count(whose, part) for part in _independent(joined(modes)))
     with budget_of(f"how many offsets has {whose}?"):
         return math.prod(_count(whose, part) for part in _independent(joined(modes)))
+
+
+def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
+    """The set of sums x_i d_i, 0 <= x_i < s_i, below `length`, for modes (d_i, s_i), d_i >= 0: as the bits
+    of an integer.
+
+    >>> bin(sums_below("which offsets?", [(1, 2), (4, 2)], 8))
+    '0b110011'
+    """
+    mask = (1 << length) - 1
+    found = 1
+    budget = Budget(question)
+    for d, s in modes:
+        if s == 1 or d == 0 or d >= length:
+            continue
+        count, have = min(s, (length - 1) // d + 1), 1
+        while have < count:
+            budget.spend(1 + (length >> 13))
+            more = min(have, count - have)
+            found |= found << (more * d) & mask
+            have += more
+    return found
 
 
 def joined(modes: list[Mode]) -> list[Mode]:
@@ -96,7 +120,7 @@ def _count(whose: object, modes: list[Mode]) -> int:
     length = 1 + sum(d * (s - 1) for d, s in modes)
     if length > 1 << WINDOW_BITS:
         return count_by_boxes(whose, modes)
-    return reached(plain([s for _, s in modes], [d for d, _ in modes]), length).bit_count()
+    return sums_below(lambda: f"how many offsets has {whose}?", modes, length).bit_count()
 
 
 def _count_long(whose: object, modes: list[Mode], enough: list[int]) -> int:
@@ -131,12 +155,12 @@ def count_by_boxes(whose: object, modes: list[Mode]) -> int:
     )
     boxes: list[Box] = [((0, modes[0][1]),)]
     for k in range(1, len(modes)):
-        relations = Relations(budget, [d for d, _ in modes[: k + 1]], [s for _, s in modes[: k + 1]])
+        relations = Lattice(budget, [d for d, _ in modes[: k + 1]], [s for _, s in modes[: k + 1]])
         boxes = _new(budget, relations, [s for _, s in modes[: k + 1]], boxes)
     return sum(math.prod(b - a for a, b in box) for box in boxes)
 
 
-def _new(budget: Budget, relations: Relations, extents: list[int], boxes: list[Box]) -> list[Box]:
+def _new(budget: Budget, relations: Lattice, extents: list[int], boxes: list[Box]) -> list[Box]:
     """Boxes of the coordinates that count, from those of the modes before the last."""
     *before, extent = extents
     known: list[list[int]] = []

@@ -20,10 +20,9 @@ from layoutalg.explain_inverse import sorted_modes
 from layoutalg.explain_measure import explain_coalesce
 from layoutalg.extent import extremes, in_parts
 from layoutalg.image import find_difference, image_size, is_injective, same_function
-from layoutalg.injective import find_collision
 from layoutalg.layout import Layout
 from layoutalg.measure import coalesce, filter_zeros, size
-from layoutalg.solving import find_overlap, overlap
+from layoutalg.solving import find_collision, find_overlap, overlap
 from layoutalg.swizzle import AnyLayout
 
 SHOWN_CYCLE = 12

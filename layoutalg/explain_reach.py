@@ -21,10 +21,9 @@ from layoutalg.explain_collisions import explain_is_injective
 from layoutalg.explain_inverse import sorted_modes
 from layoutalg.extent import contiguous_from_zero, cosize, extremes, in_parts, whole_periods
 from layoutalg.image import find_offset_bit, image_size, is_bijective, is_surjective
-from layoutalg.injective import find_collision
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import filter, plain, size, span
-from layoutalg.solving import find_coordinate
+from layoutalg.solving import find_collision, find_coordinate
 from layoutalg.swizzle import AnyLayout
 
 SEARCHED_OFFSETS = 1 << 10

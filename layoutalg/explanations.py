@@ -124,7 +124,6 @@ from layoutalg.image import (
     is_surjective,
     same_function,
 )
-from layoutalg.injective import find_collision
 from layoutalg.int_tuple import product
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, concat, make_identity_layout, modes
@@ -156,7 +155,7 @@ from layoutalg.shapes import (
     weakly_congruent,
 )
 from layoutalg.slicing import slice_and_offset
-from layoutalg.solving import find_coordinate, find_overlap, overlap
+from layoutalg.solving import find_collision, find_coordinate, find_overlap, overlap
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
 

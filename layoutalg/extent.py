@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from layoutalg.budget import Budget
+from layoutalg.distinct import WINDOW_BITS, sums_below
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
 from layoutalg.int_tuple import flatten
@@ -25,9 +26,6 @@ from layoutalg.normal import NormalForm, find_normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_integers, check_layouts
 
 in_parts = find_normal_form
-
-WINDOW_BITS = 22
-"""Sets of offsets of at most 2^WINDOW_BITS are held as the bits of one integer."""
 
 SMALL_BITS = 12
 """Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
@@ -73,20 +71,9 @@ def reached(layout: Layout, length: int) -> int:
     >>> bin(reached(Layout((2, 2), (1, 4)), 8))
     '0b110011'
     """
-    mask = (1 << length) - 1
-    found = 1
-    budget = Budget(lambda: f"which offsets has {layout}?")
-    for s, d in leaves(layout):
-        d = abs(d)
-        if s == 1 or d == 0 or d >= length:
-            continue
-        count, have = min(s, (length - 1) // d + 1), 1
-        while have < count:
-            budget.spend(1 + (length >> 13))
-            more = min(have, count - have)
-            found |= found << (more * d) & mask
-            have += more
-    return found
+    return sums_below(
+        lambda: f"which offsets has {layout}?", [(abs(d), s) for s, d in leaves(layout)], length
+    )
 
 
 def contiguous_from_zero(layout: Layout) -> int:

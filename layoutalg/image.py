@@ -4,7 +4,7 @@ The idea.
 
     same_function   coalesced leaves are unique, so plain layouts are compared leaf by leaf; swizzled ones
                     by the residues of their inner offsets modulo the swizzle period
-    is_injective    modes sorted by stride, else an exact search (layoutalg.injective); a swizzle is a
+    is_injective    modes sorted by stride, else an exact search (layoutalg.equation); a swizzle is a
                     bijection and changes nothing
     image_size      modes that chain or stay apart by products, others by boxes (layoutalg.distinct)
 
@@ -23,22 +23,21 @@ that of the inner layout; the other questions it does not answer.
 from __future__ import annotations
 
 from layoutalg.budget import Budget
-from layoutalg.distinct import count_sums
+from layoutalg.distinct import WINDOW_BITS, count_sums
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.extent import (
     SMALL_BITS,
-    WINDOW_BITS,
     contiguous_from_zero,
     cosize,
     offsets_table,
     whole_periods,
 )
 from layoutalg.f2 import Columns, affine_f2, basis, contains
-from layoutalg.injective import find_collision
 from layoutalg.int_tuple import whole_number
 from layoutalg.layout import Layout, has_symbols, leaves
 from layoutalg.measure import leaf_lists, merge, size, span
 from layoutalg.normal import NormalForm, find_normal_form
+from layoutalg.solving import find_collision
 from layoutalg.swizzle import (
     AnyLayout,
     Swizzles,

@@ -23,12 +23,12 @@ from typing import NoReturn, overload
 
 from layoutalg.composed import composition
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.injective import find_collision
 from layoutalg.int_tuple import IntTuple, flatten, product
 from layoutalg.layout import Layout, make_layout, not_integers
 from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
 from layoutalg.normal import need_normal_form, normal_form
+from layoutalg.solving import find_collision
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_layouts
 from layoutalg.symbolic_algebra import complement_symbols
 

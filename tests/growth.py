@@ -23,9 +23,8 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.extent import extremes
 from layoutalg.image import find_offset_bit, image_size, is_surjective, same_function
-from layoutalg.injective import find_collision
 from layoutalg.layout import Layout
-from layoutalg.solving import find_coordinate, find_overlap
+from layoutalg.solving import find_collision, find_coordinate, find_overlap
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.work import counted
 

@@ -7,9 +7,9 @@ import itertools
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from layoutalg.injective import find_collision
 from layoutalg.layout import Layout
 from layoutalg.left_search import search_left_inverse
+from layoutalg.solving import find_collision
 from layoutalg.strategies import layouts
 from tests.brute import table
 

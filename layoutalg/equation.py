@@ -1,20 +1,32 @@
-"""Small integer solutions of one linear equation, whatever its numbers: a reduced basis and a short search.
+"""One linear equation with digits in a box: a solution, or the proof that there is none.
 
-The idea.  The x with x_0 d_0 + ... + x_n d_n = t are a lattice of n dimensions, moved.  Its obvious basis has
-long vectors that nearly cancel; a reduced basis (Lenstra, Lenstra, Lovasz), measured in extents, has short
-ones, nearly at right angles.  In it a box holds few candidates a direction: the projection of the box onto
-the last basis vector bounds its coefficient, and so on down to the first, whose range follows exactly.
+The idea.  Whether a layout reaches an offset, whether two layouts meet and whether two coordinates of one
+share an offset are one question: has x_0 d_0 + ... + x_n d_n = t a solution with 0 <= x_i < n_i, or, of
+differences of coordinates, one that is not 0 with |x_i| < n_i and t = 0.
+
+    from the largest stride down    what the strides below can reach bounds x_i on both sides, their gcd fixes
+                                    its residue; where the strides chain (each divides the next) taking as
+                                    many of the largest as fit is right, as with coins
+    strides above all below         a stride larger than all that those below it reach has the difference 0:
+                                    that settles every layout made of tiles, padded or not
+    a reduced lattice               where QUICK_NODES candidates do not settle it
+
+The solutions are a lattice of n dimensions, moved.  Its obvious basis has long vectors that nearly cancel; a
+reduced basis (Lenstra, Lenstra, Lovasz), measured in extents, has short ones, nearly at right angles.  In it
+a box holds few candidates per direction: the projection of the box onto the last basis vector bounds its
+coefficient, and so on down to the first, whose range follows exactly.
 
     6 x + 10 y + 15 z = 31, 0 <= x, y, z < 5      kernel (-5,3,0), (-5,0,2)      (16,0,-4) + ... = (1,1,1)
 
->>> find_point("is 31 reached?", (6, 10, 15), (4, 4, 4), 31)
+>>> find_digits("is 31 reached?", (6, 10, 15), (5, 5, 5), 31)
 [1, 1, 1]
->>> find_point("is 29 reached?", (6, 10, 15), (4, 4, 4), 29) is None
+>>> find_digits("is 29 reached?", (6, 10, 15), (5, 5, 5), 29) is None
 True
->>> find_kernel_point("is it injective?", (6, 10, 15), (5, 4, 2)) is None
+>>> find_relation("is it injective?", (6, 10, 15), (5, 4, 2)) is None
 True
 
-Notes.  All arithmetic is that of integers, however large.  None is a proof that there is no solution.
+Notes.  All arithmetic is that of integers, however large.  None is a proof that there is no solution; a
+search that its budget ends raises UndecidedError, which repeats the question.
 
 Source: A. Lenstra, H. Lenstra, L. Lovasz, Factoring polynomials with rational coefficients (1982); H. Cohen,
 A Course in Computational Algebraic Number Theory (1993), algorithm 2.6.7, in integers; U. Fincke, M. Pohst,
@@ -27,76 +39,201 @@ import math
 from collections.abc import Iterator, Sequence
 from operator import mul
 
-from layoutalg.budget import Budget
+from layoutalg.budget import Budget, Question
 
 Vector = list[int]
+
+QUICK_NODES = 24
+"""Candidate digits that are looked at before a lattice is reduced."""
 
 REACHED = "a search in a reduced lattice neither found a coordinate nor excluded one when"
 """What an UndecidedError says of the work that was done."""
 
 
-def find_kernel_point(question: str, strides: Sequence[int], extents: Sequence[int]) -> Vector | None:
-    """k != 0 with sum k_i d_i = 0 and |k_i| < s_i; strides are positive.
+def find_digits(
+    question: Question, strides: Sequence[int], extents: Sequence[int], target: int
+) -> Vector | None:
+    """x with sum x_i d_i = target and 0 <= x_i < n_i; strides of any sign, 0 included.
 
     Raises UndecidedError, which repeats the question, when the budget is spent.
 
-    >>> find_kernel_point("is it injective?", (3, 4), (5, 4))
-    [-4, 3]
+    >>> find_digits("is 34 reached?", (3, 5, 0), (10, 6, 3), 34)
+    [3, 5, 0]
     """
-    budget = Budget(question, reached=REACHED)
-    basis = _reduced(_kernel(strides, budget)[0], extents, budget)
-    for vector in basis:
-        if all(abs(k) < s for k, s in zip(vector, extents, strict=True)):
-            return vector
-    high = [s - 1 for s in extents]
-    points = _Box(budget, basis, [-k for k in high], high).points([0] * len(high), len(basis) - 1)
-    return next((point for point in points if any(point)), None)
-
-
-def find_point(question: str, strides: Sequence[int], high: Sequence[int], target: int) -> Vector | None:
-    """x with sum x_i d_i = target and 0 <= x_i <= high_i; strides are positive.
-
-    Raises UndecidedError, which repeats the question, when the budget is spent.
-
-    >>> find_point("is 34 reached?", (3, 5), (9, 9), 34)
-    [8, 2]
-    """
-    budget = Budget(question, reached=REACHED)
-    basis, unit, divisor = _kernel(strides, budget)
-    if target % divisor:
+    modes: list[tuple[int, int, int, bool]] = []
+    for i, (d, s) in enumerate(zip(strides, extents, strict=True)):
+        if s > 1 and d:
+            modes.append((abs(d), s, i, d < 0))
+            if d < 0:
+                target -= (s - 1) * d
+    modes.sort()
+    descent = _Descent([(d, s) for d, s, _, _ in modes])
+    found = descent.solve(target, len(modes))
+    if found is None and descent.exhausted:
+        sizes = [s for _, s, _, _ in modes]
+        lattice = Lattice(Budget(question, reached=REACHED), [d for d, *_ in modes], sizes)
+        found = lattice.between([0] * len(sizes), [s - 1 for s in sizes], target)
+    if found is None:
         return None
-    start = [u * (target // divisor) for u in unit]
-    if not basis:
-        return start if 0 <= start[0] <= high[0] else None
-    box = _Box(budget, _reduced(basis, [h + 1 for h in high], budget), [0] * len(high), list(high))
-    return next(box.points(start, len(basis) - 1), None)
+    out = [0] * len(strides)
+    for x, (_, s, i, falls) in zip(found, modes, strict=True):
+        out[i] = s - 1 - x if falls else x
+    return out
 
 
-class Relations:
-    """The k with sum k_i d_i = 0, asked for in one box after the other, all under one budget.
+def find_relation(question: Question, strides: Sequence[int], extents: Sequence[int]) -> Vector | None:
+    """k != 0 with sum k_i d_i = 0 and |k_i| < n_i; strides of any sign, 0 included.
 
-    >>> relations = Relations(Budget("do they repeat?"), (2, 3, 7), (6, 5, 4))
-    >>> relations.between([-5, -4, 1], [5, 4, 1]) in ([-5, 1, 1], [-2, -1, 1], [1, -3, 1])
+    Raises UndecidedError, which repeats the question, when the budget is spent.
+
+    >>> find_relation("is it injective?", (3, -4), (5, 4))
+    [-4, -3]
+    """
+    modes: list[tuple[int, int, int]] = []
+    for i, (d, s) in enumerate(zip(strides, extents, strict=True)):
+        if s > 1:
+            if not d:
+                return [int(j == i) for j in range(len(strides))]
+            modes.append((abs(d), s, i))
+    modes.sort()
+    reach = 0
+    for d, s, _ in modes:
+        if d <= reach:
+            break
+        reach += d * (s - 1)
+    else:
+        return None
+    descent = _Descent([(d, 2 * s - 1) for d, s, _ in modes])
+    found = descent.relation()
+    if found is None and descent.exhausted:
+        sizes = [s for _, s, _ in modes]
+        lattice = Lattice(Budget(question, reached=REACHED), [d for d, _, _ in modes], sizes)
+        found = lattice.relation(sizes)
+    if found is None:
+        return None
+    out = [0] * len(strides)
+    for k, (_, _, i) in zip(found, modes, strict=True):
+        out[i] = k if strides[i] > 0 else -k
+    return out
+
+
+class _Descent:
+    """Depth-first search for sum x_i d_i = t, 0 <= x_i < s_i, modes ascending by stride d_i > 0."""
+
+    def __init__(self, modes: list[tuple[int, int]]) -> None:
+        self.modes, self.nodes = modes, 0
+        self.reach, self.gcd, self.chained = [0], [0], [True]
+        for i, (d, s) in enumerate(modes):
+            self.reach.append(self.reach[-1] + d * (s - 1))
+            self.gcd.append(math.gcd(self.gcd[-1], d))
+            self.chained.append(self.chained[-1] and (i == 0 or d % modes[i - 1][0] == 0))
+
+    @property
+    def exhausted(self) -> bool:
+        """True when the search gave up, so that None is no answer."""
+        return self.nodes > QUICK_NODES
+
+    def solve(self, target: int, count: int) -> Vector | None:
+        """Digits of the lowest `count` modes that sum to `target`; None where there are none, or where
+        `exhausted` is set.  Every call counts, answered at once or not."""
+        self.nodes += 1
+        if self.nodes > QUICK_NODES:
+            return None
+        if target < 0 or target > self.reach[count]:
+            return None
+        if count == 0:
+            return []
+        if target % self.gcd[count]:
+            return None
+        if self.chained[count]:
+            return self._greedy(target, count)
+        d, s = self.modes[count - 1]
+        below = self.gcd[count - 1]
+        low = max(0, -((self.reach[count - 1] - target) // d))
+        high = min(s - 1, target // d)
+        share = math.gcd(d, below)
+        step = below // share
+        first = target // share * pow(d // share, -1, step) % step if step > 1 else 0
+        for k in range(high - (high - first) % step, low - 1, -step):
+            digits = self.solve(target - k * d, count - 1)
+            if digits is not None:
+                return [*digits, k]
+            if self.nodes > QUICK_NODES:
+                return None
+        return None
+
+    def _greedy(self, target: int, count: int) -> Vector | None:
+        out = [0] * count
+        for i in range(count - 1, -1, -1):
+            d, s = self.modes[i]
+            out[i] = min(s - 1, target // d)
+            target -= out[i] * d
+        return None if target else out
+
+    def relation(self) -> Vector | None:
+        """k != 0 with sum k_i d_i = 0, |k_i| < n_i, for modes of 2 n_i - 1 digits x_i = k_i + n_i - 1; None
+        where there is none, or where `exhausted` is set.
+
+        The last k_i that is not 0 is positive; the modes below it sum to its opposite.
+        """
+        for top in range(1, len(self.modes)):
+            d, s = self.modes[top]
+            step, half = self.gcd[top] // math.gcd(d, self.gcd[top]), self.reach[top] // 2
+            for k in range(step, min(s // 2, half // d) + 1, step):
+                digits = self.solve(half + k * d, top)
+                if digits is not None:
+                    below = [n // 2 - x for x, (_, n) in zip(digits, self.modes, strict=False)]
+                    return [*below, k] + [0] * (len(self.modes) - top - 1)
+                if self.exhausted:
+                    return None
+        return None
+
+
+class Lattice:
+    """The x with sum x_i d_i = t, asked for in one box after the other, all under one budget; strides are
+    positive, and `extents` say what the first box is like.
+
+    >>> lattice = Lattice(Budget("do they repeat?"), (2, 3, 7), (6, 5, 4))
+    >>> lattice.between([-5, -4, 1], [5, 4, 1]) in ([-5, 1, 1], [-2, -1, 1], [1, -3, 1])
     True
-    >>> relations.between([-1, 0, 1], [5, 4, 1]) is None
+    >>> lattice.between([-1, 0, 1], [5, 4, 1]) is None
     True
     """
 
     def __init__(self, budget: Budget, strides: Sequence[int], extents: Sequence[int]) -> None:
-        self.budget = budget
-        self.basis = _reduced(_kernel(strides, budget)[0], extents, budget)
+        self.budget, self.sides = budget, list(extents)
+        basis, self.unit, self.divisor = _kernel(strides, budget)
+        self.basis = _reduced(basis, self.sides, budget)
 
-    def between(self, low: Vector, high: Vector) -> Vector | None:
-        """A relation in the box low <= k <= high, or None when there is none.
+    def between(self, low: Vector, high: Vector, target: int = 0) -> Vector | None:
+        """A solution in the box low <= x <= high, or None when there is none.
 
         Raises UndecidedError when the budget is spent.
         """
         sides = [b - a + 1 for a, b in zip(low, high, strict=True)]
-        if min(sides) < 1:
+        if min(sides) < 1 or target % self.divisor:
             return None
-        self.basis = _reduced(self.basis, sides, self.budget)
-        box = _Box(self.budget, self.basis, low, high)
-        return next(box.points([0] * len(low), len(self.basis) - 1), None)
+        start = [u * (target // self.divisor) for u in self.unit]
+        if not self.basis:
+            return start if low[0] <= start[0] <= high[0] else None
+        if sides != self.sides:
+            self.basis, self.sides = _reduced(self.basis, sides, self.budget), sides
+        return next(_Box(self.budget, self.basis, low, high).points(start, len(self.basis) - 1), None)
+
+    def relation(self, extents: Sequence[int]) -> Vector | None:
+        """k != 0 with sum k_i d_i = 0 and |k_i| < n_i, or None when there is none.
+
+        Raises UndecidedError when the budget is spent.
+
+        >>> Lattice(Budget("is it injective?"), (3, 4), (5, 4)).relation((5, 4))
+        [-4, 3]
+        """
+        for vector in self.basis:
+            if all(abs(k) < s for k, s in zip(vector, extents, strict=True)):
+                return vector
+        high = [s - 1 for s in extents]
+        box = _Box(self.budget, self.basis, [-k for k in high], high)
+        return next((point for point in box.points([0] * len(high), len(self.basis) - 1) if any(point)), None)
 
 
 def _kernel(strides: Sequence[int], budget: Budget) -> tuple[list[Vector], Vector, int]:
