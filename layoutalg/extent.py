@@ -5,6 +5,7 @@ swizzle period, found bit by bit: from the set of inner offsets in that window, 
 integer, those whose swizzled offset has the highest bit stay, if there are any, then those with the next.
 An F2-linear layout needs one elimination instead.
 
+>>> from layoutalg.swizzle import Swizzle
 >>> cosize(ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 20, 1 << 20), (1 << 20, 1)))) == 1 << 40
 True
 
@@ -55,6 +56,7 @@ def offsets_table(question: str, layout: AnyLayout) -> list[int]:
 def leaf_count(layout: AnyLayout) -> int:
     """What one offset takes: leaves and swizzles of all parts.
 
+    >>> from layoutalg.swizzle import Swizzle
     >>> leaf_count(ComposedLayout(Swizzle(1, 0, 1), 4, Layout((4, 2))))
     3
     """
@@ -93,6 +95,7 @@ def contiguous_from_zero(layout: Layout) -> int:
 def whole_periods(swizzles: Swizzles, offset: int, inner: Layout) -> bool:
     """True when the inner layout fills [0, n) and n is whole swizzle periods: the swizzles permute that.
 
+    >>> from layoutalg.swizzle import Swizzle
     >>> whole_periods(Swizzles(Swizzle(1, 0, 1)), 0, Layout((4, 8), (8, 1)))
     True
     """
@@ -109,6 +112,7 @@ def cosize(layout: AnyLayout) -> int:
     Exact for swizzled layouts.  Raises UnsupportedError when a negative offset is swizzled, UndecidedError
     where there is neither a closed form nor a small domain.
 
+    >>> from layoutalg.swizzle import Swizzle
     >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
     (39, 6)
     """
@@ -137,6 +141,7 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
 
     Raises as `cosize`.
 
+    >>> from layoutalg.swizzle import Swizzle
     >>> extremes(Layout((4, 8), (-1, 10))), extremes(ComposedLayout(Swizzle(1, 0, 2), 4, Layout(2)))
     ((-3, 70), (4, 5))
     """

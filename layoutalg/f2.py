@@ -1,10 +1,6 @@
-"""Linear algebra over F2, the field of two elements: a matrix is a tuple of integer columns.
+"""Layouts over F2, the field of two elements: the matrix of a layout whose offsets add without carries.
 
-The idea.  XOR adds, AND multiplies.  A map that sends 0 to 0 and a ^ b to f(a) ^ f(b) is known from its
-values at 1, 2, 4, ...: those values are the columns, bit i of a column is row i, and applying the matrix
-XORs the columns that the bits of the argument select.
-
-    columns (1, 2, 7)        f(0b110) = 2 ^ 7 = 5
+The idea.  A matrix is a tuple of integer columns (layoutalg.gf2): what the map is at 1, 2, 4, ...
 
 Swizzles are such maps for every argument.  A Layout is one exactly when its weights (stride * 2^j for
 every bit j of every coordinate) have pairwise disjoint binary supports, because a + b = a ^ b if and only
@@ -16,233 +12,54 @@ if a & b = 0; `to_f2` tests that, and never by sampling.
 (2, (7,))
 
 Notes.  Strides need not be powers of two: 8:9 has the weights 9, 18, 36, which are disjoint.  8:3 has 3
-and 6, which are not: 3 + 6 = 9 and 3 ^ 6 = 5.  A vector space is given by any spanning tuple of vectors.
+and 6, which are not: 3 + 6 = 9 and 3 ^ 6 = 5.  The names of layoutalg.gf2 are found here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
-
-from layoutalg.budget import spend
-from layoutalg.errors import NotLinearError, ShapeError
+from layoutalg.errors import NotLinearError
+from layoutalg.gf2 import (
+    Columns,
+    Echelon,
+    apply,
+    basis,
+    complement,
+    contains,
+    identity,
+    image,
+    intersection,
+    invert,
+    kernel,
+    multiply,
+    rank,
+    solve,
+    transpose,
+)
 from layoutalg.layout import Layout, integer_leaves
 from layoutalg.swizzle import AnyLayout, Swizzle, Swizzles, check_layouts
 
-Columns: TypeAlias = "tuple[int, ...]"
-
-
-def identity(n: int) -> Columns:
-    """The n x n identity.
-
-    >>> identity(3)
-    (1, 2, 4)
-    """
-    return tuple(1 << i for i in range(n))
-
-
-def apply(columns: Sequence[int], x: int) -> int:
-    """Matrix times vector: the XOR of the columns that the bits of `x` select.
-
-    Raises ShapeError when `x` has more bits than there are columns.
-
-    >>> apply((1, 2, 7), 0b110)
-    5
-    """
-    if x < 0 or x >> len(columns):
-        raise ShapeError(f"vector {x} has more bits than the {len(columns)} columns of the matrix")
-    out = 0
-    while x:
-        low = x & -x
-        out ^= columns[low.bit_length() - 1]
-        x ^= low
-    return out
-
-
-def multiply(a: Sequence[int], b: Sequence[int]) -> Columns:
-    """The product a b: first `b`, then `a`.
-
-    >>> multiply((1, 3), (2, 1))
-    (3, 1)
-    """
-    return tuple(apply(a, column) for column in b)
-
-
-def transpose(columns: Sequence[int], rows: int | None = None) -> Columns:
-    """The transposed matrix; `rows` is the row count of `columns` (default: up to the highest bit set).
-
-    >>> transpose((1, 3, 2))
-    (3, 6)
-    """
-    if rows is None:
-        rows = max(columns, default=0).bit_length()
-    return tuple(sum((c >> i & 1) << j for j, c in enumerate(columns)) for i in range(rows))
-
-
-def _reduce(vector: int, pivots: dict[int, int]) -> int:
-    """What is left of `vector` after clearing every pivot bit (pivot = highest bit of its row)."""
-    rest, out = vector, 0
-    while rest:
-        top = rest.bit_length() - 1
-        row = pivots.get(top)
-        if row is None:
-            out |= 1 << top
-            rest ^= 1 << top
-        else:
-            rest ^= row
-    return out
-
-
-def basis(vectors: Iterable[int]) -> Columns:
-    """The reduced echelon basis of the span, ascending: equal spans give equal results.
-
-    >>> basis((6, 3, 5)), basis((1, 2)) == basis((3, 2))
-    ((3, 5), True)
-    """
-    pivots: dict[int, int] = {}
-    for vector in vectors:
-        spend(len(pivots) >> 3)
-        rest = vector
-        while rest:
-            row = pivots.get(rest.bit_length())
-            if row is None:
-                pivots[rest.bit_length()] = rest
-                break
-            rest ^= row
-    out: list[int] = []
-    for key in sorted(pivots):
-        row = pivots[key]
-        for lower in out:
-            if row >> (lower.bit_length() - 1) & 1:
-                row ^= lower
-        out.append(row)
-    return tuple(out)
-
-
-image = basis
-
-
-def rank(columns: Iterable[int]) -> int:
-    """Dimension of the span of the columns.
-
-    >>> rank((1, 2, 3))
-    2
-    """
-    pivots: dict[int, int] = {}
-    for vector in columns:
-        spend(len(pivots) >> 3)
-        while vector:
-            top = vector.bit_length()
-            row = pivots.get(top)
-            if row is None:
-                pivots[top] = vector
-                break
-            vector ^= row
-    return len(pivots)
-
-
-def _tracked(columns: Sequence[int]) -> tuple[dict[int, tuple[int, int]], list[int]]:
-    """Echelon rows keyed by bit length, each with the combination of columns it is; and the kernel."""
-    rows: dict[int, tuple[int, int]] = {}
-    null: list[int] = []
-    for j, vector in enumerate(columns):
-        spend(len(rows) >> 3)
-        combination = 1 << j
-        while vector:
-            row = rows.get(vector.bit_length())
-            if row is None:
-                rows[vector.bit_length()] = (vector, combination)
-                break
-            vector ^= row[0]
-            combination ^= row[1]
-        else:
-            null.append(combination)
-    return rows, null
-
-
-def kernel(columns: Sequence[int]) -> Columns:
-    """A basis of the vectors that the matrix sends to 0, in echelon form.
-
-    >>> kernel((5, 5, 1))
-    (3,)
-    """
-    return basis(_tracked(columns)[1])
-
-
-def solve(columns: Sequence[int], y: int) -> int | None:
-    """Some x with columns * x = y, or None when there is none.
-
-    >>> solve((1, 2, 7), 5), solve((1, 2), 4)
-    (6, None)
-    """
-    rows, _ = _tracked(columns)
-    x = 0
-    while y:
-        row = rows.get(y.bit_length())
-        if row is None:
-            return None
-        y ^= row[0]
-        x ^= row[1]
-    return x
-
-
-def invert(columns: Sequence[int]) -> Columns:
-    """The inverse of a square matrix: n columns of at most n bits.
-
-    Raises ShapeError when it is not square or not invertible.
-
-    >>> invert((1, 3))
-    (1, 3)
-    """
-    n = len(columns)
-    out = [None if c >> n else solve(columns, 1 << i) for i, c in enumerate(columns)]
-    solved = tuple(x for x in out if x is not None)
-    if len(solved) != n:
-        raise ShapeError(f"matrix with columns {tuple(columns)} is not an invertible {n} x {n} matrix")
-    return solved
-
-
-def contains(space: Iterable[int], vector: int) -> bool:
-    """True when `vector` lies in the span.
-
-    >>> contains((3, 5), 6), contains((3, 5), 1)
-    (True, False)
-    """
-    return solve(tuple(space), vector) is not None
-
-
-def intersection(a: Iterable[int], b: Iterable[int]) -> Columns:
-    """A basis of span(a) & span(b), in echelon form.
-
-    >>> intersection((1, 2), (3, 4))
-    (3,)
-    """
-    left = basis(a)
-    low = (1 << len(left)) - 1
-    return basis(apply(left, combination & low) for combination in kernel(left + basis(b)))
-
-
-def complement(space: Iterable[int], whole: Sequence[int] | int) -> Columns:
-    """Vectors of `whole` (a spanning tuple, or n for all of F2^n) that complete `space` to it.
-
-    The result is independent of `space`, and together they span at least `whole`; unit vectors are
-    taken in the order given.
-
-    >>> complement((3,), 2), complement((1, 2), (3, 4))
-    ((1,), (4,))
-    """
-    pivots: dict[int, int] = {v.bit_length(): v for v in basis(space)}
-    out: list[int] = []
-    for vector in identity(whole) if isinstance(whole, int) else whole:
-        rest = vector
-        while rest:
-            row = pivots.get(rest.bit_length())
-            if row is None:
-                pivots[rest.bit_length()] = rest
-                out.append(vector)
-                break
-            rest ^= row
-    return tuple(out)
+__all__ = [
+    "Columns",
+    "Echelon",
+    "affine_f2",
+    "apply",
+    "basis",
+    "complement",
+    "contains",
+    "identity",
+    "image",
+    "intersection",
+    "invert",
+    "is_linear",
+    "kernel",
+    "multiply",
+    "rank",
+    "solve",
+    "swizzle_columns",
+    "to_f2",
+    "transpose",
+    "weights",
+]
 
 
 def swizzle_columns(swizzle: Swizzle | Swizzles, n: int) -> Columns:

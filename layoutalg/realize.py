@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.errors import DivisibilityError
-from layoutalg.f2 import Columns, identity, kernel, transpose
+from layoutalg.gf2 import Columns, Echelon, identity, kernel, transpose
 from layoutalg.layout import Layout, concat
 from layoutalg.measure import merge, plain
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
@@ -90,19 +90,13 @@ def fold(columns: Columns) -> tuple[Swizzles, Columns]:
     >>> fold((1, 2, 3))
     (Swizzles(Swizzle(1, 0, 2), Swizzle(1, 1, 1)), (1, 2, 0))
     """
-    rows: dict[int, tuple[int, int]] = {}
+    count = len(columns)
+    echelon = Echelon(carried=count)
     folded = list(columns)
     pairs: list[tuple[int, int]] = []
     for j, column in enumerate(columns):
-        vector, combination = column, 1 << j
-        while vector:
-            row = rows.get(vector.bit_length())
-            if row is None:
-                rows[vector.bit_length()] = (vector, combination)
-                break
-            vector ^= row[0]
-            combination ^= row[1]
-        else:
+        combination = echelon.insert(column << count | 1 << j)
+        if not combination >> count:
             folded[j] = 0
             pairs += [(j, i) for i in range(j) if combination >> i & 1]
     pairs.sort(key=lambda pair: (pair[0] - pair[1], pair))

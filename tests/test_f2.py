@@ -40,6 +40,29 @@ def test_rank_basis_kernel_and_image(m: tuple[int, ...]) -> None:
         assert x is None or f2.apply(m, x) == y
 
 
+@given(matrices, st.integers(0, 3))
+@example((3, 3, 6, 5), 1)
+def test_an_echelon_grows_by_what_its_span_lacks(m: tuple[int, ...], carried: int) -> None:
+    """With every vector carrying all-ones below it: what is carried adds up with the vectors."""
+    low = (1 << carried) - 1
+    echelon = f2.Echelon(carried=carried)
+    for j, vector in enumerate(m):
+        whole = vector << carried | low
+        before = span(tuple(v << carried | low for v in m[:j]))
+        rest = echelon.insert(whole)
+        assert (rest != 0) == (whole not in before) and rest ^ whole in before
+        reached = {x >> carried for x in before} | {x >> carried ^ vector for x in before}
+        assert 1 << echelon.rank == len(reached)
+        assert all(echelon.contains(x) == (x in reached) for x in range(1 << N))
+    everything = span(tuple(v << carried | low for v in m))
+    assert span(echelon.basis()) == {x >> carried for x in everything}
+    assert span(echelon.kernel()) == {x for x in everything if not x >> carried}
+    for x in range(1 << N):
+        found = echelon.solve(x)
+        assert (found is None) == all(y >> carried != x for y in everything)
+        assert found is None or x << carried | found in everything
+
+
 @given(matrices, matrices)
 def test_a_basis_is_the_name_of_its_space(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     assert (f2.basis(a) == f2.basis(b)) == (span(a) == span(b))
