@@ -1,10 +1,10 @@
 """Composition with a layout of coordinates: strides that are scaled bases, on the left of `o`.
 
-The idea.  A coordinate is a number in a radix too large to carry.  Give every mode of the coordinate one
-digit, wide enough for all that the second layout can reach; then the strides are integers, the layouts
-compose as integers do, exactly, and every stride of the result is read back as digits.
+The idea.  A coordinate is one integer, in fields that are too wide to carry (layoutalg.fields).  Give every
+mode of the coordinate a field for all that the second layout can reach; then the strides are integers, the
+layouts compose as integers do, exactly, and every stride of the result is read back from its fields.
 
-    (4,8):(1@0,1@1)  in radix 1000:  (4,8):(1,1000)      o (2,4):(2,4)  =  (2,4):(2,1000)  =  (2,4):(2@0,1@1)
+    (4,8):(1@0,1@1)  in 8 bits each:  (4,8):(1,256)      o (2,4):(2,4)  =  (2,4):(2,256)  =  (2,4):(2@0,1@1)
 
 A stride of the result that moves along two modes at once is no scaled basis, and is refused: 4:(1,1) has
 none, though its function exists.
@@ -20,14 +20,61 @@ Comparison with CuTe.  CuTe composes basis strides like integers that divide eac
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.errors import DivisibilityError, UndecidedError
-from layoutalg.int_tuple import IntTuple, flatten, unflatten
+from layoutalg.fields import Fields
+from layoutalg.int_tuple import flatten, unflatten
 from layoutalg.layout import Layout, leaves, make_layout
 from layoutalg.scaled_basis import ScaledBasis
 
 Compose = Callable[[Layout, Layout], Layout]
+
+
+class Axes(NamedTuple):
+    """The modes of a coordinate that strides move along, each with its own field of one integer.
+
+    >>> from layoutalg.layout import make_identity_layout
+    >>> axes = axes_of(make_identity_layout((4, 8)), 100)
+    >>> print(axes.numbers(make_identity_layout((4, 8))), axes.coordinates(Layout((2, 4), (2, 128))))
+    (4,8):(1,128) (2,4):(2@0,1@1)
+    """
+
+    paths: tuple[tuple[int, ...], ...]
+    fields: Fields
+
+    def numbers(self, layout: Layout) -> Layout:
+        """The layout of integers whose fields are the coordinates."""
+        place = {path: i for i, path in enumerate(self.paths)}
+        strides = [
+            self.fields.code(d.value, place[d.modes]) if isinstance(d, ScaledBasis) else 0
+            for d in _strides(layout)
+        ]
+        return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
+
+    def along(self, number: Any) -> list[ScaledBasis]:
+        """The strides along one mode that a number is the sum of."""
+        values = self.fields.unpack(number, len(self.paths))
+        return [ScaledBasis(v, *path) for v, path in zip(values, self.paths, strict=False) if v != 0]
+
+    def coordinates(self, layout: Layout) -> Layout:
+        """Inverse of `numbers`, for numbers that are along one mode each."""
+        strides: list[Any] = [(*self.along(d), 0)[0] for d in _strides(layout)]
+        return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
+
+
+def _strides(layout: Layout) -> tuple[Any, ...]:
+    return flatten(layout.stride)
+
+
+def axes_of(layout: Layout, most: int = 1) -> Axes:
+    """The modes that a layout's strides move along, with room for `most` steps along each.
+
+    >>> axes_of(Layout((2, 2), (ScaledBasis(1, 0), ScaledBasis(4, 0)))).paths
+    ((0,),)
+    """
+    paths = dict.fromkeys([d.modes for d in _strides(layout) if isinstance(d, ScaledBasis)])
+    return Axes(tuple(paths), Fields(most.bit_length()))
 
 
 def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
@@ -41,22 +88,15 @@ def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
     4:4@1
     """
     top = 1 + sum((s - 1) * abs(d) for s, d in leaves(b))
-    strides: tuple[Any, ...] = flatten(a.stride)
-    bases = [d for d in strides if isinstance(d, ScaledBasis)]
-    radix = 8 * top * (1 + sum(abs(d.value) for d in bases))
-    paths = list(dict.fromkeys(d.modes for d in bases))
-    place = {path: radix**i for i, path in enumerate(paths)}
-    numbers = tuple([d.value * place[d.modes] if isinstance(d, ScaledBasis) else 0 for d in strides])
+    values = sum(abs(d.value) for d in _strides(a) if isinstance(d, ScaledBasis))
+    axes = axes_of(a, 8 * top * (1 + values))
     try:
-        result = compose(make_layout(a.shape, unflatten(numbers, a.stride)), b)
+        result = compose(axes.numbers(a), b)
     except (DivisibilityError, UndecidedError) as error:
         raise _refusal(error, a, b) from None
     weight = 1
-    out: list[Any] = []
     for s, d in leaves(result):
-        digits = _digits(d, radix, len(paths))
-        moving = [i for i, digit in enumerate(digits) if digit]
-        if len(moving) > 1:
+        if len(axes.along(d)) > 1:
             raise DivisibilityError(
                 f"composition({a}, {b}): coordinate {weight} of the result is {a(b(weight))}, a step along "
                 f"several modes at once, which no scaled basis is",
@@ -64,19 +104,8 @@ def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
                 rhs=b,
                 witness=weight,
             )
-        out.append(ScaledBasis(digits[moving[0]], *paths[moving[0]]) if moving else 0)
         weight *= s
-    return make_layout(result.shape, unflatten(tuple(out), result.shape))
-
-
-def _digits(number: int, radix: int, count: int) -> list[int]:
-    """Digits of `number`, each between -radix / 2 and radix / 2."""
-    out: list[int] = []
-    for _ in range(count):
-        digit = (number + radix // 2) % radix - radix // 2
-        out.append(digit)
-        number = (number - digit) // radix
-    return out
+    return axes.coordinates(result)
 
 
 def _refusal(
@@ -99,32 +128,3 @@ def _refusal(
         mode=error.mode,
         witness=error.witness,
     )
-
-
-def along_one_mode(layout: Layout) -> tuple[Layout, ScaledBasis] | None:
-    """(L, e) with layout(c) = L(c) * e for an integer layout L; None when there is no such single e.
-
-    >>> along_one_mode(Layout((2, 2), (ScaledBasis(1, 0), ScaledBasis(4, 0))))
-    (Layout((2, 2), (1, 4)), ScaledBasis(1, 0))
-    """
-    strides: tuple[Any, ...] = flatten(layout.stride)
-    bases = [d for d in strides if isinstance(d, ScaledBasis)]
-    if len({d.modes for d in bases}) != 1:
-        return None
-    numbers = tuple([d.value if isinstance(d, ScaledBasis) else d for d in strides])
-    return make_layout(layout.shape, unflatten(numbers, layout.stride)), bases[0].scaled(1)
-
-
-def times_basis(layout: Layout, basis: ScaledBasis) -> Layout:
-    """Inverse of `along_one_mode`: every stride of `layout`, times `basis`.
-
-    >>> print(times_basis(Layout((2, 2)), ScaledBasis(1, 1)))
-    (2,2):(1@1,2@1)
-    """
-
-    def scale(part: IntTuple) -> Any:
-        if isinstance(part, tuple):
-            return tuple(map(scale, part))
-        return basis * part if part != 0 else 0
-
-    return make_layout(layout.shape, scale(layout.stride))

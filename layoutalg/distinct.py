@@ -57,8 +57,7 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
 
 
 def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
-    """The set of sums x_i d_i, 0 <= x_i < s_i, below `length`, for modes (d_i, s_i), d_i >= 0: as the bits
-    of an integer.
+    """The sums x_i d_i, 0 <= x_i < s_i, below `length`, as bits of an integer, for modes (d_i, s_i).
 
     >>> bin(sums_below("which offsets?", [(1, 2), (4, 2)], 8))
     '0b110011'

@@ -80,7 +80,7 @@ class Echelon:
     @property
     def rank(self) -> int:
         """Dimension of the span."""
-        return sum([length > self.carried for length in self.rows])
+        return sum(length > self.carried for length in self.rows) if self.carried else len(self.rows)
 
     def contains(self, vector: int) -> bool:
         """True when the vector (without carried bits) lies in the span."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
-from layoutalg.coordinates import along_one_mode, times_basis
+from layoutalg.coordinates import axes_of
 from layoutalg.digits import compose_layouts
 from layoutalg.divide import as_tile, untie_last
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
@@ -76,15 +76,15 @@ def _placed(layout: Layout, copies: Layout) -> Layout:
 
 def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
     """A tile whose strides all move along one mode of a coordinate, repeated along that mode."""
-    found = along_one_mode(layout)
+    axes = axes_of(layout)
     if has_bases(copies):
         raise UnsupportedError(f"logical_product({layout}, {copies}): copies are numbered, by integers")
-    if found is None:
+    if len(axes.paths) != 1:
         raise UnsupportedError(
             f"logical_product({layout}, {copies}): the tile moves along several modes of a coordinate, and "
             f"copies go along one; multiply mode by mode, with a tuple of layouts"
         )
-    return times_basis(_placed(found[0], copies), found[1])
+    return axes.coordinates(_placed(axes.numbers(layout), copies))
 
 
 def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:

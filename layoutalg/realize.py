@@ -11,7 +11,7 @@ another, and those that step together are joined into swizzles.
 >>> separate((5, 10, 1, 2))
 (Swizzles(Swizzle(2, 0, 2)), (4, 8, 1, 2))
 >>> separate((9, 6, 1, 2))
-((Swizzle(1, 0, 3), Swizzle(1, 1, 1)), (8, 4, 1, 2))
+(Swizzles(Swizzle(1, 0, 3), Swizzle(1, 1, 1)), (8, 4, 1, 2))
 
 Notes.  Columns that depend on each other without being 0 have no such form: a layout repeats an offset
 only where a stride is 0.  `separate` refuses them, with an index that shows it.  One more chain of swizzles,

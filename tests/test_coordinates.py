@@ -18,11 +18,12 @@ from layoutalg.algebra import (
     same_function,
     size,
 )
-from layoutalg.coordinates import along_one_mode, times_basis
+from layoutalg.coordinates import axes_of
 from layoutalg.errors import DivisibilityError, UndecidedError, UnsupportedError
+from layoutalg.fields import Fields
 from layoutalg.layout import Layout, make_identity_layout
 from layoutalg.notation import parse
-from layoutalg.scaled_basis import ScaledBasis
+from layoutalg.scaled_basis import ArithTuple, ScaledBasis
 from layoutalg.strategies import layouts
 
 PATHS = (((0,), (1,), (2,)), ((0,), (1, 0), (1, 1)), ((0, 0), (0, 1), (1,)))
@@ -123,10 +124,28 @@ def test_flat_divide_of_a_nested_space() -> None:
     assert str(flat_divide(layout, (2, 4))) == "(2,4,4,2):(1@0,1@0@1,2@0,1@1@1)"
 
 
-def test_along_one_mode_and_back() -> None:
-    layout = Layout((4, 2, 3), (ScaledBasis(3, 0, 1), 0, ScaledBasis(12, 0, 1)))
-    found = along_one_mode(layout)
-    assert found == (Layout((4, 2, 3), (3, 0, 12)), ScaledBasis(1, 0, 1))
-    assert times_basis(*found) == layout
-    assert along_one_mode(make_identity_layout((2, 2))) is None
-    assert along_one_mode(Layout(4)) is None
+@given(coordinate_layouts())
+def test_coordinates_are_numbers_and_back(layout: Layout) -> None:
+    """Offsets of the numbers hold, field by field, the coordinates."""
+    axes = axes_of(layout, 1 << 20)
+    numbers = axes.numbers(layout)
+    assert axes.coordinates(numbers) == layout
+    for i in range(size(layout)):
+        assert bare(sum(axes.along(numbers(i)), ArithTuple())) == bare(layout(i))
+
+
+def test_one_mode_needs_no_width() -> None:
+    layout = Layout((4, 2, 3), (ScaledBasis(3, 0, 1), 0, ScaledBasis(-12, 0, 1)))
+    axes = axes_of(layout)
+    assert axes.paths == ((0, 1),) and axes.numbers(layout) == Layout((4, 2, 3), (3, 0, -12))
+    assert axes.coordinates(axes.numbers(layout)) == layout
+    assert len(axes_of(make_identity_layout((2, 2))).paths) == 2 and axes_of(Layout(4)).paths == ()
+
+
+@given(st.lists(st.integers(-127, 127), min_size=1, max_size=5), st.integers(-(1 << 60), 1 << 60))
+def test_fields_hold_vectors(values: list[int], last: int) -> None:
+    fields = Fields(8)
+    code = fields.pack([*values, last])
+    assert fields.unpack(code, len(values) + 1) == (*values, last)
+    assert [fields.of(code, i) for i in range(len(values))] == values
+    assert -code == fields.pack([-v for v in (*values, last)])

@@ -33,6 +33,7 @@ from layoutalg.analysis.residues import Residues
 from layoutalg.analysis.symbolic_question import MAX_COUNTS, Question
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
+from layoutalg.fields import Fields
 from layoutalg.int_tuple import flatten, unflatten
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, size
@@ -175,8 +176,8 @@ def _check_count(count: int) -> None:
 def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
     """(slope, constant) of the distances that depend on the symbol, each once.
 
-    Between lanes of one instruction, and of a vector's elements from where they should lie.  At a value
-    larger than twice every constant part, an offset spells out both of its parts.
+    Between lanes of one instruction, and of a vector's elements from where they should lie.  Both parts of
+    an offset are the fields of one integer.
     """
     shape, access = question.layout.shape, question.access
     if size(access.tv) >= MAX_ADDRESS:
@@ -184,8 +185,8 @@ def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
             f"{access.op} on {question.layout} does not fit the 2^62 bytes that are counted exactly"
         )
     reach = sum(abs(line.constant) for line in terms.strides) * (size(Layout(shape)) + size(access.tv))
-    large = 1 << (2 * reach + 1).bit_length()
-    stride = unflatten(tuple(line.slope * large + line.constant for line in terms.strides), shape)
+    fields = Fields((2 * reach + 1).bit_length())
+    stride = unflatten(tuple(fields.pack((line.constant, line.slope)) for line in terms.strides), shape)
     try:
         whole = compose_layouts(Layout(shape, stride), access.tv)
     except (DivisibilityError, UndecidedError):
@@ -195,24 +196,18 @@ def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
     if not any(line.slope for line in terms.strides):
         return
     threads, values = (_merged(mode) for mode in modes(whole)[:2])
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, ...]] = set()
     elems = max(1, 8 * question.rule.width_bytes // access.element.bits)
     residues = Residues(1, question.machine.lanes)
     warps = warp_families(threads, size(access.tv[0]), question.rule.lanes, 0, (), residues)
     for relative in {relative for relative, _ in warps}:
         for i, one in enumerate(relative):
-            seen.update(_parts(other - one, large) for other in relative[i + 1 :])
+            seen.update(fields.unpack(other - one, 2) for other in relative[i + 1 :])
     for _, step in values:
-        slope, constant = _parts(step, large)
-        seen.update((slope, constant - n) for n in range(1, elems))
-    yield from ((slope, constant) for slope, constant in seen if slope)
+        constant, slope = fields.unpack(step, 2)
+        seen.update((constant - n, slope) for n in range(1, elems))
+    yield from ((slope, constant) for constant, slope in seen if slope)
 
 
 def _merged(mode: Layout) -> tuple[tuple[int, int], ...]:
     return tuple(zip(*merge(*leaf_lists(mode)), strict=True))
-
-
-def _parts(offset: int, large: int) -> tuple[int, int]:
-    """(slope, constant) of slope * large + constant, |constant| < large / 2."""
-    slope = (offset + large // 2) // large
-    return slope, offset - slope * large

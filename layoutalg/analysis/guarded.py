@@ -13,9 +13,8 @@ also by which of its lanes are active, and that depends on the coordinate c of i
 
 So every class is cut at the few places where a lane crosses its bound, and the warps in between are counted
 by digits (intervals).  For that, coordinates travel with the offsets: a stride is one integer that carries
-what it adds to the offset in its low bits and what it adds to the coordinates above, in fields that are as
-wide as the largest number asks.  Offsets are only ever asked for modulo a power of two: the other fields do
-not touch that.
+what it adds to the offset in its low bits and what it adds to the coordinates above (layoutalg.fields).
+Offsets are only ever asked for modulo a power of two: the other fields do not touch that.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from layoutalg.analysis.residues import Digit, Family, Residues
 from layoutalg.budget import spend
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, UndecidedError
+from layoutalg.fields import Fields
 from layoutalg.int_tuple import flatten
 from layoutalg.layout import Layout, leaves, make_layout, modes
 from layoutalg.measure import leaf_lists, merge, size, span
@@ -52,25 +52,7 @@ class _Coded(NamedTuple):
     threads: Leaves
     rest: tuple[Digit, ...]
     unit: int
-    fields: _Fields
-
-
-class _Fields(NamedTuple):
-    """Signed numbers of `bits` bits each in one integer; sums of codes are codes of sums."""
-
-    bits: int
-
-    def code(self, value: int, which: int) -> int:
-        """The integer that has a value in one field."""
-        return value << self.bits * which
-
-    def of(self, code: int, which: int) -> int:
-        """The value of one field."""
-        half = 1 << (self.bits - 1)
-        for _ in range(which):
-            low = (code + half) % (2 * half) - half
-            code = (code - low) >> self.bits
-        return (code + half) % (2 * half) - half
+    fields: Fields
 
 
 def guarded_table(
@@ -147,7 +129,7 @@ def _existing(
 
 
 def _cut(
-    fields: _Fields,
+    fields: Fields,
     relative: tuple[int, ...],
     family: Family,
     inside: tuple[bool, ...],
@@ -186,7 +168,7 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
     if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
         return None
     inner = form.layout
-    fields = _Fields(max(64, 2 + _largest(inner, access.tv, found).bit_length()))
+    fields = Fields(max(64, 2 + _largest(inner, access.tv, found).bit_length()))
     strides: list[int] = []
     for k, mode in enumerate(modes(inner)):
         weight = 1
