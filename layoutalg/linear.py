@@ -173,7 +173,11 @@ class LinearLayout(Value):
         cls, columns: Sequence[int], bits: Mapping[str, int], outs: tuple[tuple[str, int], ...]
     ) -> LinearLayout:
         """What `from_columns` makes of parts that are known to fit."""
-        images = iter([tuple(unpack(column, outs).values()) for column in columns])
+        parts: list[list[int]] = []
+        for _, extent in outs:
+            parts.append([column & extent - 1 for column in columns])
+            columns = [column >> extent.bit_length() - 1 for column in columns]
+        images = iter(zip(*parts, strict=True) if outs else [()] * len(columns))
         ins = [(name, tuple([next(images) for _ in range(count)])) for name, count in bits.items()]
         return cls._derived(tuple(ins), outs)
 
@@ -184,7 +188,11 @@ class LinearLayout(Value):
         >>> LinearLayout.identity(2, "lane", "offset")(lane=3)
         {'offset': 3}
         """
-        return cls({name: identity(bits)}, {name if out is None else out: 1 << bits})
+        bits = whole_number(bits, "the number of bits")
+        if bits < 0:
+            raise ShapeError(f"an identity of {bits} bits; 0 or more are needed")
+        outs = ((name if out is None else out, 1 << bits),)
+        return cls._packed(identity(bits), {name: bits}, outs)
 
     @classmethod
     def from_layout(
@@ -243,10 +251,12 @@ class LinearLayout(Value):
     @property
     def columns(self) -> Columns:
         """The matrix: the packed image of every in bit, first in dimension first."""
-        shifts = list(_starts(self.out_bits).values())
-        return tuple(
-            [sum(x << s for x, s in zip(b, shifts, strict=True)) for _, bases in self.ins for b in bases]
-        )
+        bases = [basis for _, bases in self.ins for basis in bases]
+        shift, packed = 0, [0] * len(bases)
+        for i, (_, extent) in enumerate(self.outs):
+            packed = [low | basis[i] << shift for low, basis in zip(packed, bases, strict=True)]
+            shift += extent.bit_length() - 1
+        return tuple(packed)
 
     def columns_of(self, *names: str) -> Columns:
         """The columns of some in dimensions, in the order of `names`.  Raises ShapeError for another name.
@@ -293,7 +303,7 @@ class LinearLayout(Value):
         return f2_rank(self.columns) == sum(self.out_bits.values())
 
     def is_invertible(self) -> bool:
-        """True when both: `invert` has an answer.
+        """True when every out coordinate is the image of exactly one in coordinate: `invert` has an answer.
 
         >>> LinearLayout({"lane": [1, 3]}, {"offset": 4}).is_invertible()
         True
@@ -426,13 +436,12 @@ class LinearLayout(Value):
         low = dict(self.outs)
         high = dict(other.outs)
         outs = {name: low.get(name, 1) * high.get(name, 1) for name in {**low, **high}}
-        ins: dict[str, list[list[int]]] = {name: [] for name, _ in (*self.ins, *other.ins)}
-        for factor, scale in ((self, dict[str, int]()), (other, low)):
+        ins: dict[str, Bases] = {name: () for name, _ in (*self.ins, *other.ins)}
+        for factor, scale in ((self, dict.fromkeys(low, 1)), (other, low)):
             for name, bases in factor.ins:
-                for basis in bases:
-                    image = dict(zip(factor.out_bits, basis, strict=True))
-                    ins[name].append([image.get(n, 0) * scale.get(n, 1) for n in outs])
-        return LinearLayout(ins, outs)
+                images = [dict(zip(factor.out_bits, basis, strict=True)) for basis in bases]
+                ins[name] += tuple([tuple([x.get(n, 0) * scale.get(n, 1) for n in outs]) for x in images])
+        return self._derived(tuple(ins.items()), tuple(outs.items()))
 
     def divide_left(self, divisor: LinearLayout) -> LinearLayout:
         """The layout c with self = divisor * c: `divisor` is what this layout does on the low bits.
@@ -471,17 +480,13 @@ class LinearLayout(Value):
         # What the quotient has to be, if there is one; the product then tells.
         outs = {name: 1 << bits - b_out.get(name, 0) for name, bits in self.out_bits.items()}
         shifts = [b_out.get(name, 0) if left else 0 for name in outs]
-        ins: list[tuple[str, list[list[int]]]] = []
+        ins: list[tuple[str, Bases]] = []
         for name, bases in self.ins:
             count = b_in.get(name, 0)
             rest = bases[count:] if left else bases[: len(bases) - count]
-            ins.append(
-                (
-                    name,
-                    [[(x >> s) % n for x, s, n in zip(b, shifts, outs.values(), strict=True)] for b in rest],
-                )
-            )
-        found = LinearLayout(ins, outs)
+            images = [zip(basis, shifts, outs.values(), strict=True) for basis in rest]
+            ins.append((name, tuple([tuple([(x >> s) % n for x, s, n in image]) for image in images])))
+        found = self._derived(tuple(ins), tuple(outs.items()))
         again = divisor * found if left else found * divisor
         again = again.transpose_ins(list(self.in_bits)).transpose_outs(list(self.out_bits))
         differing = [j for j, (x, y) in enumerate(zip(again.columns, self.columns, strict=True)) if x != y]
@@ -612,7 +617,7 @@ class LinearLayout(Value):
         reshaped = LinearLayout((), sizes)
         if sum(reshaped.out_bits.values()) != sum(self.out_bits.values()):
             raise ShapeError(
-                f"the out dimensions {dict(reshaped.outs)} have not the size of {dict(self.outs)}"
+                f"the out dimensions {dict(reshaped.outs)} are not as large as {dict(self.outs)}"
             )
         return self._packed(self.columns, self.in_bits, reshaped.outs)
 
@@ -679,4 +684,4 @@ def _starts(bits: Mapping[str, int]) -> dict[str, int]:
 
 def _reordered(kind: str, names: Sequence[str], order: Sequence[str]) -> None:
     if sorted(names) != sorted(order):
-        raise ShapeError(f"{list(order)} is no order of the {kind} dimensions {list(names)}")
+        raise ShapeError(f"{list(order)} is not an order of the {kind} dimensions {list(names)}")

@@ -334,7 +334,7 @@ def test_refusals_name_what_is_wrong() -> None:
         tile.divide_left(LinearLayout({"warp": [1]}, {"offset": 2}))
     with pytest.raises(ShapeError, match="there is no out dimension 'lane'"):
         tile.is_trivial_over(["lane"])
-    with pytest.raises(ShapeError, match="is no order of the in dimensions"):
+    with pytest.raises(ShapeError, match="is not an order of the in dimensions"):
         tile.transpose_ins(["warp"])
     with pytest.raises(ShapeError, match="differ"):
         tile.concat_ins(LinearLayout({"warp": [1]}, {"offset": 2}))
@@ -390,13 +390,14 @@ def test_an_identity_is_the_neutral_factor() -> None:
     [
         (lambda tile: tile.columns_of("warp"), "there is no in dimension 'warp'; there are lane"),
         (lambda tile: tile.reshape_ins({"lane": 1}), "more than the bits"),
-        (lambda tile: tile.reshape_outs({"row": 2}), "have not the size of"),
+        (lambda tile: tile.reshape_outs({"row": 2}), "are not as large as"),
         (
             lambda tile: LinearLayout.from_columns((1,), {"lane": 1}, {"offset": 0}),
             "a power of two is needed",
         ),
         (lambda tile: LinearLayout.from_columns((-1,), {"lane": 1}, {"offset": 2}), "do not fit"),
         (lambda tile: LinearLayout.from_columns((1,), [("a", 1), ("a", 0)], {"offset": 2}), "repeat a name"),
+        (lambda tile: LinearLayout.identity(-1, "lane"), "an identity of -1 bits"),
         (lambda tile: tile.concat_ins(tile), "repeat a name"),
         (lambda tile: tile.concat_outs(tile), "repeat a name"),
     ],
