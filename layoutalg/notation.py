@@ -290,7 +290,7 @@ def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[tuple[Swizzle, ..
 
 
 _Part: TypeAlias = "tuple[int, Swizzle | Layout | int | str]"
-_Level: TypeAlias = "tuple[int, Layout | tuple[Swizzle, ...], Any]"
+_Level: TypeAlias = "tuple[int, Layout | Swizzles, Any]"
 
 
 def _parts(reader: _Reader) -> list[_Part]:

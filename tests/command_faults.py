@@ -39,6 +39,8 @@ COMMANDS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("draw", "Sw<1,0,2> o 0 o (4,8):(8,1)"), 0),
     (("draw", "(4,8):(8,1)", "--format", "svg"), 0),
     (("draw",), 2),
+    (("glossary", "wavefront"), 0),
+    (("glossary", "nothing"), 2),
     (("cache",), 0),
     (("--nonsense",), 2),
 )

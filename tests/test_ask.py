@@ -14,7 +14,7 @@ from layoutalg.analysis import analyze as analyze_access
 from layoutalg.analysis.report import report_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.linear import from_layout
+from layoutalg.linear import LinearLayout
 from tests.command import run
 
 TILE = la.Layout((64, 64), (64, 1))
@@ -53,7 +53,7 @@ def test_every_mistake_is_named() -> None:
         (ArgumentTypeError, "counts what lanes do", (TILE, [None], "f16")),
         (ArgumentTypeError, "a layout is needed", ("(64,64):(64,1)", "LDS", "f32")),
         (ArgumentTypeError, "a layout is needed", (la.Swizzle(3, 3, 3), "LDS", "f32")),
-        (ArgumentTypeError, "a layout is needed", (from_layout(TILE), "LDS", "f32")),
+        (ArgumentTypeError, "a layout is needed", (LinearLayout.from_layout(TILE), "LDS", "f32")),
         (UnsupportedError, "has symbols; solve_conflict_free", (la.Layout((8, 8), (ld, 1)), "LDS", "f32")),
         (UnsupportedError, "strides move along modes", (la.make_identity_layout((8, 8)), "LDS", "f32")),
         (UnknownNameError, "unknown instruction", (TILE, "LDS.7", "f32")),

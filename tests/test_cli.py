@@ -18,8 +18,8 @@ from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeErr
 from tests.command import answer, process, refusal, run
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw", "cache",
-    "demo",
+    "analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw",
+    "glossary", "cache", "demo",
 )  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from layoutalg.composed import Tiler, tiler_text
 from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.expression_text import MAX_DIGITS
 from layoutalg.int_tuple import MAX_DEPTH, IntTuple, to_text
 from layoutalg.layout import Layout
-from layoutalg.notation import MAX_DIGITS, parse, parse_int_tuple, parse_tiler
+from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from layoutalg.strategies import composed_layouts, int_tuples, layouts, swizzles
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.work import counted

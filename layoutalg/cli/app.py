@@ -19,6 +19,7 @@ from layoutalg.cli import (
     cmd_draw,
     cmd_explain,
     cmd_generate,
+    cmd_glossary,
     cmd_sass,
     cmd_solve,
     cmd_synthesize,
@@ -105,14 +106,17 @@ def _root(
         print(context.get_help())
 
 
-app.command("analyze")(budgeted(cmd_analyze.analyze_command))
-app.command("solve")(budgeted(cmd_solve.solve_command))
-app.command("synthesize")(budgeted(cmd_synthesize.synthesize_command))
+_TERMS = "Terms, such as wavefront, phase, ideal, worst base, K and F: see layoutalg glossary."
+
+app.command("analyze", epilog=_TERMS)(budgeted(cmd_analyze.analyze_command))
+app.command("solve", epilog=_TERMS)(budgeted(cmd_solve.solve_command))
+app.command("synthesize", epilog=_TERMS)(budgeted(cmd_synthesize.synthesize_command))
 app.command("explain")(budgeted(cmd_explain.explain_command))
 app.command("generate")(budgeted(cmd_generate.generate_command))
 app.command("verify")(budgeted(cmd_verify.verify_command))
 app.command("bench")(cmd_bench.bench_command)
 app.command("sass")(cmd_sass.sass_command)
 app.command("draw")(budgeted(cmd_draw.draw_command))
+app.command("glossary")(cmd_glossary.glossary_command)
 app.command("cache")(cmd_cache.cache_command)
 app.command("demo")(cmd_demo.demo_command)

@@ -1,0 +1,33 @@
+"""`layoutalg glossary`: what the words of reports and certificates mean."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import say, say_json
+from layoutalg.cli.refusals import header
+from layoutalg.glossary import GLOSSARY, find_term
+
+
+def glossary_command(
+    terms: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Terms, such as wavefront, phase or 'worst base'. Default: all.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Say what the words of tables, sentences and certificates mean.
+
+    layoutalg glossary wavefront phase
+    """
+    names = list(dict.fromkeys(map(find_term, terms))) if terms else list(GLOSSARY)
+    if as_json:
+        say_json(header("glossary") | {"terms": {name: GLOSSARY[name] for name in names}})
+    else:
+        say(*(f"{name}: {GLOSSARY[name]}" for name in names))
+    return 0

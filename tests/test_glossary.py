@@ -1,0 +1,80 @@
+"""The glossary: every word that tables of the command are headed by can be looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+
+from layoutalg.analysis.report import Method
+from layoutalg.arch.model import Provenance
+from layoutalg.errors import UnknownNameError
+from layoutalg.glossary import GLOSSARY, find_term, look_up
+from layoutalg.synthesis.result import Kind
+from tests.command import answer, refusal, run
+
+TILE, SPECS = "(64,96):(96,1)", ("--dtype", "f16", "--access", "ldmatrix.x4")
+
+
+def headers(text: str) -> set[str]:
+    """The columns of the tables in an answer, which stand above a rule."""
+    lines = text.splitlines()
+    above = [lines[i - 1] for i, line in enumerate(lines) if i and re.fullmatch(r"\s*[─━-]{8,}\s*", line)]
+    return {name for line in above for name in re.split(r"\s{2,}", line.strip()) if name}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("analyze", TILE, *SPECS),
+        ("analyze", TILE, "--dtype", "f16", "--access", "ld.global.b32"),
+        ("synthesize", TILE, *SPECS),
+    ],
+)
+def test_what_tables_are_headed_by_is_explained(words: tuple[str, ...]) -> None:
+    found = headers(run(*words).stdout)
+    assert len(found) > 5
+    assert not [name for name in found if not look_up(name)]
+
+
+def test_what_reports_and_certificates_say_is_explained() -> None:
+    said = (
+        "wavefront", "phase", "mode", "TV layout", "K", "F", "ideal", "worst base", "provenance", "sector",
+        "bank", "swizzle", "coalescing", "atom", "tile", "tiler", "certificate", "witness", "open",
+        "normal form", "narrow-banks",
+    )  # fmt: skip
+    assert set(said) <= set(GLOSSARY)
+    for name, values in (("provenance", Provenance), ("method", Method)):
+        assert all(value in look_up(name) for value in get_args(values))
+    assert "padding" in GLOSSARY and "padding" in get_args(Kind)
+
+
+def test_an_entry_is_one_or_two_sentences() -> None:
+    assert list(GLOSSARY) == sorted(GLOSSARY, key=str.lower)
+    for term, meaning in GLOSSARY.items():
+        assert meaning.endswith(".") and 10 < len(meaning) < 340, term
+        assert term == find_term(term) or meaning.startswith("See "), term
+        if meaning.startswith("See "):
+            assert meaning[4:-1] in GLOSSARY
+
+
+def test_the_command_looks_up_and_refuses() -> None:
+    assert run("glossary", "wavefronts", "worst base").stdout.startswith("wavefront: One pass over the banks")
+    assert answer("glossary", "k")["terms"] == {"K": GLOSSARY["K"]}
+    assert set(answer("glossary")["terms"]) == set(GLOSSARY)
+    kind, message = refusal("glossary", "wavefrnt")
+    assert kind == "UnknownNameError" and "wavefront" in message
+
+
+@pytest.mark.parametrize("command", ["analyze", "synthesize", "solve"])
+def test_help_leads_to_the_glossary(command: str) -> None:
+    shown = " ".join(run(command, "--help").stdout.split())
+    assert "layoutalg glossary" in shown
+
+
+def test_the_glossary_is_read_only() -> None:
+    with pytest.raises(TypeError):
+        GLOSSARY["bank"] = ""  # type: ignore[index]
+    with pytest.raises(UnknownNameError):
+        look_up("warpfront")
