@@ -15,7 +15,6 @@ from layoutalg.f2 import to_f2
 from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
 from layoutalg.synthesis.maps import kernel_of
-from layoutalg.synthesis.padding import padded_tiles
 from layoutalg.synthesis.patterns import make_patterns, make_tile
 from layoutalg.synthesis.proof.evidence import (
     bank_map_kernel,
@@ -24,7 +23,6 @@ from layoutalg.synthesis.proof.evidence import (
     phase_of,
     word_count_bits,
 )
-from layoutalg.synthesis.proof.forms import paddings
 from layoutalg.synthesis.result import storage_layout
 from layoutalg.synthesis.singles import visits_of
 
@@ -56,15 +54,6 @@ def test_two_views_of_one_question(
     for layout in (found.layout, tile.base):
         assert layout is not None
         assert bank_map_kernel(found, to_f2(layout)) == kernel_of(tile, layout)
-
-
-@pytest.mark.parametrize("shape", [(48, 20), (1, 64), (64, 1), (2, 3, 8), (4, (2, 4))])
-@pytest.mark.parametrize("order", ["row", "col"])
-def test_two_lists_of_paddings(shape: tuple[int, ...], order: str) -> None:
-    found = synthesize(shape, ["ld.shared.b32@row"], element="f32", order=order, max_extra_bytes=2048)  # type: ignore[arg-type]
-    accesses = [a for a in found.accesses if isinstance(a, Access)]
-    tried = padded_tiles(found.shape, accesses, found.element, found.order, 2048, found.arch)
-    assert list(paddings(found)) == [(extra, layout) for layout, extra in tried]
 
 
 @pytest.mark.parametrize(
