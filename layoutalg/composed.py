@@ -15,7 +15,7 @@ a value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast, overload
 
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
@@ -23,6 +23,9 @@ from layoutalg.layout import Layout, concat, modes
 from layoutalg.normal import normal_form
 from layoutalg.shapes import check_nesting
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Outer, Swizzle, Swizzles, as_chain
+
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
 
 Chain: TypeAlias = "Swizzle | Swizzles | tuple[Swizzle, ...]"
 """A swizzle or several, the leftmost applied last; a tuple of them is taken for the chain it spells."""
@@ -38,7 +41,9 @@ def composition(a: Layout, b: Layout | int | None) -> Layout: ...
 def composition(a: Chain, b: Chain) -> Swizzle | Swizzles: ...  # type: ignore[overload-overlap]
 @overload
 def composition(a: AnyLayout | Chain, b: Tiler | Chain) -> AnyLayout: ...
-def composition(a: AnyLayout | Chain, b: Tiler | Chain) -> AnyLayout | Swizzle | Swizzles:
+def composition(
+    a: AnyLayout | Chain, b: Tiler | Chain, *, trace: Trace | None = None
+) -> AnyLayout | Swizzle | Swizzles:
     """R with R(c) = a(b(c)) for every coordinate c of `b`; R's shape refines `b`'s.
 
     `b` may be a layout, an extent n (meaning n:1), None (all of `a`), or a tuple of these, which compose
@@ -58,25 +63,32 @@ def composition(a: AnyLayout | Chain, b: Tiler | Chain) -> AnyLayout | Swizzle |
     (Swizzle(3, 4, 3), Swizzles(Swizzle(1, 0, 2), Swizzle(1, 0, 1)))
     """
     if isinstance(a, Layout) and isinstance(b, Layout):
-        return compose_layouts(a, b)
+        return compose_layouts(a, b, trace)
     a, b = as_chain(a), as_chain(b)
     if isinstance(a, Layout):
         if isinstance(b, (Swizzle, Swizzles)):
             b = ComposedLayout(b, 0, Layout(a.shape))
         if isinstance(b, ComposedLayout):
-            return normal_form(ComposedLayout(a, 0, b))
+            return normal_form(ComposedLayout(a, 0, b), trace=trace)
         if b is None:
             return a
         if isinstance(b, tuple):
-            return by_mode("composition", composition, a, cast("tuple[Tiler, ...]", b), keep=False)
-        return compose_layouts(a, Layout(cast("int", b)))
+            parts = cast("tuple[Tiler, ...]", b)
+            return by_mode("composition", composition, a, parts, keep=False, trace=trace)
+        return compose_layouts(a, Layout(cast("int", b)), trace)
     if isinstance(a, ComposedLayout):
-        return a if b is None else _outside(a.outer, a.offset, composition(a.inner, b))
+        if b is None:
+            return a
+        inner = cast("Any", composition)(a.inner, b, trace=trace)
+        return _outside(a.outer, a.offset, inner, trace)
     if isinstance(a, (Swizzle, Swizzles)):
         if isinstance(b, (Swizzle, Swizzles)):
-            return Swizzles(a, b).reduced().simplest()
+            chain = Swizzles(a, b).reduced().simplest()
+            if trace is not None:
+                trace.note("joined", a=a, b=b, chain=chain)
+            return chain
         if isinstance(b, (Layout, ComposedLayout, int)):
-            return _outside(a, 0, Layout(b) if isinstance(b, int) else b)
+            return _outside(a, 0, Layout(b) if isinstance(b, int) else b, trace)
     raise ArgumentTypeError(
         f"composition({shown(a)}, {shown(b)}): accepted are a layout or a swizzle on the left, and "
         f"on the right a layout, an extent, None or a tuple of these (a layout only, after a swizzle)"
@@ -94,11 +106,12 @@ def is_chain(value: object) -> TypeGuard[Chain]:
 
 def by_mode(
     name: str,
-    operation: Callable[[Layout, Tiler], AnyLayout],
+    operation: Callable[..., AnyLayout],
     a: Layout,
     tiler: tuple[Tiler, ...],
     *,
     keep: bool,
+    trace: Trace | None = None,
 ) -> Layout:
     """`operation` on every mode of `a` with its part of `tiler`; modes past it are kept or dropped.
 
@@ -107,15 +120,21 @@ def by_mode(
     """
     parts = fitting_modes(name, a, tiler)
     out: list[Layout] = []
-    for part, t in zip(parts, tiler, strict=False):
-        one = operation(part, t)
+    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
+        if trace is not None:
+            trace.note("by mode", name=name, a=a, i=i, part=part, tiler=t)
+        one = operation(part, t, trace=trace)
         if not isinstance(one, Layout):
             raise UnsupportedError(
                 f"{name}({a}, {tiler_text(tiler)}): one mode of the result is the swizzled {one}; "
                 f"swizzle the whole layout instead"
             )
         out.append(one)
-    return concat(*out, *parts[len(tiler) :] if keep else ())
+    out += parts[len(tiler) :] if keep else ()
+    result = concat(*out)
+    if trace is not None:
+        trace.note("together", parts=out, result=result)
+    return result
 
 
 def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layout, ...]:
@@ -144,10 +163,13 @@ def tiler_text(tiler: Tiler) -> str:
     return "_" if tiler is None else str(tiler)
 
 
-def _outside(outer: Outer, offset: int, inner: AnyLayout) -> AnyLayout:
+def _outside(outer: Outer, offset: int, inner: AnyLayout, trace: Trace | None = None) -> AnyLayout:
     """outer o (offset + inner), with the swizzles of `inner` joined to those of `outer`."""
     if isinstance(outer, Layout):
-        return normal_form(ComposedLayout(outer, offset, inner))
-    if offset or not isinstance(inner, ComposedLayout) or isinstance(inner.outer, Layout):
-        return ComposedLayout(outer, offset, inner)
-    return ComposedLayout(Swizzles(outer, inner.outer).reduced(), inner.offset, inner.inner)
+        return normal_form(ComposedLayout(outer, offset, inner), trace=trace)
+    result = ComposedLayout(outer, offset, inner)
+    if not offset and isinstance(inner, ComposedLayout) and not isinstance(inner.outer, Layout):
+        result = ComposedLayout(Swizzles(outer, inner.outer).reduced(), inner.offset, inner.inner)
+    if trace is not None:
+        trace.note("outside", outer=outer, offset=offset, inner=inner, result=result)
+    return result

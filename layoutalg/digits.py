@@ -30,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from layoutalg.budget import Budget
 from layoutalg.coordinates import compose_coordinates
@@ -40,6 +40,9 @@ from layoutalg.layout import Layout, has_bases, has_symbols, leaves, make_layout
 from layoutalg.measure import merge_open
 from layoutalg.symbolic_algebra import compose_symbols, undecided_value
 from layoutalg.symbols import is_symbolic
+
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
 
 SEARCH_LIMIT = 1 << 16
 """Coordinates that are checked one by one, at most; all of them draw from the budget as well."""
@@ -122,7 +125,7 @@ def _advance(radix: list[int], weights: list[int], first: int, step: int) -> tup
     return digits, slope + step * weights[-1], run
 
 
-def compose_layouts(a: Layout, b: Layout) -> Layout:
+def compose_layouts(a: Layout, b: Layout, trace: Trace | None = None) -> Layout:
     """`composition` of two plain layouts, as described above; raises what `composition` raises.
 
     >>> print(compose_layouts(Layout((6, 4), (4, 1)), Layout(12, 2)))
@@ -131,7 +134,13 @@ def compose_layouts(a: Layout, b: Layout) -> Layout:
     radix, weights = merge_open(a)
     extents, steps = flatten(b.shape), flatten(b.stride)
     if type(sum(weights)) is type(sum(steps)) is type(sum(radix, sum(extents))) is int:
-        return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, steps))
+        if trace is None:
+            return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, steps))
+        trace.note("composition", a=a, b=b, radix=radix, weights=weights)
+        pieces = _compose_leaves(a, b, radix, weights, extents, steps, trace)
+        result = _assemble(b.shape, pieces)
+        trace.note("composed", a=a, b=b, result=result)
+        return result
     return _compose_others(a, b)
 
 
@@ -148,24 +157,35 @@ def _compose_others(a: Layout, b: Layout) -> Layout:
 
 
 def _compose_leaves(
-    a: Layout, b: Layout, radix: list[int], weights: list[int], extents: Leaves, steps: Leaves
+    a: Layout,
+    b: Layout,
+    radix: list[int],
+    weights: list[int],
+    extents: Leaves,
+    steps: Leaves,
+    trace: Trace | None = None,
 ) -> list[Piece]:
     """The pieces of every leaf of `b`, or an error with a witness."""
     if steps and min(steps) < 0 and any(d < 0 and s > 1 for s, d in zip(extents, steps, strict=True)):
         _refuse_negative(a, b)
     if not radix:
         weight = weights[0]
-        return [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
+        one = [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
+        if trace is not None:
+            trace.note("modes", a=a, b=b, pieces=one, radix=radix, used=[])
+        return one
     used = [0] * len(radix)
     out: list[Piece] = []
     for s, d in zip(extents, steps, strict=True):
         piece = _split(radix, weights, s, d, used)
         if piece is None:
-            return _search(a, b)
+            return _search(a, b, trace)
         out.append(piece)
     for n, u in zip(radix, used, strict=True):
         if u >= n:
-            return _search(a, b)
+            return _search(a, b, trace)
+    if trace is not None:
+        trace.note("modes", a=a, b=b, pieces=out, radix=radix, used=used)
     return out
 
 
@@ -183,7 +203,7 @@ def _refuse_negative(a: Layout, b: Layout) -> None:
     )
 
 
-def _search(a: Layout, b: Layout) -> list[Piece]:
+def _search(a: Layout, b: Layout, trace: Trace | None = None) -> list[Piece]:
     """Decide by looking: the only candidate is read off mode by mode, then checked everywhere it may fail."""
     radix, weights = merge_open(a)
     budget, cost = Budget(f"composition({a}, {b}):", reached=_CARRY), 2 * (len(radix) + len(leaves(b)) + 1)
@@ -214,6 +234,8 @@ def _search(a: Layout, b: Layout) -> list[Piece]:
         out.append((extents, strides) if extents else ([1], [0]))
         uses.append(use)
         base *= s
+    if trace is not None:
+        trace.note("modes", a=a, b=b, pieces=out, radix=radix, used=None)
     _check(a, b, _assemble(b.shape, out), _contenders(b, radix, uses), budget)
     return out
 

@@ -22,7 +22,8 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Division.
 
 from __future__ import annotations
 
-from typing import cast, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast, overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes, tiler_text
 from layoutalg.digits import compose_layouts
@@ -33,12 +34,15 @@ from layoutalg.layout import Layout, concat, make_layout, modes
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.symbols import is_symbolic
 
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
+
 
 @overload
 def logical_divide(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def logical_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def logical_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """layout o (tiler, complement(tiler, size(layout))): (tile, rest), mode by mode for a tuple.
 
     Raises what `composition` and `complement` raise.
@@ -48,18 +52,34 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("logical_divide", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, logical_divide(layout.inner, tiler))
-    return _divide(layout, tiler)
+        return inside(logical_divide, layout, tiler, trace)
+    return _divide(layout, tiler, trace)
 
 
-def _divide(layout: Layout, tiler: Tiler) -> Layout:
+def inside(
+    operation: Callable[..., AnyLayout], layout: ComposedLayout, tiler: Tiler, trace: Trace | None
+) -> ComposedLayout:
+    """`operation` on the layout inside of a composed one; outer function and offset stay.
+
+    >>> print(inside(logical_divide, ComposedLayout(Layout(24), 0, Layout(8)), 4, None))
+    24:1 o 0 o (4,2):(1,4)
+    """
+    result = ComposedLayout(layout.outer, layout.offset, operation(layout.inner, tiler, trace=trace))
+    if trace is not None:
+        trace.note("inside", operation=operation, layout=layout, result=result)
+    return result
+
+
+def _divide(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> Layout:
     if isinstance(tiler, tuple):
-        return by_mode("logical_divide", _divide, layout, tiler, keep=True)
+        return by_mode("logical_divide", _divide, layout, tiler, keep=True, trace=trace)
     if tiler is None:
         return layout
     tile = as_tile("logical_divide", layout, tiler)
-    rest = complement(tile, product(layout.shape))
-    return compose_layouts(layout, make_layout((tile.shape, rest.shape), (tile.stride, rest.stride)))
+    if trace is not None:
+        trace.note("divide", layout=layout, tile=tile)
+    rest = complement(tile, product(layout.shape), trace=trace)
+    return compose_layouts(layout, make_layout((tile.shape, rest.shape), (tile.stride, rest.stride)), trace)
 
 
 def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
@@ -94,15 +114,30 @@ def untie_last(pair: Layout) -> Layout:
     return pair
 
 
-def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+def regrouped(name: str, first: Layout, second: Layout, result: Layout, trace: Trace | None) -> Layout:
+    """`result`, after noting of which two parts it was put together.
+
+    >>> print(regrouped("flat_divide", Layout(4), Layout(6, 4), Layout((4, 6)), None))
+    (4,6):(1,4)
+    """
+    if trace is not None:
+        trace.note("regrouped", name=name, first=first, second=second, result=result)
+    return result
+
+
+def _zip(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> tuple[Layout, Layout]:
     """(tiles, rests): the modes of a logical divide, regrouped along the tree of `tiler`."""
     if tiler is None:
         return make_layout(1, 0), layout
     if not isinstance(tiler, tuple):
-        divided = _divide(layout, tiler)
+        divided = _divide(layout, tiler, trace)
         return divided[0], divided[1]
     parts = fitting_modes("zipped_divide", layout, tiler)
-    pairs = [_zip(part, t) for part, t in zip(parts, tiler, strict=False)]
+    pairs: list[tuple[Layout, Layout]] = []
+    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
+        if trace is not None:
+            trace.note("by mode", name="zipped_divide", a=layout, i=i, part=part, tiler=t)
+        pairs.append(_zip(part, t, trace))
     return concat(*(t for t, _ in pairs)), concat(*(r for _, r in pairs), *parts[len(tiler) :])
 
 
@@ -110,7 +145,7 @@ def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
 def zipped_divide(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def zipped_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def zipped_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """logical_divide with all tiles in mode 0 and all rests in mode 1.
 
     >>> print(zipped_divide(Layout((8, 32)), (Layout(4, 2), 8)))
@@ -118,17 +153,18 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("zipped_divide", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, zipped_divide(layout.inner, tiler))
+        return inside(zipped_divide, layout, tiler, trace)
     if isinstance(tiler, tuple) or tiler is None:
-        return concat(*_zip(layout, tiler))
-    return _divide(layout, tiler)
+        tiles, rests = _zip(layout, tiler, trace)
+        return regrouped("zipped_divide", tiles, rests, concat(tiles, rests), trace)
+    return _divide(layout, tiler, trace)
 
 
 @overload
 def tiled_divide(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def tiled_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def tiled_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """zipped_divide with the rests as modes of their own: (tiles, rest, rest, ...).
 
     >>> print(tiled_divide(Layout((8, 32)), (4, 8)))
@@ -136,18 +172,20 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("tiled_divide", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, tiled_divide(layout.inner, tiler))
+        return inside(tiled_divide, layout, tiler, trace)
     if isinstance(tiler, tuple) or tiler is None:
-        tiles, rests = _zip(layout, tiler)
-        return concat(tiles, *modes(rests))
-    return untie_last(_divide(layout, tiler))
+        tiles, rests = _zip(layout, tiler, trace)
+        return regrouped("tiled_divide", tiles, rests, concat(tiles, *modes(rests)), trace)
+    divided = _divide(layout, tiler, trace)
+    result = untie_last(divided)
+    return result if trace is None else regrouped("tiled_divide", divided[0], divided[1], result, trace)
 
 
 @overload
 def flat_divide(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def flat_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def flat_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """zipped_divide with tiles and rests as modes of their own: (tile, tile, ..., rest, rest, ...).
 
     >>> print(flat_divide(Layout((8, 32)), (4, 8)))
@@ -155,6 +193,6 @@ def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("flat_divide", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, flat_divide(layout.inner, tiler))
-    tiles, rests = _zip(layout, tiler)
-    return concat(*modes(tiles), *modes(rests))
+        return inside(flat_divide, layout, tiler, trace)
+    tiles, rests = _zip(layout, tiler, trace)
+    return regrouped("flat_divide", tiles, rests, concat(*modes(tiles), *modes(rests)), trace)

@@ -1,310 +1,376 @@
-"""explain: how a result of the algebra came about, step by step, as text.
+"""explain: how a result comes about and what a count or a certificate means, step by step, as text.
 
-The idea.  Every operation has a derivation: the laws it rests on, and what they say about the operands at
-hand, in statements that a program can check (see layoutalg.derivation).
+The idea.  An operation of the algebra notes what it finds while it computes; layoutalg.derivation says it in
+words.  What is counted or certified is explained at the layout in hand: a count of wavefronts is a sum over
+phases, and a phase costs what its busiest bank has to serve, so the words go from the banks to the worst
+phase, to what a swizzle moves, and up to the sum; those of a certificate go from K and F, the spaces that it
+holds, to what their dimensions prove.
 
->>> print(explain("composition", Layout((6, 2), (1, 7)), Layout((3, 2), (2, 3))))
-composition((6,2):(1,7), (3,2):(2,3))
-  1. by definition (A o B)(c) = A(B(c)) for every coordinate c of B
-       A = (6,2):(1,7)
-       B = (3,2):(2,3)
-  2. an index of A has a digit for each mode, and A adds up digit * stride
-       A(i) = i % 6 * 1 + i // 6 * 7 for every i < 12
-  3. 3:2 walks through A in equal steps: one mode
-       A(2) = 2
-       A(2 * x) = 2 * x for every x < 3
-       A o 3:2 = 3:2
-  4. 2:3 walks through A in equal steps: one mode
-       A(3) = 3
-       A(3 * x) = 3 * x for every x < 2
-       A o 2:3 = 2:3
-  5. a layout adds up over its modes, and here the sum carries: no layout has all these values
-       B(5) = B(2) + B(3) = 7
-       A(B(2)) + A(B(3)) = 4 + 3 = 7
-       A(B(5)) = A(7) = 8 != 7
-  refused, DivisibilityError (witness 5): composition((6,2):(1,7), (3,2):(2,3)): a digit of the first layout
-      carries, so that no layout has the value 8 at coordinate 5 (index 7); the second layout's
-      extents and strides must divide the first's extents
+>>> tile = Layout((64, 64), (64, 1))
+>>> print(explain("analyze", tile, "ldmatrix.x4", element="f16").steps[1].law.partition(": ")[2])
+rows 0 to 7 start in bank 0, since 128 bytes are 32 banks
 
-Notes.  The result is the one of the operation itself: a derivation computes pieces with the library and
-names the rule by which they fit together; it is no second implementation.
+A layout or a swizzle in place of an operation is explained at a coordinate.
+
+Notes.  Integers only: symbols and strides along modes are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from layoutalg.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.composed import Chain, composition, is_chain
-from layoutalg.derivation import Derivation, Paper, attempt, notation
-from layoutalg.describe import aliasing, cycles, footprint, gaps, is_contiguous, order
+from layoutalg.analysis.access import Access
+from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.banks import clash, phase_groups
+from layoutalg.analysis.enumerated import instruction_offsets
+from layoutalg.analysis.report import GlobalReport, Place, SharedReport
+from layoutalg.arch import find_arch, find_instruction
+from layoutalg.composed import Chain, composition
+from layoutalg.derivation import WORDS, refused, swizzle_words, value_steps
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
-from layoutalg.errors import ArgumentTypeError, UnknownNameError
-from layoutalg.explain_collisions import (
-    explain_aliasing,
-    explain_cycles,
-    explain_find_collision,
-    explain_find_difference,
-    explain_find_overlap,
-    explain_is_injective,
-    explain_order,
-    explain_overlap,
-    explain_same_function,
-)
-from layoutalg.explain_compose import explain_composition, explain_normal_form
-from layoutalg.explain_evaluate import explain_crd2crd, explain_crd2idx, explain_idx2crd, explain_value
-from layoutalg.explain_inverse import (
-    explain_complement,
-    explain_left_inverse,
-    explain_max_alignment,
-    explain_max_common_layout,
-    explain_max_common_vector,
-    explain_nullspace,
-    explain_right_inverse,
-    explain_swizzle_inverse,
-)
-from layoutalg.explain_measure import (
-    explain_coalesce,
-    explain_coalesce_x,
-    explain_depth,
-    explain_filter,
-    explain_filter_zeros,
-    explain_rank,
-    explain_size,
-)
-from layoutalg.explain_operands import check_argument, check_operands
-from layoutalg.explain_reach import (
-    explain_cosize,
-    explain_extremes,
-    explain_find_coordinate,
-    explain_find_offset_bit,
-    explain_footprint,
-    explain_gaps,
-    explain_image_size,
-    explain_is_bijective,
-    explain_is_contiguous,
-    explain_is_surjective,
-)
-from layoutalg.explain_recast import explain_downcast, explain_recast_layout, explain_to_f2, explain_upcast
-from layoutalg.explain_slices import explain_local_partition, explain_local_tile, explain_slice
-from layoutalg.explain_tiles import (
-    explain_divide,
-    explain_make_layout_like,
-    explain_make_ordered_layout,
-    explain_product,
-    explain_side_by_side,
-    explain_tile_to_shape,
-)
-from layoutalg.explain_trees import (
-    MOVES,
-    explain_compatible,
-    explain_concat,
-    explain_congruent,
-    explain_flatten,
-    explain_identity,
-    explain_make_layout,
-    explain_modes,
-    explain_modes_moved,
-    explain_quotient,
-    explain_tree_product,
-    explain_unflatten,
-    explain_weakly_congruent,
-)
-from layoutalg.extent import cosize, extremes
-from layoutalg.f2 import to_f2
-from layoutalg.image import (
-    find_difference,
-    find_offset_bit,
-    image_size,
-    is_bijective,
-    is_injective,
-    is_surjective,
-    same_function,
-)
-from layoutalg.int_tuple import product
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
+from layoutalg.f2 import rank
+from layoutalg.int_tuple import flatten, idx2crd
 from layoutalg.inverse import complement, left_inverse, right_inverse
-from layoutalg.layout import Layout, concat, make_identity_layout, modes
-from layoutalg.measure import coalesce, coalesce_x, depth, filter, filter_zeros, rank, size
+from layoutalg.layout import Layout, modes
+from layoutalg.measure import coalesce, size
 from layoutalg.normal import normal_form
-from layoutalg.ordered import make_layout_like, make_ordered_layout
-from layoutalg.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.products import (
     blocked_product,
     flat_product,
     logical_product,
     raked_product,
-    tile_to_shape,
     tiled_product,
     zipped_product,
 )
-from layoutalg.recast import downcast, recast_layout, upcast
-from layoutalg.regroup import flatten, make_layout, unflatten
-from layoutalg.scaled_basis import make_basis_like
-from layoutalg.shapes import (
-    ceil_div,
-    check_nesting,
-    compatible,
-    congruent,
-    crd2crd,
-    crd2idx,
-    idx2crd,
-    shape_div,
-    weakly_congruent,
+from layoutalg.scaled_basis import ArithTuple, ScaledBasis
+from layoutalg.shapes import check_nesting
+from layoutalg.steps import Derivation, Page, Trace, notation
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, as_chain, check_integers
+from layoutalg.symbols import is_symbolic
+from layoutalg.synthesis.proof.checker import check_certificate
+from layoutalg.synthesis.proof.forms import ruled_out
+from layoutalg.synthesis.result import Synthesis
+from layoutalg.synthesis.synthesizer import synthesize
+
+Operation = Callable[..., Any]
+
+
+def _analyze(
+    layout: AnyLayout, access: str | Access, element: str = "f32", arch: str = "sm_90", *, trace: Trace
+) -> SharedReport | GlobalReport:
+    chosen = Access.of(access, layout, element)
+    report = analyze(layout, chosen, arch)
+    kind = "wavefronts" if isinstance(report, SharedReport) else "sectors"
+    trace.note(kind, layout=layout, access=chosen, report=report, arch=arch)
+    return report
+
+
+_METHODS = {
+    "f2": "layout and access together are linear over F2: all instructions cost the same, and it is a rank",
+    "gcd": "the lanes of a warp are equally spaced: the count is a greatest common divisor",
+    "digit-classes": "one instruction of each class was counted: those that carry alike cost the same",
+    "enumerated": "every instruction was counted",
+}
+
+
+def _wavefronts(page: Page, layout: AnyLayout, access: Access, report: SharedReport, arch: str) -> None:
+    """What the count of a shared-memory access means: banks, phases, the swizzle, the sum."""
+    machine = find_arch(arch)
+    rule, bits, witness = find_instruction(access.op, machine), access.element.bits, report.witness
+    row = machine.banks * machine.bank_bytes
+    page.step(
+        f"a wavefront takes at most one word of {machine.bank_bytes} bytes from each of the {machine.banks} "
+        f"banks, and bank = byte address // {machine.bank_bytes} % {machine.banks}; {rule.name} moves "
+        f"{rule.width_bytes} bytes per lane and is served in phases of {rule.group_lanes} lanes",
+        f"{machine.banks} * {machine.bank_bytes} = {row}",
+    )
+    if witness is None:
+        page.step("no lane is active, and nothing is moved")
+        return
+    place = Place(witness.warp, witness.value * bits // (8 * rule.width_bytes), witness.iteration)
+    offsets = instruction_offsets(layout, access, place, machine)
+    groups = phase_groups(rule, tuple((n, a) for n, a in enumerate(offsets) if a is not None))
+    group = next(g for g in groups if witness.lanes[0] in dict(g))
+    first, last = place.warp * machine.lanes, (place.iteration,) if len(modes(access.tv)) == 3 else ()
+    indices = [access.tv(first + lane, witness.value, *last) for lane, _ in group]
+    lanes, where = _listed([lane for lane, _ in group]), _places(indices, layout.shape)
+    phase = f"the worst phase is that of lanes {lanes} of warp {place.warp}"
+    phase += f", iteration {place.iteration}: " if place.iteration else ": "
+
+    def starts(law: str, function: AnyLayout, offset: int, more: str = "") -> None:
+        name = f"{offset} + {page.name(function, 'L')}" if offset else page.name(function, "L")
+        scale = f"* {bits // 8}" if bits % 8 == 0 else f"* {bits} // 8"
+        scale = f"({{}}) {scale}" if offset else f"{{}} {scale}"
+        scale = f"({scale} + {access.base_bytes})" if access.base_bytes else scale
+        addresses = [(offset + function(i)) * bits // 8 + access.base_bytes for i in indices]
+        banks = [address // machine.bank_bytes % machine.banks for address in addresses]
+        page.step(
+            f"{law}{where} {_start(banks, addresses, machine.bank_bytes)}{more}",
+            *(
+                f"{scale.format(f'{name}({i})')} // {machine.bank_bytes} % {machine.banks} = {bank}"
+                for i, bank in zip(indices, banks, strict=True)
+            ),
+        )
+
+    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
+    if isinstance(layout, ComposedLayout) and isinstance(inner, Layout) and inner != layout:
+        before = [layout.offset + inner(i) for i in indices]
+        still = ((n, v * bits // 8 + access.base_bytes) for (n, _), v in zip(group, before, strict=True))
+        alone = clash(rule, machine, tuple(still)).ways
+        starts(phase, inner, layout.offset, f"; so the phase would take {_some(alone, 'wavefront')}")
+        unit = 1 << min(s.base for s in layout.swizzles)
+        moves = [(layout(i) ^ v) // unit for i, v in zip(indices, before, strict=True)]
+        chunks = f"chunks of {unit} elements ({unit * bits / 8:g} bytes)"
+        one = where.split()[0].removesuffix("s")
+        how = f"{where} move {_listed(moves)} {chunks}"
+        if one in ("row", "column") and where == f"{one}s {_listed(moves)}":
+            how = f"{one} r moves r {chunks}"
+        outer = page.name(layout.outer, "S")
+        page.step(
+            f"{'; '.join(map(swizzle_words, layout.swizzles))}, of the offset in elements; so {how}",
+            *(f"{outer}({v}) = {v} ^ {m} * {unit}" for v, m in zip(before, moves, strict=True)),
+        )
+        phase = "now "
+    starts(phase, layout, 0)
+    ways = [clash(rule, machine, g).ways for g in groups]
+    constant = [rule.counter_bias] if rule.counter_bias else []
+    whom = f", for lanes {_listed(witness.lanes)}" if witness.ways > 1 else ""
+    counter = ", with the constant that the counter adds" if constant else ""
+    page.step(
+        f"bank {witness.bank} has {_some(witness.ways, 'word')} to serve, one per wavefront{whom}; the "
+        f"instruction takes the sum over its phases, against an ideal of {report.worst_ideal}{counter}",
+        f"{' + '.join(map(str, ways + constant))} = {report.worst}",
+    )
+    every = report.instructions * report.worst == report.total
+    page.step(
+        f"{report.instructions} instructions cover the tile{'' if every else ', and not all cost as much'}; "
+        f"{_METHODS[report.method]}",
+        f"{report.instructions} * {report.worst} {'=' if every else '>'} {report.total}",
+        f"{report.total} - {report.ideal_total} = {report.excess}",
+    )
+
+
+def _start(banks: Sequence[int], addresses: Sequence[int], bank_bytes: int) -> str:
+    """In which banks lanes start, and why, where they are equally spaced."""
+    steps = {b - a for a, b in itertools.pairwise(addresses)}
+    step = steps.pop() if len(steps) == 1 else 0
+    why = (
+        f", since {step} bytes are {_some(step // bank_bytes, 'bank')}"
+        if step and not step % bank_bytes
+        else ""
+    )
+    if len(set(banks)) == 1:
+        return f"start in bank {banks[0]}{why}"
+    return f"start in banks {_listed(banks)}{why}"
+
+
+def _some(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _places(indices: Sequence[int], shape: Any) -> str:
+    """Flat indices in words: rows or columns of a tile, where they are consecutive ones."""
+    if isinstance(shape, tuple) and len(shape) == 2:
+        found = [idx2crd(i, (size(Layout(shape[0])), size(Layout(shape[1])))) for i in indices]
+        for which, word in ((0, "rows"), (1, "columns")):
+            if len({c[1 - which] for c in found}) == 1 and len({c[which] for c in found}) == len(found):
+                return f"{word} {_listed([c[which] for c in found])}"
+    return "they"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """0 to 7 for a run, else the numbers, at most 16 of them."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) > 2 and list(numbers) == list(range(first, last + 1)):
+        return f"{first} to {last}"
+    return ", ".join(map(str, numbers[:16])) + (", ..." if len(numbers) > 16 else "")
+
+
+def _sectors(page: Page, layout: AnyLayout, access: Access, report: GlobalReport, arch: str) -> None:
+    """What the count of a global-memory access means: sectors, useful bytes, the worst base address."""
+    moved, unit = report.moved_bytes, report.sector_bytes
+    page.step(
+        f"global memory moves whole sectors of {unit} bytes: each instruction takes the distinct sectors "
+        f"that its lanes touch, and {_some(report.instructions, 'instruction')} cover the tile; "
+        f"{_METHODS[report.method]}",
+        f"{report.sectors} * {unit} = {moved}",
+    )
+    page.step(
+        f"{report.useful_bytes} of these bytes are asked for, {report.efficiency:.1%}; they would fit in "
+        f"{report.ideal} sectors, and lie in {report.lines} lines of 128 bytes",
+        f"{report.useful_bytes} <= {moved}",
+        f"{report.ideal} <= {report.sectors}",
+    )
+    law = f"at the worst base address that the instruction allows it is {report.worst_alignment} sectors"
+    page.step(law, f"{report.sectors} <= {report.worst_alignment}")
+
+
+def _synthesize(
+    shape: Any, *accesses: str | Access, element: str = "f32", trace: Trace, **params: Any
+) -> Synthesis:
+    found = synthesize(shape, list(accesses), element=element, **params)
+    trace.note("certificate", found=found)
+    return found
+
+
+_REASONS = {
+    "ranks": "K holds what two words of one bank differ by, F what two words of one phase differ by; where "
+    "K & F = 0, no two words of a phase share a bank",
+    "counted": "every instruction of every access was counted, and takes its ideal",
+    "classes": "the bank bits of a swizzle repeat with its period, so instructions fall into classes; one of "
+    "each class was counted, and takes its ideal",
+    "repeated-word": "an access without broadcast asks for one word twice: the two take turns, wherever the "
+    "word lies",
+    "narrow-banks": "accesses keep vectors whole, which leaves another fewer banks than it has words in "
+    "a phase",
+    "exhausted": "no space K of the needed dimension avoids all F: every choice was searched",
+    "forms": "each layout of the classes that are named was counted, and has a conflict",
+}
+
+
+def _certificate(page: Page, found: Synthesis) -> None:
+    """What each part of a certificate proves, and that it was proved again."""
+    claim = found.certificate
+    for access, report in zip(found.accesses, found.reports, strict=False):
+        law = f"{getattr(access, 'op', access)} on the layout: {notation(report)}"
+        page.step(law, f"{report.total} - {report.ideal_total} = {report.excess}")
+    if claim.kernel:
+        law = "words of the tile are numbered in storage order, as vectors over F2; K is spanned by"
+        page.step(f"{law} {_listed(claim.kernel)}: words that differ by one of K lie in one bank")
+    for number, footprint in enumerate(claim.footprints):
+        both = rank((*claim.kernel, *footprint))
+        law = f"F of access {number}, one phase of it, is spanned by {_listed(footprint)}"
+        said = [f"{len(claim.kernel)} + {len(footprint)} = {both}"] if claim.kernel else []
+        page.step(f"{law}{': the dimensions of K and F add up, so K & F = 0' if said else ''}", *said)
+    law = _REASONS[claim.reason]
+    if claim.reached:
+        law += f" (period 2^{claim.period_bits} elements; classes of each access: {_listed(claim.reached)})"
+    page.step(law + (f" (accesses {_listed(claim.clash)})" if claim.clash else ""))
+    if not claim.conflict_free:
+        page.step(f"that is said of these layouts, and of no others: {ruled_out(found)}")
+    page.step(f"proved again without the search, from layout and accesses: {check_certificate(found)}")
+
+
+_WORDS: Mapping[str, Operation] = MappingProxyType(
+    {**WORDS, "wavefronts": _wavefronts, "sectors": _sectors, "certificate": _certificate}
 )
-from layoutalg.slicing import slice_and_offset
-from layoutalg.solving import find_collision, find_coordinate, find_overlap, overlap
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, swizzle_inverse
 
 
-class Explainer(NamedTuple):
-    """An operation, and what writes its derivation for the same operands."""
-
-    operation: Callable[..., Any]
-    write: Callable[..., Any]
-
-
-_ROWS: tuple[Explainer, ...] = (
-    Explainer(aliasing, explain_aliasing),
-    Explainer(coalesce, explain_coalesce),
-    Explainer(coalesce_x, explain_coalesce_x),
-    Explainer(compatible, explain_compatible),
-    Explainer(complement, explain_complement),
-    Explainer(composition, explain_composition),
-    Explainer(concat, explain_concat),
-    Explainer(congruent, explain_congruent),
-    Explainer(cosize, explain_cosize),
-    Explainer(crd2crd, explain_crd2crd),
-    Explainer(crd2idx, explain_crd2idx),
-    Explainer(cycles, explain_cycles),
-    Explainer(depth, explain_depth),
-    Explainer(downcast, explain_downcast),
-    Explainer(extremes, explain_extremes),
-    Explainer(filter, explain_filter),
-    Explainer(filter_zeros, explain_filter_zeros),
-    Explainer(find_collision, explain_find_collision),
-    Explainer(find_coordinate, explain_find_coordinate),
-    Explainer(find_difference, explain_find_difference),
-    Explainer(find_offset_bit, explain_find_offset_bit),
-    Explainer(find_overlap, explain_find_overlap),
-    Explainer(flatten, explain_flatten),
-    Explainer(footprint, explain_footprint),
-    Explainer(gaps, explain_gaps),
-    Explainer(idx2crd, explain_idx2crd),
-    Explainer(image_size, explain_image_size),
-    Explainer(is_bijective, explain_is_bijective),
-    Explainer(is_contiguous, explain_is_contiguous),
-    Explainer(is_injective, explain_is_injective),
-    Explainer(is_surjective, explain_is_surjective),
-    Explainer(left_inverse, explain_left_inverse),
-    Explainer(local_partition, explain_local_partition),
-    Explainer(local_tile, explain_local_tile),
-    Explainer(make_layout, explain_make_layout),
-    Explainer(make_layout_like, explain_make_layout_like),
-    Explainer(make_ordered_layout, explain_make_ordered_layout),
-    Explainer(max_alignment, explain_max_alignment),
-    Explainer(max_common_layout, explain_max_common_layout),
-    Explainer(max_common_vector, explain_max_common_vector),
-    Explainer(modes, explain_modes),
-    Explainer(normal_form, explain_normal_form),
-    Explainer(nullspace, explain_nullspace),
-    Explainer(order, explain_order),
-    Explainer(overlap, explain_overlap),
-    Explainer(product, explain_tree_product),
-    Explainer(rank, explain_rank),
-    Explainer(recast_layout, explain_recast_layout),
-    Explainer(right_inverse, explain_right_inverse),
-    Explainer(same_function, explain_same_function),
-    Explainer(size, explain_size),
-    Explainer(swizzle_inverse, explain_swizzle_inverse),
-    Explainer(tile_to_shape, explain_tile_to_shape),
-    Explainer(to_f2, explain_to_f2),
-    Explainer(unflatten, explain_unflatten),
-    Explainer(upcast, explain_upcast),
-    Explainer(weakly_congruent, explain_weakly_congruent),
-    *(
-        Explainer(op, partial(explain_identity, operation=op))
-        for op in (make_basis_like, make_identity_layout)
-    ),
-    *(Explainer(op, partial(explain_quotient, operation=op)) for op in (ceil_div, shape_div)),
-    *(
-        Explainer(op, partial(explain_slice, operation=op))
-        for op in (slice_, slice_and_offset, dice, domain_offset)
-    ),
-    *(Explainer(op, partial(explain_modes_moved, operation=op, law=law)) for op, law in MOVES),
-    *(
-        Explainer(op, partial(explain_divide, operation=op))
-        for op in (logical_divide, zipped_divide, tiled_divide, flat_divide)
-    ),
-    *(
-        Explainer(op, partial(explain_product, operation=op))
-        for op in (logical_product, zipped_product, tiled_product, flat_product)
-    ),
-    *(Explainer(op, partial(explain_side_by_side, operation=op)) for op in (blocked_product, raked_product)),
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {"analyze": _analyze}
+    | {
+        operation.__name__: operation
+        for operation in (
+            blocked_product,
+            coalesce,
+            complement,
+            composition,
+            flat_divide,
+            flat_product,
+            left_inverse,
+            logical_divide,
+            logical_product,
+            normal_form,
+            raked_product,
+            right_inverse,
+        )
+    }
+    | {"synthesize": _synthesize}
+    | {op.__name__: op for op in (tiled_divide, tiled_product, zipped_divide, zipped_product)}
 )
-
-EXPLAINERS: Mapping[str, Explainer] = MappingProxyType(
-    {row.operation.__name__: row for row in sorted(_ROWS, key=lambda row: row.operation.__name__)}
-)
-"""Every operation that can be explained, by name, read only."""
+"""What can be explained, by name, read only."""
 
 
-def explain(op: str | Callable[..., Any] | Chain, *operands: Any, **params: Any) -> Derivation:
+def explain(op: str | Operation | Chain, *operands: Any, **params: Any) -> Derivation:
     """The derivation of op(*operands): its steps, and the result or the refusal they end with.
 
-    `op` is an operation of the algebra or its name; a layout or a swizzle is explained at a coordinate.
-    Raises UnknownNameError for another op, ArgumentTypeError for operands it does not take, UnsupportedError
-    for symbols and strides along modes.
+    `op` is an operation or its name; a layout or a swizzle is explained at a coordinate.  "analyze" takes a
+    layout, an access such as "ldmatrix.x4@row", and the parameters element and arch; "synthesize" a shape,
+    accesses, and the parameters of layoutalg.synthesis.synthesize.  Raises UnknownNameError for another op,
+    ArgumentTypeError for operands it does not take, UnsupportedError for symbols and strides along modes.
 
     >>> print(explain("logical_divide", Layout(24), 4).answer)
     = (4,6):(1,4)
     >>> print(explain(Swizzle(1, 0, 2), 5))
     Sw<1,0,2> at 5
-      1. Sw<1,0,2> XORs bits 2..2 into bits 0..0
+      1. Sw<1,0,2> adds bits 2..2 to bits 0..0, by XOR
            S = Sw<1,0,2>
            5 = 0b101
            0b101 & 0b100 = 0b100
            0b100 >> 2 = 0b001
            0b101 ^ 0b001 = 0b100
            S(5) = 4
-      2. bit by bit: bit 2 flips bit 0
-           5 >> 2 & 1 = 1
-           5 >> 0 & 1 = 1
-           4 >> 0 & 1 = 0
       = 4
     """
-    known, call = _resolve(op, operands, params)
-    result, refusal = attempt(known.operation, *operands, **params)
-    if isinstance(refusal, ArgumentTypeError):
-        raise refusal
-    paper = Paper()
-    known.write(paper, *operands, **params)
-    return Derivation(call, tuple(paper.steps), result, refusal)
-
-
-def _resolve(
-    op: str | Callable[..., Any] | Chain, operands: tuple[Any, ...], params: dict[str, Any]
-) -> tuple[Explainer, str]:
-    """The operation with what writes its derivation, and the call as text, after checking the operands."""
     for operand in (*operands, *params.values()):
         check_nesting(operand, "an operand")
     arguments = ", ".join([*map(notation, operands), *(f"{k}={notation(v)}" for k, v in params.items())])
-    if isinstance(op, (Layout, ComposedLayout)) or is_chain(op):
+    page = Page()
+    op = as_chain(op)
+    if isinstance(op, (Layout, ComposedLayout, Swizzle, Swizzles)):
         call = f"{notation(op)} at {arguments}"
-        check_argument(call, op, operands)
-        return Explainer(partial(_value, op), partial(explain_value, function=op)), call
+        crd = _coordinate(call, op, operands)
+        value_steps(page, op, crd)
+        return Derivation(call, tuple(page.steps), op(crd))
     name = op if isinstance(op, str) else getattr(op, "__name__", str(op))
-    known = EXPLAINERS.get(name)
-    if known is None or not (isinstance(op, str) or op is known.operation):
-        raise UnknownNameError("operation", name, EXPLAINERS)
+    operation = OPERATIONS.get(name)
+    if operation is None:
+        raise UnknownNameError("operation to explain", name, OPERATIONS)
     call = f"{name}({arguments})"
-    check_operands(call, known.operation, operands, params)
-    return known, call
+    _check(call, operation, operands, params)
+    trace, result, refusal = Trace(), None, None
+    try:
+        result = operation(*operands, **params, trace=trace)
+    except (ArgumentTypeError, UnknownNameError):
+        raise
+    except LayoutAlgError as error:
+        refusal = error
+    for kind, facts in trace.records:
+        _WORDS[kind](page, **facts)
+    if refusal is not None:
+        refused(page, refusal)
+    elif not trace.records:
+        page.step(f"{page.name(result, 'A')} stays as it is")
+    return Derivation(call, tuple(page.steps), result, refusal)
 
 
-def _value(function: AnyLayout | Swizzle | Chain, *crd: Any) -> Any:
-    for swizzle in reversed(function if isinstance(function, tuple) else ()):
-        crd = (swizzle(*crd),)
-    return crd[0] if isinstance(function, tuple) else function(*crd)
+def _check(call: str, operation: Operation, operands: tuple[Any, ...], params: Mapping[str, Any]) -> None:
+    """Refuse a call that does not fit the operation, and operands other than integers."""
+    signature = inspect.signature(operation)
+    taken = [p for n, p in signature.parameters.items() if n != "trace"]
+    try:
+        signature.replace(parameters=taken).bind(*operands, **params)
+    except TypeError as error:
+        raise ArgumentTypeError(f"{call}: {error}; accepted are {', '.join(p.name for p in taken)}") from None
+    for value in (*operands, *params.values()):
+        _check_leaves(value)
+
+
+def _check_leaves(value: object) -> None:
+    """Derivations are written for integers: refuse symbols and strides along modes."""
+    if is_symbolic(value):
+        raise UnsupportedError(f"explain of {value}: it is a symbol; integers are accepted")
+    if isinstance(value, (ScaledBasis, ArithTuple)):
+        raise UnsupportedError(f"explain of {value}: it moves along modes; integers are accepted")
+    if isinstance(value, tuple):
+        for part in value:
+            _check_leaves(part)
+    elif isinstance(value, (Layout, ComposedLayout)):
+        check_integers("explain", value)
+
+
+def _coordinate(call: str, function: AnyLayout | Swizzle | Swizzles, operands: tuple[Any, ...]) -> Any:
+    """The coordinate at which a layout or a swizzle is explained, or an ArgumentTypeError."""
+    _check_leaves((function, *operands))
+    whole = all(hasattr(x, "__index__") and not isinstance(x, bool) for x in flatten(operands))
+    if isinstance(function, (Swizzle, Swizzles)):
+        if len(operands) != 1 or not whole or isinstance(operands[0], tuple) or operands[0] < 0:
+            raise ArgumentTypeError(f"{call}: a swizzle takes one integer, 0 or greater")
+    elif not operands or not whole:
+        raise ArgumentTypeError(f"{call}: a layout takes a coordinate of integers")
+    return operands[0] if len(operands) == 1 else operands

@@ -19,7 +19,7 @@ not injective has no complement and no left inverse: refused, with two coordinat
 
 from __future__ import annotations
 
-from typing import NoReturn, overload
+from typing import TYPE_CHECKING, NoReturn, overload
 
 from layoutalg.composed import composition
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
@@ -31,6 +31,9 @@ from layoutalg.normal import need_normal_form, normal_form
 from layoutalg.solving import find_collision
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_layouts
 from layoutalg.symbolic_algebra import complement_symbols
+
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
 
 
 def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]] | None:
@@ -66,7 +69,7 @@ def _refuse_negative(name: str, layout: AnyLayout, stride: int) -> NoReturn:
     raise UnsupportedError(f"{name} of {layout}: stride {stride} is negative; strides >= 0 are accepted")
 
 
-def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
+def complement(layout: AnyLayout, cotarget: IntTuple | None = None, *, trace: Trace | None = None) -> Layout:
     """The layout R of the offsets that `layout` leaves out: every offset below `cotarget` is
     layout(c) + R(r) for exactly one offset layout(c) and one r.
 
@@ -83,7 +86,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
     """
     if not isinstance(layout, Layout):
         check_layouts("complement", layout)
-        normal = normal_form(layout)
+        normal = normal_form(layout, trace=trace)
         if not isinstance(normal, Layout):
             raise UnsupportedError(
                 f"complement of {layout}: take the complement of the layout inside instead"
@@ -99,6 +102,8 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         target = span(layout)[1] + 1
     elif target <= 0:
         raise ShapeError(f"complement of {layout} up to {target}: the target must be positive")
+    if trace is not None:
+        trace.note("complement", layout=layout, target=target, modes=modes)
     extents: list[int] = []
     strides: list[int] = []
     current = 1
@@ -118,19 +123,25 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None) -> Layout:
         if gap > 1:
             extents.append(gap)
             strides.append(current)
+        if trace is not None:
+            trace.note("past digit", extent=s, stride=d, current=current, gap=gap)
         current = s * d
     gap = -(-target // current)
     if gap > 1:
         extents.append(gap)
         strides.append(current)
-    return plain(*merge(extents, strides))
+    result = plain(*merge(extents, strides))
+    if trace is not None:
+        trace.note("rounded up", target=target, current=current, gap=gap)
+        trace.note("inverse", name="complement", layout=layout, target=target, result=result)
+    return result
 
 
 @overload
 def right_inverse(layout: Layout) -> Layout: ...
 @overload
 def right_inverse(layout: ComposedLayout) -> AnyLayout: ...
-def right_inverse(layout: AnyLayout) -> AnyLayout:
+def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """R with layout(R(i)) = i for every i < size(R), on as many whole modes as continue each other.
 
     R is 1:0 when no mode has stride 1.  For a swizzled layout R is as long as the swizzle maps the indices
@@ -146,25 +157,30 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     1:0
     """
     if isinstance(layout, Layout):
-        return _right_inverse(layout)
+        return _right_inverse(layout, trace)
     check_layouts("right_inverse", layout)
-    swizzles, offset, inner = need_normal_form("right_inverse", layout)
+    swizzles, offset, inner = need_normal_form("right_inverse", layout, trace=trace)
     if offset:
         raise DivisibilityError(
             f"right_inverse of {layout}: no coordinate has the offset 0, since {offset} is added",
             lhs=layout,
             witness=0,
         )
-    result = _right_inverse(inner)
+    result = _right_inverse(inner, trace)
     undo = swizzles.inverse()
     full = product(result.shape)
-    if _fixes(undo, full):
-        return result
-    length = _closed_length(undo, full)
+    length = full if _fixes(undo, full) else _closed_length(undo, full)
     indices: AnyLayout = make_layout(length, 1 if length > 1 else 0)
     if not _fixes(undo, length):
         indices = ComposedLayout(undo, 0, indices)
-    return normal_form(ComposedLayout(result, 0, indices))
+    whole = (
+        result
+        if length == full and isinstance(indices, Layout)
+        else normal_form(ComposedLayout(result, 0, indices))
+    )
+    if trace is not None:
+        trace.note("undone", layout=layout, undo=undo, length=length, plain=result, result=whole, left=False)
+    return whole
 
 
 def _fixes(chain: Swizzles, length: int) -> bool:
@@ -172,33 +188,40 @@ def _fixes(chain: Swizzles, length: int) -> bool:
     return all(chain(1 << j) == 1 << j for j in range((length - 1).bit_length()))
 
 
-def _right_inverse(layout: Layout) -> Layout:
+def _right_inverse(layout: Layout, trace: Trace | None = None) -> Layout:
     """The longest chain of modes in which each stride is the product of the extents before it."""
     extents: list[int] = []
     weights: list[int] = []
     modes = _sorted_modes(layout)
     if modes is None:
         raise not_integers("right_inverse", layout)
+    if trace is not None:
+        trace.note("right inverse", layout=layout, modes=modes)
     current = 1
     for i, (d, s, weight) in enumerate(modes):
         if d == current:
             if i + 1 < len(modes) and modes[i + 1][0] == d:
-                return _longest_chain(modes)
+                extents, weights = _longest_chain(modes)
+                break
             extents.append(s)
             weights.append(weight)
             current *= s
-    return plain(*merge(extents, weights))
+    result = plain(*merge(extents, weights))
+    if trace is not None:
+        trace.note("chain", layout=layout, extents=extents, weights=weights)
+        trace.note("inverse", name="right_inverse", layout=layout, result=result)
+    return result
 
 
-def _longest_chain(modes: list[tuple[int, int, int]]) -> Layout:
-    """`_right_inverse` where two modes have one stride, so that there is a choice."""
+def _longest_chain(modes: list[tuple[int, int, int]]) -> tuple[list[int], list[int]]:
+    """(extents, weights) of `_right_inverse` where two modes have one stride, so that there is a choice."""
     best: dict[int, tuple[int, list[tuple[int, int]]]] = {}
     for d, s, weight in reversed(modes):
         length, chain = best.get(s * d, (1, []))
         if d > 0 and (d not in best or best[d][0] < s * length):
             best[d] = (s * length, [(s, weight), *chain])
     chain = best.get(1, (1, []))[1]
-    return plain(*merge([s for s, _ in chain], [w for _, w in chain]))
+    return [s for s, _ in chain], [w for _, w in chain]
 
 
 def _closed_length(chain: Swizzles, limit: int) -> int:
@@ -220,7 +243,7 @@ def _closed_length(chain: Swizzles, limit: int) -> int:
 def left_inverse(layout: Layout) -> Layout: ...
 @overload
 def left_inverse(layout: ComposedLayout) -> AnyLayout: ...
-def left_inverse(layout: AnyLayout) -> AnyLayout:
+def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 
     The offsets' digits are read in the radix of the strides: sorted, each must be a multiple of the one
@@ -236,10 +259,10 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     (2,3):(1,1)
     """
     if isinstance(layout, Layout):
-        return _left_inverse(layout, layout, 0)
+        return _left_inverse(layout, layout, 0, trace)
     check_layouts("left_inverse", layout)
-    swizzles, offset, inner = need_normal_form("left_inverse", layout)
-    result = _left_inverse(layout, inner, offset)
+    swizzles, offset, inner = need_normal_form("left_inverse", layout, trace=trace)
+    result = _left_inverse(layout, inner, offset, trace)
     undo = swizzles.inverse()
     domain = product(result.shape)
     top = 0
@@ -249,7 +272,10 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
         return result
     unit = 1 << top.bit_length()
     domain = -(-domain // unit) * unit
-    return composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
+    whole = composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
+    if trace is not None:
+        trace.note("undone", layout=layout, undo=undo, length=domain, plain=result, result=whole, left=True)
+    return whole
 
 
 def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout:
@@ -266,13 +292,15 @@ def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout
     )
 
 
-def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
+def _left_inverse(whole: AnyLayout, layout: Layout, offset: int, trace: Trace | None) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
     if modes is None:
         raise not_integers("left_inverse", layout)
     if modes and modes[0][0] < 0:
         _refuse_negative("left_inverse", whole, modes[0][0])
+    if trace is not None:
+        trace.note("left inverse", layout=layout, offset=offset, modes=modes)
     if offset:
         modes = sorted([*modes, (offset, 2, 0)])
     extents: list[int] = []
@@ -281,14 +309,23 @@ def _left_inverse(whole: AnyLayout, layout: Layout, offset: int) -> Layout:
     for d, s, w in modes:
         gap, rest = divmod(d, current)
         if rest or gap < below:
-            return _searched(
+            found = _searched(
                 whole, layout, offset, f"{d} is not a multiple of {current} with room for {below}"
             )
+            if trace is not None:
+                trace.note("searched", stride=d, current=current, below=below)
+                trace.note("inverse", name="left_inverse", layout=layout, result=found)
+            return found
         if gap > 1:
             extents.append(gap)
             strides.append(weight)
+        if trace is not None:
+            trace.note("read digit", stride=d, extent=s, weight=w, current=current, gap=gap)
         current, below, weight = d, s, w
     if modes:
         extents.append(below)
         strides.append(weight)
-    return plain(*merge(extents, strides))
+    result = plain(*merge(extents, strides))
+    if trace is not None:
+        trace.note("inverse", name="left_inverse", layout=layout, offset=offset, result=result)
+    return result

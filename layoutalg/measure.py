@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
@@ -22,6 +22,9 @@ from layoutalg.layout import Layout, layout_size, make_layout
 from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.symbols import canonical, is_symbolic, require
+
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
 
 
 def size(layout: AnyLayout) -> int:
@@ -172,7 +175,7 @@ def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
 def coalesce(layout: Layout, profile: IntTuple | None = None) -> Layout: ...
 @overload
 def coalesce(layout: ComposedLayout, profile: IntTuple | None = None) -> ComposedLayout: ...
-def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
+def coalesce(layout: AnyLayout, profile: IntTuple | None = None, *, trace: Trace | None = None) -> AnyLayout:
     """The same function on flat indices with the fewest modes; unique.
 
     With a `profile`, every leaf of it keeps one mode of the layout, coalesced for itself; modes beyond
@@ -185,30 +188,45 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None) -> AnyLayout:
     """
     if not isinstance(layout, Layout):
         check_layouts("coalesce", layout)
-        return ComposedLayout(layout.outer, layout.offset, coalesce(layout.inner, profile))
+        inner: Layout = coalesce(layout.inner, profile, trace=trace)  # type: ignore[call-overload]
+        composed = ComposedLayout(layout.outer, layout.offset, inner)
+        if trace is not None:
+            trace.note("inside", operation=coalesce, layout=layout, result=composed)
+        return composed
     if profile is not None:
-        return _coalesce_by(layout, normalize(profile, "profile"))
+        return _coalesce_by(layout, normalize(profile, "profile"), trace)
     shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-        return layout if shape != 1 or stride == 0 else make_layout(1, 0)
-    return plain(*merge(flatten(shape), flatten(stride)))
+        result = layout if shape != 1 or stride == 0 else make_layout(1, 0)
+    else:
+        result = plain(*merge(flatten(shape), flatten(stride)))
+    if trace is not None:
+        trace.note("coalesced", layout=layout, result=result)
+    return result
 
 
-def _coalesce_by(layout: Layout, profile: IntTuple) -> Layout:
+def _coalesce_by(layout: Layout, profile: IntTuple, trace: Trace | None) -> Layout:
     """Every leaf of the profile keeps one mode, coalesced for itself."""
     shape, stride = layout.shape, layout.stride
     if not isinstance(profile, tuple):
-        return coalesce(layout)
+        result: Layout = coalesce(layout, trace=trace)  # type: ignore[call-overload]
+        return result
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
         )
-    parts = [_coalesce_by(make_layout(s, d), p) for s, d, p in zip(shape, stride, profile, strict=False)]
+    parts = [
+        _coalesce_by(make_layout(s, d), p, trace) for s, d, p in zip(shape, stride, profile, strict=False)
+    ]
     rest = slice(len(profile), None)
-    return make_layout(
+    whole = make_layout(
         (*(p.shape for p in parts), *shape[rest]),
         (*(p.stride for p in parts), *stride[rest]),
     )
+    if trace is not None:
+        kept = zip(shape[rest], stride[rest], strict=True)
+        trace.note("together", parts=[*parts, *(make_layout(s, d) for s, d in kept)], result=whole)
+    return whole
 
 
 @overload

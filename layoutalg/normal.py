@@ -20,7 +20,7 @@ question about swizzled layouts takes apart.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from layoutalg.budget import budget_of
 from layoutalg.digits import compose_layouts
@@ -28,6 +28,9 @@ from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, Unsu
 from layoutalg.layout import Layout, concat, make_layout
 from layoutalg.measure import merge_open, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, check_layouts
+
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
 
 
 class NormalForm(NamedTuple):
@@ -49,52 +52,56 @@ class NormalForm(NamedTuple):
         return ComposedLayout(self.swizzles, self.offset, self.layout)
 
 
-def normal_form(layout: AnyLayout) -> AnyLayout:
+def normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """The same function as a Layout, or as swizzles over a Layout, wherever one is found; else `layout`.
 
     >>> print(normal_form(ComposedLayout(Layout(8, 2), 1, Layout(4, 1))))
     Sw<0,0,0> o 2 o 4:2
     """
     check_layouts("normal_form", layout)
-    if isinstance(layout, Layout):
-        return layout
-    form = find_normal_form(layout)
-    return layout if form is None else form.whole
+    form = None if isinstance(layout, Layout) else find_normal_form(layout, trace=trace)
+    result = layout if form is None else form.whole
+    if trace is not None:
+        trace.note("normal form", layout=layout, result=result)
+    return result
 
 
-def find_normal_form(layout: AnyLayout) -> NormalForm | None:
+def find_normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> NormalForm | None:
     """(swizzles, offset, inner) with layout = swizzles o (offset + inner); None where none is found.
 
     >>> find_normal_form(ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4)))
     NormalForm(swizzles=Swizzles(Swizzle(1, 0, 1)), offset=4, layout=Layout(4, 1))
     """
     if isinstance(layout, Layout) or (isinstance(layout.inner, Layout) and isinstance(layout.outer, Swizzle)):
-        return _find(layout)
+        return _find(layout, trace)
     with budget_of(lambda: f"normal_form of {layout}:"):
-        return _find(layout)
+        return _find(layout, trace)
 
 
-def need_normal_form(operation: str, layout: AnyLayout) -> NormalForm:
+def need_normal_form(operation: str, layout: AnyLayout, *, trace: Trace | None = None) -> NormalForm:
     """`find_normal_form`, or the refusal of an operation that takes swizzles over one layout.
 
     >>> need_normal_form("max_alignment", Layout(4)).offset
     0
     """
-    form = find_normal_form(layout)
+    form = find_normal_form(layout, trace=trace)
     if form is None:
         raise UnsupportedError(f"{operation} of {layout}: swizzles over one layout are accepted")
     return form
 
 
-def _find(layout: AnyLayout) -> NormalForm | None:
+def _find(layout: AnyLayout, trace: Trace | None = None) -> NormalForm | None:
     if isinstance(layout, Layout):
         return NormalForm(Swizzles(), 0, layout)
-    form = _find(layout.inner)
+    form = _find(layout.inner, trace)
     if form is None or layout.offset % form.swizzles.period:
         return None
     swizzles, offset, inner = form.swizzles, layout.offset + form.offset, form.layout
     if isinstance(layout.outer, Layout):
-        return _through(layout.outer, swizzles, offset, inner)
+        moved = _through(layout.outer, swizzles, offset, inner)
+        if trace is not None and moved is not None:
+            trace.note("through", a=layout.outer, swizzles=swizzles, offset=offset, inner=inner, moved=moved)
+        return moved
     return NormalForm(Swizzles(layout.outer, swizzles).reduced(), offset, inner)
 
 

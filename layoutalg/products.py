@@ -22,12 +22,12 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Product.
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from layoutalg.composed import Tiler, by_mode, fitting_modes
 from layoutalg.coordinates import axes_of
 from layoutalg.digits import compose_layouts
-from layoutalg.divide import as_tile, untie_last
+from layoutalg.divide import as_tile, inside, regrouped, untie_last
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
@@ -36,12 +36,15 @@ from layoutalg.measure import rank, span
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
+if TYPE_CHECKING:
+    from layoutalg.steps import Trace
+
 
 @overload
 def logical_product(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def logical_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def logical_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def logical_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """(layout, complement(layout, size(layout) * cosize(tiler)) o tiler): the tile, and where its copies go.
 
     Raises what `complement` and `composition` raise.
@@ -51,27 +54,32 @@ def logical_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("logical_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, logical_product(layout.inner, tiler))
-    return _multiply(layout, tiler)
+        return inside(logical_product, layout, tiler, trace)
+    return _multiply(layout, tiler, trace)
 
 
-def _multiply(layout: Layout, tiler: Tiler) -> Layout:
+def _multiply(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> Layout:
     if isinstance(tiler, tuple):
-        return by_mode("logical_product", _multiply, layout, tiler, keep=True)
+        return by_mode("logical_product", _multiply, layout, tiler, keep=True, trace=trace)
     if tiler is None:
         return layout
-    return concat(layout, _placed(layout, as_tile("logical_product", layout, tiler)))
+    copies = _placed(layout, as_tile("logical_product", layout, tiler), trace)
+    result = concat(layout, copies)
+    return result if trace is None else regrouped("logical_product", layout, copies, result, trace)
 
 
-def _placed(layout: Layout, copies: Layout) -> Layout:
+def _placed(layout: Layout, copies: Layout, trace: Trace | None = None) -> Layout:
     """Where the copies of `layout` go: complement(layout, ...) o copies."""
     try:
-        room = complement(layout, product(layout.shape) * (span(copies)[1] + 1))
+        target = product(layout.shape) * (span(copies)[1] + 1)
+        if trace is not None:
+            trace.note("product", layout=layout, copies=copies, target=target)
+        room = complement(layout, target, trace=trace)
     except UnsupportedError:
         if has_bases(layout) or has_bases(copies):
             return _placed_coordinates(layout, copies)
         raise
-    return compose_layouts(room, copies)
+    return compose_layouts(room, copies, trace)
 
 
 def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
@@ -87,15 +95,19 @@ def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
     return axes.coordinates(_placed(axes.numbers(layout), copies))
 
 
-def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+def _zip(layout: Layout, tiler: Tiler, trace: Trace | None) -> tuple[Layout, Layout]:
     """(tiles, copies): the modes of a logical product, regrouped along the tree of `tiler`."""
     if tiler is None:
         return layout, make_layout(1, 0)
     if not isinstance(tiler, tuple):
-        multiplied = _multiply(layout, tiler)
+        multiplied = _multiply(layout, tiler, trace)
         return multiplied[0], multiplied[1]
     parts = fitting_modes("zipped_product", layout, tiler)
-    pairs = [_zip(part, t) for part, t in zip(parts, tiler, strict=False)]
+    pairs: list[tuple[Layout, Layout]] = []
+    for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
+        if trace is not None:
+            trace.note("by mode", name="zipped_product", a=layout, i=i, part=part, tiler=t)
+        pairs.append(_zip(part, t, trace))
     return concat(*(t for t, _ in pairs), *parts[len(tiler) :]), concat(*(c for _, c in pairs))
 
 
@@ -103,7 +115,7 @@ def _zip(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
 def zipped_product(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def zipped_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def zipped_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """logical_product with all tiles in mode 0 and all copies in mode 1.
 
     >>> print(zipped_product(Layout((2, 4)), Layout((3, 5))))
@@ -111,17 +123,18 @@ def zipped_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("zipped_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, zipped_product(layout.inner, tiler))
+        return inside(zipped_product, layout, tiler, trace)
     if isinstance(tiler, tuple) or tiler is None:
-        return concat(*_zip(layout, tiler))
-    return _multiply(layout, tiler)
+        tiles, copies = _zip(layout, tiler, trace)
+        return regrouped("zipped_product", tiles, copies, concat(tiles, copies), trace)
+    return _multiply(layout, tiler, trace)
 
 
 @overload
 def tiled_product(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def tiled_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def tiled_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """zipped_product with the copies as modes of their own.
 
     >>> print(tiled_product(Layout(5), Layout((4, 8), (8, 1))))
@@ -129,18 +142,20 @@ def tiled_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("tiled_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, tiled_product(layout.inner, tiler))
+        return inside(tiled_product, layout, tiler, trace)
     if isinstance(tiler, tuple) or tiler is None:
-        tiles, copies = _zip(layout, tiler)
-        return concat(tiles, *modes(copies))
-    return untie_last(_multiply(layout, tiler))
+        tiles, copies = _zip(layout, tiler, trace)
+        return regrouped("tiled_product", tiles, copies, concat(tiles, *modes(copies)), trace)
+    multiplied = _multiply(layout, tiler, trace)
+    result = untie_last(multiplied)
+    return result if trace is None else regrouped("tiled_product", layout, multiplied[1], result, trace)
 
 
 @overload
 def flat_product(layout: Layout, tiler: Tiler) -> Layout: ...
 @overload
 def flat_product(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
-def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def flat_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) -> AnyLayout:
     """zipped_product with tiles and copies as modes of their own.
 
     >>> print(flat_product(Layout((8, 4), (4, 1)), Layout(8, 4)))
@@ -148,17 +163,17 @@ def flat_product(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     check_layouts("flat_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, flat_product(layout.inner, tiler))
-    tiles, copies = _zip(layout, tiler)
-    return concat(*modes(tiles), *modes(copies))
+        return inside(flat_product, layout, tiler, trace)
+    tiles, copies = _zip(layout, tiler, trace)
+    return regrouped("flat_product", tiles, copies, concat(*modes(tiles), *modes(copies)), trace)
 
 
-def _rank_by_rank(tile: Layout, copies: Layout) -> tuple[Layout, Layout]:
+def _rank_by_rank(tile: Layout, copies: Layout, trace: Trace | None) -> tuple[Layout, Layout]:
     """The tile and its copies with as many modes as each other; the shorter side is filled up with 1:0."""
     if not isinstance(copies, Layout):
         raise ArgumentTypeError(f"the copies of {tile} are {shown(copies)}; a plain layout is needed")
     missing = rank(tile) - rank(copies)
-    placed = _placed(tile, _filled(copies, missing))
+    placed = _placed(tile, _filled(copies, missing), trace)
     return _filled(tile, -missing), placed
 
 
@@ -189,7 +204,7 @@ def _mode_by_mode(first: Layout, second: Layout) -> Layout:
 def blocked_product(layout: Layout, tiler: Layout) -> Layout: ...
 @overload
 def blocked_product(layout: ComposedLayout, tiler: Layout) -> ComposedLayout: ...
-def blocked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
+def blocked_product(layout: AnyLayout, tiler: Layout, *, trace: Trace | None = None) -> AnyLayout:
     """Copies of `layout` side by side: mode i is (mode i of the tile, mode i of `tiler`).
 
     >>> print(blocked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
@@ -197,15 +212,17 @@ def blocked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     """
     check_layouts("blocked_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, blocked_product(layout.inner, tiler))
-    return _mode_by_mode(*_rank_by_rank(layout, tiler))
+        return inside(blocked_product, layout, tiler, trace)
+    tile, copies = _rank_by_rank(layout, tiler, trace)
+    result = _mode_by_mode(tile, copies)
+    return result if trace is None else regrouped("blocked_product", tile, copies, result, trace)
 
 
 @overload
 def raked_product(layout: Layout, tiler: Layout) -> Layout: ...
 @overload
 def raked_product(layout: ComposedLayout, tiler: Layout) -> ComposedLayout: ...
-def raked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
+def raked_product(layout: AnyLayout, tiler: Layout, *, trace: Trace | None = None) -> AnyLayout:
     """Copies of `layout` interleaved: mode i is (mode i of `tiler`, mode i of the tile).
 
     >>> print(raked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
@@ -213,9 +230,10 @@ def raked_product(layout: AnyLayout, tiler: Layout) -> AnyLayout:
     """
     check_layouts("raked_product", layout)
     if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, raked_product(layout.inner, tiler))
-    tile, copies = _rank_by_rank(layout, tiler)
-    return _mode_by_mode(copies, tile)
+        return inside(raked_product, layout, tiler, trace)
+    tile, copies = _rank_by_rank(layout, tiler, trace)
+    result = _mode_by_mode(copies, tile)
+    return result if trace is None else regrouped("raked_product", tile, copies, result, trace)
 
 
 @overload

@@ -104,7 +104,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         {"--dtype": DTYPES, "--shape": SHAPES, "--axes": SHAPES, "--m": NUMBERS, "--n": NUMBERS},
     ),
     "draw": (LAYOUTS, {"--access": ACCESSES}),
-    "explain": (("size", "coalesce", "nothing"), {}),
+    "explain": (("analyze", "coalesce", "nothing"), {"--dtype": DTYPES}),
 }
 """Command -> first arguments, and values of its options."""
 

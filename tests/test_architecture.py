@@ -116,6 +116,7 @@ TESTED_TOGETHER = (
     (re.compile(r"layoutalg\.arch\..*"), "arch"),
     (re.compile(r"layoutalg\.codegen\.instr_sm\d+"), "instr"),
     (re.compile(r"layoutalg\.(draw|cli)\..*"), r"\1"),
+    (re.compile(r"layoutalg\.(derivation|explanations|steps)"), "explain"),
 )
 """Records, tested through their registry; renderings and commands, tested through their one face."""
 

@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from layoutalg.explanations import EXPLAINERS
+from layoutalg.explanations import OPERATIONS
 from tests.command import run
 
 LAYOUTS = (
@@ -83,7 +83,7 @@ def test_a_layout_is_served_or_refused_by_every_command(layout: str) -> None:
 
 def test_operations_are_explained_or_refused() -> None:
     rng = random.Random(11)
-    names = sorted(EXPLAINERS)
+    names = sorted(OPERATIONS)
     for name in names:
         for layout in rng.sample(LAYOUTS, 1):
             door("explain", "--", name, layout, *rng.choice([(), ("4:1",), ("(2,2):(1,2)",), ("3",)]))

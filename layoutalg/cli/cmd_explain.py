@@ -10,7 +10,7 @@ import typer
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say_json, say_verbatim
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.swizzle import Swizzle
 
@@ -27,7 +27,8 @@ def explain_command(
     op: Annotated[
         str,
         typer.Argument(
-            help="An operation, such as composition; or a layout or a swizzle, to explain its value.",
+            help="An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
+            "to explain a count; or synthesize, to explain a certificate.",
             show_default=False,
         ),
     ],
@@ -35,9 +36,18 @@ def explain_command(
         list[str] | None,
         typer.Argument(
             help="Its operands in CuTe notation: layouts, swizzles, shapes, tilers, coordinates with _, "
-            "numbers, and NAME=VALUE for parameters. Write -- before negative numbers.",
+            "numbers, and NAME=VALUE for parameters. Write -- before negative numbers. After analyze: a "
+            "layout and an access (OP, OP@row, OP@col or OP@TV layout); after synthesize: a shape, accesses.",
             show_default=False,
         ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Element type of analyze and synthesize. Default: f32.", show_default=False),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(help="Architecture of analyze and synthesize. Default: sm_90.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -45,20 +55,29 @@ def explain_command(
 
     layoutalg explain composition "(6,2):(8,2)" "(4,3):(3,1)"
 
+    layoutalg explain analyze "Sw<3,3,3> o 0 o (64,64):(64,1)" ldmatrix.x4 --dtype f16
+
+    layoutalg explain synthesize "(32,32)" ld.shared.b32@row ld.shared.b32@col
+
     Exits 1 when the operation refuses its operands, after the reason.
     """
-    from layoutalg.explanations import EXPLAINERS, explain
+    from layoutalg.explanations import OPERATIONS, explain
 
-    if _NAME.fullmatch(op) and op not in EXPLAINERS:
-        raise UnknownNameError("operation", op, EXPLAINERS)
-    function = op if op in EXPLAINERS else _operand(op)
+    if _NAME.fullmatch(op) and op not in OPERATIONS:
+        raise UnknownNameError("operation to explain", op, OPERATIONS)
+    function = op if op in OPERATIONS else _operand(op)
     given: list[Any] = []
     params: dict[str, Any] = {}
+    counted = op in ("analyze", "synthesize")
+    for name, value in (("element", dtype), ("arch", arch)):
+        if value is not None and not counted:
+            raise ArgumentTypeError(f"--dtype and --arch go with analyze and synthesize, not with {op}")
+        params |= {} if value is None else {name: value}
     for text in operands or ():
         if match := _PARAMETER.fullmatch(text):
-            params[match[1]] = _operand(match[2])
+            params[match[1]] = match[2] if counted and not match[2].isdecimal() else _operand(match[2])
         else:
-            given.append(_operand(text))
+            given.append(text if counted and given else _operand(text))
     derivation = explain(function, *given, **params)
     if as_json:
         refusal = derivation.refusal

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.explanations import EXPLAINERS
+from layoutalg.explanations import OPERATIONS
 from tests.command import run
 from tests.test_cli_matrix import COMMANDS
 
@@ -72,7 +72,7 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--cases", type=int, default=400)
     given = words.parse_args()
-    rng, seen, names = random.Random(given.seed), Counter[str](), sorted(EXPLAINERS)
+    rng, seen, names = random.Random(given.seed), Counter[str](), sorted(OPERATIONS)
     for _ in range(given.cases):
         text = layout(rng)
         calls = [(c, *rng.choice(ways), "--", text) for c, ways in COMMANDS.items()]

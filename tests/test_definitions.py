@@ -1,0 +1,28 @@
+"""Every operation with a definition by enumeration gives what that says, on operands of all kinds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import layoutalg
+from layoutalg.errors import LayoutAlgError
+from tests.definitions import DEFINITIONS, HOLDS, judge
+from tests.operands import SOURCES, Call
+
+
+@pytest.mark.parametrize("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS}))
+def test_an_operation_is_right_by_definition(op: str) -> None:
+    operation = getattr(layoutalg, op)
+
+    @settings(max_examples=max(10, settings().max_examples // 2))
+    @given(SOURCES[op])
+    def check(call: Call) -> None:
+        operands, params = call
+        try:
+            result = operation(*operands, **params)
+        except LayoutAlgError:
+            return
+        assert judge(op, result, *operands, **params), (call, result)
+
+    check()
