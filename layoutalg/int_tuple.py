@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, shown
 from layoutalg.symbols import canonical, is_symbolic, require
@@ -80,15 +80,6 @@ def whole_number(value: object, what: str) -> int:
     if isinstance(number, tuple):
         raise ArgumentTypeError(f"{what} is the tuple {to_text(number)}; an integer is needed")
     return number
-
-
-def is_tuple(value: IntTuple) -> TypeGuard[tuple[IntTuple, ...]]:
-    """True for a tuple, False for a leaf.
-
-    >>> is_tuple((1, 2)), is_tuple(3)
-    (True, False)
-    """
-    return isinstance(value, tuple)
 
 
 def flatten(value: IntTuple) -> tuple[int, ...]:
