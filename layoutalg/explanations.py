@@ -12,7 +12,8 @@ rows 0 to 7 start in bank 0, since 128 bytes are 32 banks
 
 A layout or a swizzle in place of an operation is explained at a coordinate.
 
-Notes.  Integers only: symbols and strides along modes are refused.
+Notes.  Integers only: symbols and strides along modes are refused.  The analysis and the search are imported
+when a count or a certificate is explained.
 """
 
 from __future__ import annotations
@@ -21,19 +22,12 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
-from layoutalg.analysis.banks import clash, phase_groups
-from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.report import GlobalReport, Place, SharedReport
-from layoutalg.arch import find_arch, find_instruction
 from layoutalg.composed import Chain, composition
 from layoutalg.derivation import WORDS, refused, swizzle_words, value_steps
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
-from layoutalg.f2 import rank
 from layoutalg.int_tuple import flatten, idx2crd
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, modes
@@ -52,10 +46,11 @@ from layoutalg.shapes import check_nesting
 from layoutalg.steps import Derivation, Page, Trace, notation
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, as_chain, check_integers
 from layoutalg.symbols import is_symbolic
-from layoutalg.synthesis.proof.checker import check_certificate
-from layoutalg.synthesis.proof.forms import ruled_out
-from layoutalg.synthesis.result import Synthesis
-from layoutalg.synthesis.synthesizer import synthesize
+
+if TYPE_CHECKING:
+    from layoutalg.analysis.access import Access
+    from layoutalg.analysis.report import GlobalReport, SharedReport
+    from layoutalg.synthesis.result import Synthesis
 
 Operation = Callable[..., Any]
 
@@ -63,6 +58,10 @@ Operation = Callable[..., Any]
 def _analyze(
     layout: AnyLayout, access: str | Access, element: str = "f32", arch: str = "sm_90", *, trace: Trace
 ) -> SharedReport | GlobalReport:
+    from layoutalg.analysis.access import Access
+    from layoutalg.analysis.analyzer import analyze
+    from layoutalg.analysis.report import SharedReport
+
     chosen = Access.of(access, layout, element)
     report = analyze(layout, chosen, arch)
     kind = "wavefronts" if isinstance(report, SharedReport) else "sectors"
@@ -80,6 +79,11 @@ _METHODS = {
 
 def _wavefronts(page: Page, layout: AnyLayout, access: Access, report: SharedReport, arch: str) -> None:
     """What the count of a shared-memory access means: banks, phases, the swizzle, the sum."""
+    from layoutalg.analysis.banks import clash, phase_groups
+    from layoutalg.analysis.enumerated import instruction_offsets
+    from layoutalg.analysis.report import Place
+    from layoutalg.arch import find_arch, find_instruction
+
     machine = find_arch(arch)
     rule, bits, witness = find_instruction(access.op, machine), access.element.bits, report.witness
     row = machine.banks * machine.bank_bytes
@@ -213,6 +217,8 @@ def _sectors(page: Page, layout: AnyLayout, access: Access, report: GlobalReport
 def _synthesize(
     shape: Any, *accesses: str | Access, element: str = "f32", trace: Trace, **params: Any
 ) -> Synthesis:
+    from layoutalg.synthesis import synthesize
+
     found = synthesize(shape, list(accesses), element=element, **params)
     trace.note("certificate", found=found)
     return found
@@ -235,6 +241,10 @@ _REASONS = {
 
 def _certificate(page: Page, found: Synthesis) -> None:
     """What each part of a certificate proves, and that it was proved again."""
+    from layoutalg.f2 import rank
+    from layoutalg.synthesis.proof.checker import check_certificate
+    from layoutalg.synthesis.proof.forms import ruled_out
+
     claim = found.certificate
     for access, report in zip(found.accesses, found.reports, strict=False):
         law = f"{getattr(access, 'op', access)} on the layout: {notation(report)}"
