@@ -27,8 +27,8 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout, Outer, Swizzle, Swizzle
 if TYPE_CHECKING:
     from layoutalg.steps import Trace
 
-Chain: TypeAlias = "Swizzle | Swizzles | tuple[Swizzle, ...]"
-"""A swizzle or several, the leftmost applied last; a tuple of them is taken for the chain it spells."""
+Chain: TypeAlias = "Swizzles | tuple[Swizzle, ...]"
+"""Swizzles one after another, the leftmost applied last; a tuple is taken for the chain it spells."""
 
 Tiler: TypeAlias = "Layout | ComposedLayout | int | tuple[Tiler, ...] | None"
 """What composition and the divides take on the right: a layout; an extent n for n:1; None to keep a mode;
@@ -38,11 +38,11 @@ or a tuple of tilers, one a mode."""
 @overload
 def composition(a: Layout, b: Layout | int | None) -> Layout: ...
 @overload
-def composition(a: Chain, b: Chain) -> Swizzle | Swizzles: ...  # type: ignore[overload-overlap]
+def composition(a: Swizzle | Chain, b: Swizzle | Chain) -> Swizzle | Swizzles: ...  # type: ignore[overload-overlap]
 @overload
-def composition(a: AnyLayout | Chain, b: Tiler | Chain) -> AnyLayout: ...
+def composition(a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain) -> AnyLayout: ...
 def composition(
-    a: AnyLayout | Chain, b: Tiler | Chain, *, trace: Trace | None = None
+    a: AnyLayout | Swizzle | Chain, b: Tiler | Swizzle | Chain, *, trace: Trace | None = None
 ) -> AnyLayout | Swizzle | Swizzles:
     """R with R(c) = a(b(c)) for every coordinate c of `b`; R's shape refines `b`'s.
 
@@ -95,7 +95,7 @@ def composition(
     )
 
 
-def is_chain(value: object) -> TypeGuard[Chain]:
+def is_chain(value: object) -> TypeGuard[Swizzle | Chain]:
     """True for a swizzle, a chain and a tuple of swizzles.
 
     >>> is_chain(Swizzle(1, 0, 1)), is_chain((Swizzle(1, 0, 1),)), is_chain(())

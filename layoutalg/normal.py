@@ -32,6 +32,8 @@ from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, chec
 if TYPE_CHECKING:
     from layoutalg.steps import Trace
 
+_STILL = Swizzles()
+
 
 class NormalForm(NamedTuple):
     """c -> swizzles(offset + layout(c)); the chain has no needless factor, and none where nothing moves."""
@@ -72,8 +74,11 @@ def find_normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> Normal
     >>> find_normal_form(ComposedLayout(Swizzle(1, 0, 1), 4, Layout(4)))
     NormalForm(swizzles=Swizzles(Swizzle(1, 0, 1)), offset=4, layout=Layout(4, 1))
     """
-    if isinstance(layout, Layout) or (isinstance(layout.inner, Layout) and isinstance(layout.outer, Swizzle)):
-        return _find(layout, trace)
+    if isinstance(layout, Layout):
+        return NormalForm(_STILL, 0, layout)
+    outer, inner = layout.outer, layout.inner
+    if isinstance(outer, Swizzle) and isinstance(inner, Layout):  # what most layouts of kernels are
+        return NormalForm(layout.swizzles if outer.bits else _STILL, layout.offset, inner)
     with budget_of(lambda: f"normal_form of {layout}:"):
         return _find(layout, trace)
 
@@ -92,7 +97,7 @@ def need_normal_form(operation: str, layout: AnyLayout, *, trace: Trace | None =
 
 def _find(layout: AnyLayout, trace: Trace | None = None) -> NormalForm | None:
     if isinstance(layout, Layout):
-        return NormalForm(Swizzles(), 0, layout)
+        return NormalForm(_STILL, 0, layout)
     form = _find(layout.inner, trace)
     if form is None or layout.offset % form.swizzles.period:
         return None
@@ -115,7 +120,7 @@ def _through(a: Layout, swizzles: Swizzles, offset: int, inner: Layout) -> Norma
     if not isinstance(constant, int) or constant < 0:
         return None
     if not swizzles:
-        return NormalForm(Swizzles(), constant, moved)
+        return NormalForm(_STILL, constant, moved)
     low, high = span(inner)
     if low < 0:
         return None

@@ -199,7 +199,7 @@ class Swizzles(Value):
                     out[0] = Swizzle(bits + 1, min(base, low), shift)
                     continue
             out.insert(0, Swizzle(1, low, shift))
-        return Swizzles(*out)
+        return _chain(out)
 
     def _arguments(self) -> tuple[Swizzle, ...]:
         return self.factors
@@ -215,7 +215,7 @@ class Swizzles(Value):
     @overload
     def __getitem__(self, i: slice) -> Swizzles: ...
     def __getitem__(self, i: int | slice) -> Swizzle | Swizzles:
-        return Swizzles(*self.factors[i]) if isinstance(i, slice) else self.factors[i]
+        return _chain(self.factors[i]) if isinstance(i, slice) else self.factors[i]
 
     def __call__(self, offset: Any) -> Any:
         """The offset after every swizzle, of what one swizzle takes."""
@@ -256,7 +256,7 @@ class Swizzles(Value):
                 bits -= abs(shift)
                 shift *= 2
             out[:0] = factors
-        return Swizzles(*out)
+        return _chain(out)
 
     def reduced(self) -> Swizzles:
         """A chain with the same effect and no needless factor: of none when there is no effect.
@@ -271,7 +271,7 @@ class Swizzles(Value):
         """
         chain = [swizzle for swizzle in self.factors if swizzle.bits]
         if len(chain) < 2:
-            return Swizzles(*chain)
+            return _chain(chain)
         pairs = self.bit_pairs()
         if {y for y, _ in pairs}.isdisjoint(z for _, z in pairs):
             odd = {pair for pair in pairs if pairs.count(pair) % 2}
@@ -284,7 +284,7 @@ class Swizzles(Value):
                 out.pop()
             else:
                 out.append(swizzle)
-        left = Swizzles(*out)
+        left = _chain(out)
         single = left._as_one()
         return left if single is None else single
 
@@ -316,6 +316,14 @@ class Swizzles(Value):
 
 
 _NO_EFFECT = (Swizzle(0, 0, 0),)
+_set_factors = Swizzles.__dict__["factors"].__set__
+
+
+def _chain(factors: Iterable[Swizzle]) -> Swizzles:
+    """A chain of what is known to be swizzles: this module's own constructor, unchecked."""
+    out = object.__new__(Swizzles)
+    _set_factors(out, tuple(factors))
+    return out
 
 
 def as_chain(value: Any) -> Any:
@@ -426,7 +434,9 @@ class ComposedLayout(Value):
     @property
     def swizzles(self) -> Swizzles:
         """The outer swizzles as a chain; of none when the outer function is a Layout."""
-        return Swizzles() if isinstance(self.outer, Layout) else Swizzles(self.outer)
+        if isinstance(self.outer, Swizzles):
+            return self.outer
+        return _chain(() if isinstance(self.outer, Layout) else (self.outer,))
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate, as for Layout."""

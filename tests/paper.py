@@ -16,7 +16,7 @@ from typing import Any
 import layoutalg
 from layoutalg.layout import Layout
 from layoutalg.steps import Derivation
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.swizzle import ComposedLayout, Swizzle, Swizzles, as_chain
 from tests.definitions import DEFINITIONS, judge, small
 
 MAX_CASES = 300
@@ -64,15 +64,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: _judged(name)
     for name in ("ceil_div", "coalesce", "complement", "composition", "concat", "normal_form", "size")
 }
-
-
-class Chain(tuple[Swizzle, ...]):
-    """Swizzles one after another, the leftmost applied last."""
-
-    def __call__(self, x: int) -> int:
-        for swizzle in reversed(self):
-            x = swizzle(x)
-        return x
 
 
 class Judge:
@@ -131,8 +122,9 @@ def statements(derivation: Derivation) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """A chain of one swizzle is that swizzle, and a tuple of another type a tuple."""
-    if isinstance(value, tuple) and value and all(isinstance(v, Swizzle) for v in value):
-        return value[0] if len(value) == 1 else tuple(value)
+    value = as_chain(value)
+    if isinstance(value, Swizzles):
+        return value.simplest()
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
@@ -170,8 +162,8 @@ class _Reader:
             parts.append(self.binary(0))
         if len(parts) == 1:
             return parts[0]
-        if all(isinstance(p, (Swizzle, Chain)) for p in parts):
-            return Chain(s for p in parts for s in (p if isinstance(p, Chain) else (p,)))
+        if all(isinstance(p, (Swizzle, Swizzles)) for p in parts):
+            return Swizzles(*parts)
         result = parts.pop()
         while parts:
             part = parts.pop()
@@ -221,7 +213,7 @@ class _Reader:
             arguments = self.items(")" if mark == "(" else "]")
             if mark == "[":
                 value = value[arguments[0]]
-            elif isinstance(value, Chain):
+            elif isinstance(value, Swizzles):
                 value = value(*arguments)
             else:
                 assert callable(value), f"{self.text}: {value!r} is no function"
