@@ -52,14 +52,14 @@ class Axes(NamedTuple):
         ]
         return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
 
-    def along(self, number: Any) -> list[ScaledBasis]:
+    def along(self, number: int) -> list[ScaledBasis]:
         """The strides along one mode that a number is the sum of."""
         values = self.fields.unpack(number, len(self.paths))
         return [ScaledBasis(v, *path) for v, path in zip(values, self.paths, strict=False) if v != 0]
 
     def coordinates(self, layout: Layout) -> Layout:
         """Inverse of `numbers`, for numbers that are along one mode each."""
-        strides: list[Any] = [(*self.along(d), 0)[0] for d in _strides(layout)]
+        strides: list[Any] = [(*self.along(d), 0)[0] for d in flatten(layout.stride)]
         return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
 
 
@@ -95,8 +95,10 @@ def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
     except (DivisibilityError, UndecidedError) as error:
         raise _refusal(error, a, b) from None
     weight = 1
+    strides: list[Any] = []
     for s, d in leaves(result):
-        if len(axes.along(d)) > 1:
+        moves = axes.along(d)
+        if len(moves) > 1:
             raise DivisibilityError(
                 f"composition({a}, {b}): coordinate {weight} of the result is {a(b(weight))}, a step along "
                 f"several modes at once, which no scaled basis is",
@@ -104,8 +106,9 @@ def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
                 rhs=b,
                 witness=weight,
             )
+        strides += moves or [0]
         weight *= s
-    return axes.coordinates(result)
+    return make_layout(result.shape, unflatten(tuple(strides), result.shape))
 
 
 def _refusal(

@@ -123,10 +123,15 @@ class _Descent:
     def __init__(self, modes: list[tuple[int, int]]) -> None:
         self.modes, self.nodes = modes, 0
         self.reach, self.gcd, self.chained = [0], [0], [True]
-        for i, (d, s) in enumerate(modes):
-            self.reach.append(self.reach[-1] + d * (s - 1))
-            self.gcd.append(math.gcd(self.gcd[-1], d))
-            self.chained.append(self.chained[-1] and (i == 0 or d % modes[i - 1][0] == 0))
+        reach, divisor, chained, last = 0, 0, True, 1
+        for d, s in modes:
+            reach += d * (s - 1)
+            divisor = math.gcd(divisor, d)
+            chained = chained and d % last == 0
+            last = d
+            self.reach.append(reach)
+            self.gcd.append(divisor)
+            self.chained.append(chained)
 
     @property
     def exhausted(self) -> bool:

@@ -42,14 +42,14 @@ class Fields(NamedTuple):
         """The value of one field."""
         half = 1 << (self.bits - 1)
         for _ in range(which):
-            low = (code + half) % (2 * half) - half
-            code = (code - low) >> self.bits
-        return (code + half) % (2 * half) - half
+            code = (code + half) >> self.bits
+        return (code + half & 2 * half - 1) - half
 
     def unpack(self, code: Any, count: int) -> tuple[Any, ...]:
         """The values of the first `count` fields, the last of them as long as it is."""
+        half = 1 << (self.bits - 1)
         out: list[Any] = []
         for _ in range(count - 1):
-            out.append(self.of(code, 0))
-            code = (code - out[-1]) >> self.bits
+            out.append((code + half & 2 * half - 1) - half)
+            code = (code + half) >> self.bits
         return (*out, code)

@@ -51,8 +51,7 @@ class Echelon:
     def __init__(self, vectors: Iterable[int] = (), carried: int = 0) -> None:
         self.rows: dict[int, int] = {}  # by bit length
         self.carried = carried
-        for vector in vectors:
-            self.insert(vector)
+        self.extend(vectors)
 
     @classmethod
     def of_columns(cls, columns: Sequence[int]) -> Echelon:
@@ -62,12 +61,18 @@ class Echelon:
 
     def insert(self, vector: int) -> int:
         """Add a vector (its carried bits included); what the rows before it left of it, 0 if they span it."""
-        rows = self.rows
-        spend(len(rows) >> 3)
-        while (row := rows.get(length := vector.bit_length())) is not None:
-            vector ^= row
-        if vector:
-            rows[length] = vector
+        return self.extend((vector,))
+
+    def extend(self, vectors: Iterable[int]) -> int:
+        """Add one vector after the other; what was left of the last one."""
+        rows, vector = self.rows, 0
+        for vector in vectors:
+            if len(rows) > 7:
+                spend(len(rows) >> 3)
+            while (row := rows.get(length := vector.bit_length())) is not None:
+                vector ^= row
+            if vector:
+                rows[length] = vector
         return vector
 
     def reduce(self, vector: int) -> int:
@@ -94,11 +99,12 @@ class Echelon:
     def basis(self) -> Columns:
         """The reduced echelon basis of the span, ascending: equal spans give equal results."""
         carried = self.carried
-        return _reduced([self.rows[length] >> carried for length in sorted(self.rows) if length > carried])
+        return _reduced(sorted([row >> carried for row in self.rows.values() if row >> carried]))
 
     def kernel(self) -> Columns:
         """The reduced echelon basis of what is carried by sums of vectors that are 0, ascending."""
-        return _reduced([self.rows[length] for length in sorted(self.rows) if length <= self.carried])
+        carried = self.carried
+        return _reduced(sorted([row for length, row in self.rows.items() if length <= carried]))
 
 
 def _reduced(rows: list[int]) -> Columns:
