@@ -267,7 +267,7 @@ def parse(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Sw
     return result
 
 
-def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[tuple[Swizzle, ...], Any, Layout]:
+def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[Swizzles, Any, Layout]:
     """(swizzles, offset, layout) of a layout, perhaps under swizzles, whose strides and offset hold symbols.
 
     Raises ParseError for extents that hold them, and UnsupportedError for a layout under an outer layout.
