@@ -84,6 +84,7 @@ def promising(
 
     if len(tiles) < 2:
         return list(tiles)
+    # Paddings are one pad step apart, so the offsets of a lane are too: start + n * (next - start).
     free = np.ones(len(tiles), dtype=bool)
     for access in accesses:
         rule = find_instruction(access.op, machine)

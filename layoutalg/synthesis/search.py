@@ -103,9 +103,10 @@ def find_graph(spaces: Sequence[Basis], dim: int, bank_dim: int) -> Found | None
     >>> find_graph([(1, 2), (4, 8)], 4, 2).kernel
     (5, 10)
     """
+    # Few bits first: every bit of N(row) is a XOR, or a bit of a swizzle, in the layout.
     values = sorted(range(1 << bank_dim), key=lambda n: (n.bit_count(), n))
     masks = _masks(dim)
-    start = _union(spaces)
+    start = union_of(spaces)
     nodes = 0
     stack: list[tuple[int, Iterator[int]]] = [(start, iter(values))]
     chosen: list[int] = []
@@ -120,6 +121,7 @@ def find_graph(spaces: Sequence[Basis], dim: int, bank_dim: int) -> Found | None
                 return None
             x = row | value
             if not forbidden >> x & 1:
+                # K now has x + k for every k in it, so what lies in F + K is also forbidden moved by x.
                 chosen.append(x)
                 stack.append((forbidden | _moved(forbidden, x, masks), iter(values)))
                 break
@@ -142,10 +144,11 @@ def find_kernel(spaces: Sequence[Basis], dim: int, bank_dim: int) -> Found:
     True
     """
     whole = basis(vector for space in spaces for vector in space)
-    if len(whole) <= bank_dim:
+    if len(whole) <= bank_dim:  # any complement of the whole span will do
         kept = whole + complement(whole, dim)[: bank_dim - len(whole)]
         return Found(complement(kept, dim), 0)
     # Only the span of the spaces matters: a complement of it joins K as it is.
+    # The basis is reduced, so a vector's coordinates in it are its bits at the pivots.
     pivots = [vector.bit_length() - 1 for vector in whole]
 
     def inside(vector: int) -> int:
@@ -153,7 +156,7 @@ def find_kernel(spaces: Sequence[Basis], dim: int, bank_dim: int) -> Found:
 
     size = len(whole)
     search = _Search(size, min(NODES, WORK >> size))
-    chosen = search.grow(_union([[inside(v) for v in space] for space in spaces]), size - bank_dim, 0, 0)
+    chosen = search.grow(union_of([[inside(v) for v in space] for space in spaces]), size - bank_dim, 0, 0)
     if chosen is None:
         return Found(None, search.nodes)
     kernel = [_combine(whole, vector) for vector in chosen]
@@ -172,13 +175,14 @@ class _Search:
         if need == 0:
             return []
         for pivot in range(first, self.size - need + 1):
+            # The vectors with this highest bit are half + low, low < half: one slice of the set of vectors.
             half = 1 << pivot
             free = ~(forbidden >> half) & ((1 << half) - 1)
             while free:
                 low = (free & -free).bit_length() - 1
                 free &= free - 1
                 if low & earlier:
-                    continue
+                    continue  # not reduced: the same subspace has a basis without this bit
                 self.nodes += 1
                 if self.nodes > self.limit:
                     raise UndecidedError(
@@ -194,8 +198,12 @@ class _Search:
         return None
 
 
-def _union(spaces: Sequence[Sequence[int]]) -> int:
-    """The set of all vectors of the spaces."""
+def union_of(spaces: Sequence[Sequence[int]]) -> int:
+    """The set of all vectors of the spaces: bit x for the vector x.
+
+    >>> bin(union_of([(1, 2), (4,)]))
+    '0b11111'
+    """
     found = 1
     for space in spaces:
         points = [0]
@@ -207,13 +215,16 @@ def _union(spaces: Sequence[Sequence[int]]) -> int:
 
 
 def _masks(dim: int) -> tuple[int, ...]:
-    """For every coordinate j, the set of the vectors of F2^dim that are 0 there."""
+    """For every coordinate j, the set of the vectors of F2^dim that are 0 there.
+
+    Blocks of 2^j ones and zeros in turn: all ones, divided by 2^(2^j) + 1.
+    """
     everything = (1 << (1 << dim)) - 1
     return tuple(everything // ((1 << (1 << j)) + 1) for j in range(dim))
 
 
 def _moved(points: int, x: int, masks: tuple[int, ...]) -> int:
-    """The set {point ^ x}."""
+    """The set {point ^ x}: for every bit j of x, neighbouring blocks of 2^j vectors change places."""
     for j, zero in enumerate(masks):
         if x >> j & 1:
             block = 1 << j

@@ -164,6 +164,8 @@ def free_singles(visits: Sequence[Visits], elements: int, room: int, machine: Ar
     ['Sw<2,0,5>', 'Sw<5,0,2>', 'Sw<6,0,2>', 'Sw<7,0,2>', 'Sw<8,0,2>']
     """
     trials = _Trials(machine)
+    # Most swizzles fail on one of a few instructions: the first, middle and last of every access sieve them
+    # all at once; only what is left is counted class by class.
     left = every_swizzle(room)
     for one in visits:
         for row in dict.fromkeys((0, len(one.offsets) // 2, len(one.offsets) - 1)):

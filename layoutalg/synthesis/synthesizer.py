@@ -62,7 +62,7 @@ from layoutalg.synthesis.result import (
     storage_layout,
     unit_class,
 )
-from layoutalg.synthesis.search import find_graph, find_kernel, in_rows
+from layoutalg.synthesis.search import find_graph, find_kernel, in_rows, union_of
 from layoutalg.synthesis.singles import Single, free_singles, visits_of
 from layoutalg.synthesis.tma import tma_layouts
 
@@ -225,11 +225,13 @@ def _linear(
     impossible = _impossible(tile, patterns)
     if impossible is not None:
         return _Answer(None, "none", 0, (), impossible)
-    for swizzle in free_swizzles(tile, patterns):
+    for swizzle in free_swizzles(tile, patterns):  # the first, if there is one; None is storage order
         layout = tile.base if swizzle is None else swizzled_tile(tile, swizzle)
         return _proved(question, tile, layout, "plain" if swizzle is None else "swizzle", footprints)
+    # A bank map that is not found in budget is no answer, but a single swizzle of more memory, or a padding,
+    # may still be one: so the error waits until those are looked at.
     undecided: UndecidedError | None = None
-    failed = Certificate(False, "forms", (), (), footprints)
+    failed = Certificate(False, "forms", (), footprints=footprints)
     if question.form == "any":
         try:
             found = _bank_map(tile, patterns)
@@ -262,6 +264,7 @@ def _by_swizzle(
 
     others = map(placed, (single for single in singles if single.swizzle.is_involution))
     padded = _padded(q, padding)
+    # A swizzle before a padding, unless it takes more memory.
     if best is not None and (padded is None or placed(best)[2] <= padded.extra_bytes):
         layout, kind, extra = placed(best)
         reports = reports_if_free(layout, q.lanes, q.machine)
@@ -285,12 +288,14 @@ def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None
     everywhere = ("any-placement",)
     for i, pattern in enumerate(patterns):
         if pattern.repeats:
-            return Certificate(False, "repeated-word", everywhere, (), footprints, (i,))
+            return Certificate(False, "repeated-word", everywhere, footprints=footprints, clash=(i,))
         for j, wide in enumerate(patterns):
+            # Vectors of `wide` tie together only the words that it reads: those of them that lie at the
+            # first place of a vector have 2^(bank bits - keep) banks to be in, wherever vectors lie.
             keep = wide.vector_bits
             placed = in_rows(intersection(pattern.footprint, wide.reach), tile.word_bits, keep)
             if len(placed) > tile.bank_bits - keep:
-                return Certificate(False, "narrow-banks", everywhere, (), footprints, (i, j))
+                return Certificate(False, "narrow-banks", everywhere, footprints=footprints, clash=(i, j))
     return None
 
 
@@ -304,31 +309,33 @@ def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certific
     word_bytes = 1 << tile.log_bank >> 3
     whole = unit_class("linear", word_bytes << keep)
     for i, space in enumerate(spaces):
-        if len(space) > banks:
-            return Certificate(False, "narrow-banks", (whole,), (), footprints, (i, widest))
+        if len(space) > banks:  # a kernel of this codimension meets every larger space
+            return Certificate(False, "narrow-banks", (whole,), footprints=footprints, clash=(i, widest))
+    # Rows that stay whole are preferred; where that has none, or takes too long, any kernel will do.
     graph = find_graph(spaces, dim, banks)
     found = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
     if found.kernel is not None:
         return layout_of_kernel(tile, found.kernel, keep)
+    # What clashes is told as few accesses as possible: one after another is left out, if none exists still.
     clash = list(range(len(patterns)))
     for i in range(len(patterns)):
         rest = [n for n in clash if n != i]
         if find_kernel([spaces[n] for n in rest], dim, banks).kernel is None:
             clash = rest
     classes = (whole, unit_class("any", word_bytes)) if _is_crowded(tile, footprints) else (whole,)
-    return Certificate(False, "exhausted", classes, (), footprints, tuple(clash), found.nodes)
+    return Certificate(
+        False, "exhausted", classes, footprints=footprints, clash=tuple(clash), nodes=found.nodes
+    )
 
 
 def _is_crowded(tile: Tile, footprints: tuple[tuple[int, ...], ...]) -> bool:
-    """True when word 0 meets so many others that its bank cannot be filled from the rest of the tile."""
-    met = {0}
-    for footprint in footprints:
-        points = [0]
-        for vector in footprint:
-            points += [point ^ vector for point in points]
-        met.update(points)
+    """True when word 0 meets so many others that its bank cannot be filled from the rest of the tile.
+
+    A permutation of the words gives every bank equally many, and a phase of every access starts at word 0, so
+    then none of them helps.
+    """
     words = 1 << tile.word_bits
-    return words - len(met) < (words >> tile.bank_bits) - 1
+    return words - union_of(footprints).bit_count() < (words >> tile.bank_bits) - 1
 
 
 def _proved(
@@ -351,7 +358,8 @@ def _proved(
 def _cheapest_padding(question: _Question) -> _Padding | None:
     """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
     q = question
-    room = q.machine.max_shared_bytes_per_block + product(q.shape) * -q.element.bits // 8
+    # Whatever the caller allows: a padding that costs more is still worth telling, as an alternative.
+    room = q.machine.max_shared_bytes_per_block - -(-product(q.shape) * q.element.bits // 8)
     tiles = list(padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine))
     for layout, extra in promising(tiles, q.lanes, q.machine):
         reports = reports_if_free(layout, q.lanes, q.machine)
@@ -375,7 +383,7 @@ def _by_counting(question: _Question, padding: _Padding | None) -> tuple[_Answer
     free = tuple(r for r in reports if isinstance(r, SharedReport) and r.conflict_free)
     if len(free) == len(reports):
         return _Answer(base, "plain", 0, free, Certificate(True, "counted", ("plain",))), iter(())
-    return _by_swizzle(question, padding, Certificate(False, "forms", ()))
+    return _by_swizzle(question, padding, failed=Certificate(False, "forms", ()))
 
 
 def _among_tma(question: _Question) -> _Answer:
@@ -398,7 +406,7 @@ def _among_tma(question: _Question) -> _Answer:
             if serves(kernel_of(tile, layout), patterns):
                 proved = _proved(q, tile, layout, _kind(layout), footprints, "tma")
                 return proved._replace(extra_bytes=extra_bytes)
-    return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), (), footprints))
+    return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), footprints=footprints))
 
 
 def _kind(layout: AnyLayout) -> Kind:

@@ -38,7 +38,7 @@ from layoutalg.synthesis.proof.forms import (
     room_bytes,
     tile_bytes,
 )
-from layoutalg.synthesis.proof.refutation import narrow_banks
+from layoutalg.synthesis.proof.refutation import narrow_banks, words_met
 from layoutalg.synthesis.proof.tensor_maps import tiles_of_question
 from layoutalg.synthesis.result import Synthesis, padding_class
 
@@ -220,19 +220,12 @@ def _exhausted(synthesis: Synthesis, ops: Sequence[str]) -> Iterator[str]:
         f"followed to its end ({_many(claim.nodes, 'vector')}, by the search's own count)."
     )
     if any(name.startswith("any-in-place") for name in claim.classes):
-        met = {point for phase in phases for point in _points(phase.footprint)}
+        met = words_met(phases)
         yield (
-            f"No other permutation of the words helps: word 0 is asked for together with {len(met) - 1} "
-            f"others, so of {1 << bits} words {(1 << bits) - len(met)} could lie in its bank, which has "
+            f"No other permutation of the words helps: word 0 is asked for together with {met - 1} "
+            f"others, so of {1 << bits} words {(1 << bits) - met} could lie in its bank, which has "
             f"{(1 << bits) // synthesis.arch.banks - 1} more to hold."
         )
-
-
-def _points(space: Sequence[int]) -> list[int]:
-    points = [0]
-    for vector in space:
-        points += [point ^ vector for point in points]
-    return points
 
 
 def _lists(synthesis: Synthesis) -> Iterator[str]:

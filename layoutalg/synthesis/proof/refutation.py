@@ -188,10 +188,19 @@ def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
     if _has_kernel(spaces, banks):
         raise MismatchError(f"a bank map serves the accesses {certificate.clash} without conflicts")
     if anything in classes:
-        met = {point for phase in phases for point in _points(phase.footprint)}
-        if (1 << bits) - len(met) >= (1 << bits) // synthesis.arch.banks - 1:
-            raise MismatchError(f"word 0 meets {len(met) - 1} others; its bank can be filled without them")
+        met = words_met(phases)
+        if (1 << bits) - met >= (1 << bits) // synthesis.arch.banks - 1:
+            raise MismatchError(f"word 0 meets {met - 1} others; its bank can be filled without them")
     return f"none is free of conflicts for {certificate.clash} of {ruled_out(synthesis)}"
+
+
+def words_met(phases: Sequence[Phase]) -> int:
+    """How many words, itself included, word 0 is asked for together with in one phase or another.
+
+    >>> words_met([Phase((1, 2), (1, 2), 0, True), Phase((2, 4), (2, 4), 0, True)])
+    6
+    """
+    return len({point for phase in phases for point in _points(phase.footprint)})
 
 
 def _points(space: Sequence[int]) -> list[int]:
