@@ -41,6 +41,9 @@ Box = tuple[tuple[int, int], ...]
 WINDOW_BITS = 22
 """Sets of sums of at most 2^WINDOW_BITS are held as the bits of one integer."""
 
+FEW = 16
+"""Modes that are joined without a budget of their own."""
+
 
 def count_sums(whose: object, modes: list[Mode]) -> int:
     """Number of different sum x_i d_i, 0 <= x_i < s_i, for modes (d_i, s_i) with d_i > 0.
@@ -50,10 +53,11 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
     >>> count_sums("A", [(1, 4), (2, 8)]), count_sums("A", [(3, 4), (5, 4)])
     (18, 16)
     """
-    if len(modes) < 3:
-        return math.prod(_count(whose, part) for part in _independent(joined(modes)))
-    with budget_of(f"how many offsets has {whose}?"):
-        return math.prod(_count(whose, part) for part in _independent(joined(modes)))
+    parts = _independent(joined(modes)) if len(modes) < FEW else []
+    if parts and max(map(len, parts)) < 3:  # most layouts: nothing to search
+        return math.prod(_count(whose, part) for part in parts)
+    with budget_of(lambda: f"how many offsets has {whose}?"):
+        return math.prod(_count(whose, part) for part in parts or _independent(joined(modes)))
 
 
 def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
@@ -84,8 +88,10 @@ def joined(modes: list[Mode]) -> list[Mode]:
     [(1, 18), (40, 2)]
     """
     out: list[Mode] = []
+    spend(len(modes))
     for d, s in sorted(modes):
-        spend(1 + len(out) // 4)
+        if len(out) > 3:
+            spend(len(out) // 4)
         at = next((i for i, (e, t) in enumerate(out) if d % e == 0 and d // e <= t), None)
         if at is not None:
             e, t = out[at]

@@ -15,6 +15,7 @@ the code generator's index expressions.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -288,6 +289,90 @@ def _arrays_in(crd: Any) -> list[Any]:
     return found
 
 
+INT64 = 1 << 63
+"""What an int64 stays below."""
+
+
+def within_int64(crd: Any, shape: IntTuple, stride: IntTuple) -> tuple[Any, int, int] | None:
+    """(offset, least, most) of a coordinate with NumPy arrays in it, where int64 holds every number on the
+    way; None where it may not, and for all that `inner_product` refuses.  NumPy's numbers give an int.
+
+    A mode that the largest index does not leave takes no division, and the modes after it nothing.
+
+    >>> import numpy
+    >>> within_int64(numpy.arange(3), (4, 8), (8, -1))
+    (array([ 0,  8, 16]), 0, 16)
+    """
+    if isinstance(crd, tuple):
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
+            return None
+        total: Any = 0
+        low, high = 0, 0
+        for c, s, d in zip(crd, shape, stride, strict=True):
+            if type(c) is int and type(d) is int and c >= 0:
+                value, least, most = c * d, c * d, c * d
+            elif part := within_int64(c, s, d):
+                value, least, most = part
+            else:
+                return None
+            low, high = low + least, high + most
+            if low < -INT64 or high >= INT64:
+                return None
+            total = total + value
+        return total, low, high
+    if type(crd) is int or (type(crd).__module__ == "numpy" and crd.ndim == 0 and crd.dtype.kind in "iu"):
+        value = inner_product(int(crd), shape, stride)
+        return (value, value, value) if type(value) is int and -INT64 <= value < INT64 else None
+    if type(crd).__module__ != "numpy" or crd.dtype.kind not in "iu" or not crd.size:
+        return None
+    signed, unsigned, largest = _numpy_parts()
+    left = crd if crd.dtype is signed else crd.astype(signed)
+    most = int(largest(left.view(unsigned), axis=None))  # a negative index is past INT64 here
+    if most >= INT64:
+        return None
+    if type(shape) is int and type(stride) is int and -INT64 <= stride < INT64:
+        reach = most * stride
+        return (left * stride, min(reach, 0), max(reach, 0)) if -INT64 <= reach < INT64 else None
+    extents, strides = flatten(shape), flatten(stride)
+    total = None
+    low, high, last = 0, 0, len(extents) - 1
+    for i, (s, d) in enumerate(zip(extents, strides, strict=True)):
+        if type(s) is not int or type(d) is not int or not -INT64 <= d < INT64:
+            return None
+        ends = i == last or most < s
+        reach = (most if ends else s - 1) * d
+        low, high = low + min(reach, 0), high + max(reach, 0)
+        if low < -INT64 or high >= INT64:
+            return None
+        part = (left if ends else left % s) * d
+        total = part if total is None else total + part
+        if ends:
+            return total, low, high
+        left, most = left // s, most // s
+    return None
+
+
+@functools.cache
+def _numpy_parts() -> tuple[Any, Any, Any]:
+    """int64, uint64 and the largest number of an array, looked up once."""
+    import numpy as np
+
+    return np.dtype("int64"), np.dtype("uint64"), np.maximum.reduce
+
+
+def as_int64(value: Any) -> Any:
+    """An int that NumPy's numbers gave, as NumPy's.
+
+    >>> as_int64(3).dtype.name
+    'int64'
+    """
+    if type(value) is not int:
+        return value
+    import numpy as np
+
+    return np.int64(value)
+
+
 def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
     """function(crd) for NumPy arrays in `crd`, exact: in int64 where that holds every number on the way.
 
@@ -349,6 +434,8 @@ def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     if stride is None:
         stride = prefix_product(shape)
     if type(crd) is not int and has_arrays(crd):
+        if found := within_int64(crd, shape, stride):
+            return as_int64(found[0])
         return on_arrays(lambda c: inner_product(c, shape, stride), crd, most_offset(crd, shape, stride))
     return inner_product(crd, shape, stride)
 

@@ -33,6 +33,7 @@ from layoutalg.int_tuple import (
     congruent,
     crd2idx,
     flatten,
+    inner_product,
     most_offset,
     normalize,
     prefix_product,
@@ -136,7 +137,13 @@ class Layout(Value):
         bases the result is a coordinate.  Raises ShapeError for a coordinate that is negative or does not
         fit the shape, ResourceError when an offset does not fit an int64 array.
         """
-        offset = crd2idx(crd[0] if len(crd) == 1 else crd, self.shape, self.stride)
+        one = crd[0] if len(crd) == 1 else crd
+        for part in one if type(one) is tuple else (one,):
+            if type(part) is not int:
+                offset = crd2idx(one, self.shape, self.stride)
+                break
+        else:
+            offset = inner_product(one, self.shape, self.stride)
         return offset.coordinate() if type(offset) is ScaledBasis else offset
 
     def most_offset(self, crd: Any) -> int:

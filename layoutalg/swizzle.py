@@ -28,7 +28,9 @@ from typing import Any, TypeAlias, overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import (
+    INT64,
     IntTuple,
+    as_int64,
     check_index,
     check_integers_of,
     flatten,
@@ -36,6 +38,7 @@ from layoutalg.int_tuple import (
     inner_product,
     normalize,
     on_arrays,
+    within_int64,
 )
 from layoutalg.layout import Layout, has_bases, integer_leaves
 from layoutalg.symbols import is_symbolic
@@ -442,6 +445,8 @@ class ComposedLayout(Value):
         """Offset of a coordinate, as for Layout."""
         one = crd[0] if len(crd) == 1 else crd
         if type(one) is not int and has_arrays(one):
+            if found := self.within_int64(one):
+                return as_int64(found[0])
             return on_arrays(self._offset, one, self.most_offset(one))
         return self._offset(one)
 
@@ -452,6 +457,33 @@ class ComposedLayout(Value):
         if isinstance(self.outer, Layout):
             return max(most, self.outer.most_offset(most))
         return self.outer.most_offset(most, signed=_may_be_negative(self.inner))
+
+    def within_int64(self, crd: Any) -> tuple[Any, int, int] | None:
+        """(offset, least, most) where int64 holds every number on the way, as `int_tuple.within_int64`."""
+        inner = self.inner
+        if isinstance(inner, Layout):
+            found = within_int64(crd, inner.shape, inner.stride)
+        else:
+            found = inner.within_int64(crd)
+        if found is None:
+            return None
+        value, low, high = found
+        if self.offset:
+            low, high = low + self.offset, high + self.offset
+            if min(low, self.offset) < -INT64 or max(high, self.offset) >= INT64:
+                return None
+            value = value + self.offset
+        if isinstance(self.outer, Layout):
+            return within_int64(value, self.outer.shape, self.outer.stride)
+        for swizzle in reversed(self.swizzles):
+            bits = max(-low, high, swizzle.zzz_mask).bit_length()
+            if not swizzle.bits or (low >= 0 and high < swizzle.yyy_mask & -swizzle.yyy_mask):
+                continue  # no bit that is read is ever set
+            if bits > 63 or swizzle.yyy_mask >= INT64:
+                return None
+            value = swizzle._moved(value)
+            low, high = (-(1 << bits) if low < 0 else 0), (1 << bits) - 1
+        return value, low, high
 
     def _offset(self, crd: Any) -> Any:
         inner = self.inner
