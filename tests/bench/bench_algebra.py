@@ -1,10 +1,15 @@
-"""What an operation costs: microseconds a call, ours, pycute's and tensor-layouts', in one run.
+"""What an operation costs: microseconds per call, ours, pycute's and tensor-layouts', in one run.
 
     python tests/bench/bench_algebra.py
+    python tests/bench/bench_algebra.py [--base 5299a5d] [--only TEXT]
 
 Every operation runs over 1,000 operands that were built before and differ in the extent of their slowest
 mode; nothing is cached anywhere and the garbage collector is on.  The libraries take turns, and the median
 of 7 rounds is printed.  Then the decision procedures by size, from 2^10 to 2^40 elements.
+
+With --base the same operations, calls of layouts on what they are called on, and decision procedures are
+timed beside the tree of a revision, by default of release 0.1.0; beyond the limits of `against.py` the exit
+code is 1.
 
 Layouts: a row-major tile, a tile of tiles, rank 4, a padded tile, a nested column-major tile (the kinds that
 kernels use most), and one of rank 8.
@@ -12,6 +17,8 @@ kernels use most), and one of rank 8.
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import math
 import platform
 import statistics
@@ -21,15 +28,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":  # else the tree that is timed stands there
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg import algebra
-from layoutalg.errors import UndecidedError
-from layoutalg.int_tuple import flatten, unflatten
-from layoutalg.layout import Layout
-from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-from tests.peers import OPERATIONS, PEERS, present, to_peer
+import layoutalg as la
+from layoutalg import ComposedLayout, Layout, Swizzle, UndecidedError, flatten, parse, unflatten
 
 COUNT, ROUNDS = 1000, 7
 LAYOUTS = {
@@ -42,19 +45,17 @@ LAYOUTS = {
 }
 """Name -> (layout, leaf that grows, by how much)."""
 
-NAMES = ("layoutalg", *PEERS)
-
 
 def operands(name: str) -> list[Layout]:
     """The layouts of one row of the table."""
     text, leaf, step = LAYOUTS[name]
-    base = parse(text)
-    assert isinstance(base, Layout)
+    base: Any = parse(text)
     out: list[Layout] = []
     for k in range(COUNT):
         extents = list(flatten(base.shape))
         extents[leaf] += step * k
-        out.append(Layout(unflatten(tuple(extents), base.shape), base.stride))
+        shape: Any = unflatten(tuple(extents), base.shape)
+        out.append(Layout(shape, base.stride))
     return out
 
 
@@ -70,10 +71,12 @@ Job = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
 
 def jobs(name: str) -> dict[str, dict[str, Job]]:
     """Operation -> library -> (function, arguments of each call)."""
+    from tests.peers import OPERATIONS, to_peer
+
     layouts = operands(name)
     sides = {who: layouts if who == "layoutalg" else [to_peer(who, a) for a in layouts] for who in _here()}
     out: dict[str, dict[str, Job]] = {"construct": {}, "call": {}}
-    crd = (1,) * algebra.rank(layouts[0])
+    crd = (1,) * la.rank(layouts[0])
     for who, mine in sides.items():
         out["construct"][who] = (type(mine[0]), [(a.shape, a.stride) for a in mine])
         out["call"][who] = (lambda a: a(*crd), [(a,) for a in mine])
@@ -89,7 +92,9 @@ def jobs(name: str) -> dict[str, dict[str, Job]]:
 
 
 def _here() -> list[str]:
-    return [who for who in NAMES if who == "layoutalg" or present(who)]
+    from tests.peers import PEERS, present
+
+    return ["layoutalg", *filter(present, PEERS)]
 
 
 def microseconds(job: Job) -> float:
@@ -103,8 +108,11 @@ def microseconds(job: Job) -> float:
 
 def compare() -> None:
     """The table, and what it comes to."""
+    from tests.peers import PEERS
+
+    names = ("layoutalg", *PEERS)
     ratios: dict[str, list[tuple[float, str]]] = {peer: [] for peer in PEERS}
-    print(f"{'operation':18}{'layout':9}" + "".join(f"{who:>16}" for who in NAMES))
+    print(f"{'operation':18}{'layout':9}" + "".join(f"{who:>16}" for who in names))
     for name in LAYOUTS:
         for operation, sides in jobs(name).items():
             rounds: dict[str, list[float]] = {who: [] for who in sides}
@@ -112,7 +120,7 @@ def compare() -> None:
                 for who, job in sides.items():
                     rounds[who].append(microseconds(job))
             medians = {who: statistics.median(times) for who, times in rounds.items()}
-            cells = "".join(f"{medians[who]:16.2f}" if who in medians else f"{'-':>16}" for who in NAMES)
+            cells = "".join(f"{medians[who]:16.2f}" if who in medians else f"{'-':>16}" for who in names)
             print(f"{operation:18}{name:9}{cells}", flush=True)
             for peer in PEERS:
                 if peer in medians and operation != "construct":
@@ -128,7 +136,7 @@ def compare() -> None:
         )
 
 
-def sized(bits: int) -> dict[str, AnyLayout]:
+def sized(bits: int) -> dict[str, Any]:
     """Layouts of 2^bits elements or about as many."""
     half, third, d = 1 << bits // 2, 1 << bits // 3, 1 << bits
     row = Layout((half, half), (half, 1))
@@ -148,15 +156,15 @@ def decide() -> None:
     """The decision procedures, by size."""
     sizes = (10, 20, 30, 40)
     print(f"\n{'question':18}{'layout':20}" + "".join(f"{f'2^{bits}':>12}" for bits in sizes))
-    questions: dict[str, Callable[[AnyLayout], object]] = {
-        name: getattr(algebra, name)
+    questions: dict[str, Callable[[Any], object]] = {
+        name: getattr(la, name)
         for name in (
             *("is_injective", "is_surjective", "is_bijective", "is_contiguous"),
             *("cosize", "image_size", "footprint", "aliasing"),
         )
     }
-    questions["same_function"] = lambda a: algebra.same_function(a, a)
-    questions["overlap"] = lambda a: algebra.overlap(a, a)
+    questions["same_function"] = lambda a: la.same_function(a, a)
+    questions["overlap"] = lambda a: la.overlap(a, a)
     for question, ask in questions.items():
         for name in sized(10):
             cells = []
@@ -181,9 +189,101 @@ def _processor() -> str:
     return next((x.partition(": ")[2] for x in lines if x.startswith("model name")), platform.machine())
 
 
+# --- beside an older tree --------------------------------------------------------------------------------
+
+UNARY = (
+    *("coalesce", "complement", "right_inverse", "left_inverse", "nullspace", "flatten", "filter", "sort"),
+    *("cosize", "size", "rank", "depth", "is_injective", "is_bijective", "image_size", "find_collision"),
+)
+BINARY = (
+    *("composition", "logical_divide", "zipped_divide", "tiled_divide", "flat_divide", "logical_product"),
+    *("zipped_product", "tiled_product", "blocked_product", "raked_product", "max_common_vector"),
+    *("same_function", "overlap"),
+)
+PER_CASE = 20
+
+
+def over(function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> Callable[[], object]:
+    """Work that makes each of the calls once."""
+
+    def work() -> None:
+        for call in calls:
+            function(*call)
+
+    return work
+
+
+def cases() -> dict[str, Callable[[], object]]:
+    """What is timed beside an older tree: PER_CASE calls each."""
+    import numpy
+
+    out: dict[str, Callable[[], object]] = {}
+    for name in LAYOUTS:
+        mine = operands(name)[:PER_CASE]
+        swizzled = [ComposedLayout(Swizzle(3, 3, 3), 0, a) for a in mine]
+        out[f"construct, {name}"] = over(Layout, [(a.shape, a.stride) for a in mine])
+        for op in UNARY:
+            out[f"{op}, {name}"] = over(getattr(la, op), [(a,) for a in mine])
+        for op in BINARY:
+            b = second(op)
+            out[f"{op}, {name}"] = over(getattr(la, op), [(a, b) for a in mine])
+        for op in ("coalesce", "composition", "logical_divide", "image_size", "is_injective"):
+            more = (second(op),) if op in BINARY else ()
+            out[f"{op}, swizzled {name}"] = over(getattr(la, op), [(a, *more) for a in swizzled])
+        crd = (1,) * la.rank(mine[0])
+        lanes = numpy.arange(32)
+        for kind, layouts in (("", mine), ("swizzled ", swizzled)):
+            what = f"{kind}{name}"
+            out[f"call on an int, {what}"] = over(lambda a: a(137), [(a,) for a in layouts])
+            out[f"call on a tuple, {what}"] = over(lambda a, c=crd: a(*c), [(a,) for a in layouts])
+            for label, value in (
+                ("32 int64", lanes),
+                ("32 int32", lanes.astype("int32")),
+                ("4096 int64", numpy.arange(4096) % 512),
+                ("a numpy.int64", lanes[7]),
+            ):
+                out[f"call on {label}, {what}"] = over(lambda a, v=value: a(v), [(a,) for a in layouts])
+            pairs = (lanes, *crd[1:])
+            out[f"call on a tuple with an array, {what}"] = over(
+                lambda a, c=pairs: a(*c), [(a,) for a in layouts]
+            )
+    shapes: tuple[tuple[Any, Any], ...] = (((4, 8), (3, 5)), (((2, 4), (8, 16)), ((1, 3), (5, 9))), (64, 37))
+    for shape, crd in shapes:
+        out[f"crd2idx of {crd}"] = over(la.crd2idx, [(crd, shape)] * PER_CASE)
+        out[f"idx2crd in {shape}"] = over(la.idx2crd, [(19, shape)] * PER_CASE)
+        out[f"product of {shape}"] = over(la.product, [(shape,)] * PER_CASE)
+        out[f"flatten of {shape}"] = over(la.flatten, [(shape,)] * PER_CASE)
+        out[f"compatible with {shape}"] = over(la.compatible, [(la.product(shape), shape)] * PER_CASE)
+    for swizzle in (Swizzle(3, 3, 3), Swizzle(2, 4, -3)):
+        out[f"{swizzle} of an int"] = over(swizzle, [(137,)] * PER_CASE)
+        out[f"{swizzle} of 32 int64"] = over(swizzle, [(numpy.arange(32),)] * PER_CASE)
+        out[f"{swizzle} of a numpy.int64"] = over(swizzle, [(numpy.int64(9),)] * PER_CASE)
+    texts = ("(64,32):(32,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)", "((4,16),(2,16)):((1,8),(4,128))")
+    for text in texts:
+        out[f"parse {text}"] = over(parse, [(text,)] * PER_CASE)
+        out[f"str of {text}"] = over(str, [(parse(text),)] * PER_CASE)
+    decisions = ("is_injective", "is_surjective", "is_bijective", "cosize", "image_size", "footprint")
+    for bits, question in itertools.product((10, 40), decisions):
+        for name, layout in sized(bits).items():
+            ask = getattr(la, question)
+            try:
+                ask(layout)
+            except UndecidedError:
+                continue
+            out[f"{question}, {name}, 2^{bits}"] = over(ask, [(layout,)])
+    return out
+
+
 def main() -> None:
-    """Print both tables."""
-    print(f"{_processor()}, Python {platform.python_version()}, microseconds a call")
+    """Print both tables, or the one beside an older tree."""
+    from tests.bench import against
+
+    parser = argparse.ArgumentParser(description="what an operation costs")
+    against.options(parser)
+    asked = parser.parse_args()
+    if asked.base:
+        raise SystemExit(against.compare("bench_algebra", asked.base, asked.only))
+    print(f"{_processor()}, Python {platform.python_version()}, microseconds per call")
     compare()
     decide()
 

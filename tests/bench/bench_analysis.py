@@ -1,24 +1,33 @@
 """What the analysis of a whole tile costs, by size, and what a synthesis costs: ms, the least of 30 runs.
 
     python tests/bench/bench_analysis.py
+    python tests/bench/bench_analysis.py [--base 5299a5d] [--only TEXT]
 
 Tiles of 2^13 to 2^40 elements: closed forms do the same work for all of them.  Where tensor-layouts is
 installed (`pip install tensor-layouts`), its per-warp bank conflicts and coalescing are timed in the same
 run on the first tile with the same threads and values; it counts thread by thread, so not on larger ones.
-The aims: 1 ms an analysis whatever the size, 50 times less than tensor-layouts, 50 ms a synthesis.
+The aims: 1 ms per analysis whatever the size, 50 times less than tensor-layouts, 50 ms per synthesis.
+
+With --base the same analyses and syntheses and single instructions are timed beside the
+tree of a revision, by default of release 0.1.0; beyond the limits of `against.py` the exit code is 1.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from layoutalg.analysis import Access, analyze
-from layoutalg.dtype import dtype
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+if __name__ == "__main__":  # else the tree that is timed stands there
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from layoutalg import DTYPES, ComposedLayout, Layout, Swizzle
+from layoutalg.analysis import Access, analyze, sectors, wavefronts
 from layoutalg.synthesis import check_certificate, synthesize
 
 RUNS = 30
@@ -52,7 +61,7 @@ def least_ms(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def tile_of(shape: tuple[int, int], padding: int, swizzle: Swizzle | None) -> AnyLayout:
+def tile_of(shape: tuple[int, int], padding: int, swizzle: Swizzle | None) -> Any:
     """Row-major, padded and swizzled."""
     plain = Layout(shape, (shape[1] + padding, 1))
     return plain if swizzle is None else ComposedLayout(swizzle, 0, plain)
@@ -70,21 +79,56 @@ def compare() -> None:
         ("ld.shared.b16", "per_group_bank_conflicts"),
         ("ld.global.b16", "per_group_coalescing"),
     ):
-        access = Access(op, tv, dtype("f16"))
+        access = Access(op, tv, DTYPES["f16"])
         count = getattr(importlib.import_module("tensor_layouts.analysis"), name)
         ours = least_ms(lambda access=access: analyze(tile, access))  # type: ignore[misc]
         other = least_ms(lambda count=count: count(composed, element_bytes=2))  # type: ignore[misc]
         print(f"{name:26} {other:8.2f}   {op:16} {ours:6.2f}   {other / ours:6.0f} times")
 
 
+def cases() -> dict[str, Callable[[], object]]:
+    """What is timed beside an older tree."""
+    out: dict[str, Callable[[], object]] = {}
+    for spec, element, padding, swizzle in CASES:
+        for shape in SIZES:
+            tile = tile_of(shape, padding, swizzle)
+            access = Access.of(spec, tile, DTYPES[element])
+            what = f"{spec} {element}, {shape[0]} rows, padded {padding}, {swizzle or 'plain'}"
+            out[f"analyze {what}"] = lambda t=tile, a=access: analyze(t, a)  # type: ignore[misc]
+        out[f"Access.of {spec} {element}, padded {padding}, {swizzle or 'plain'}"] = (
+            lambda s=spec, t=tile, e=DTYPES[element]: Access.of(s, t, e)  # type: ignore[misc]
+        )
+    for op in ("ld.shared.b32", "ld.shared.b128", "ldmatrix.x4"):
+        for stride in (16, 144, 128):
+            offsets = [stride * lane for lane in range(32)]
+            out[f"wavefronts {op}, {stride} bytes apart"] = lambda o=op, x=offsets: wavefronts(o, x)  # type: ignore[misc]
+    for op in ("ld.global.b32", "ld.global.b128"):
+        for stride in (16, 144):
+            offsets = [stride * lane for lane in range(32)]
+            out[f"sectors {op}, {stride} bytes apart"] = lambda o=op, x=offsets: sectors(o, x)  # type: ignore[misc]
+    for shape, element, accesses in SYNTHESES:
+        what = f"{shape} {element}, {', '.join(accesses)}"
+        found = synthesize(shape, accesses, element=element)
+        out[f"synthesize {what}"] = lambda s=shape, a=accesses, e=element: synthesize(s, a, element=e)  # type: ignore[misc]
+        out[f"check_certificate {what}"] = lambda f=found: check_certificate(f)  # type: ignore[misc]
+    return out
+
+
 def main() -> None:
-    """Print three tables."""
+    """Print three tables, or the one beside an older tree."""
+    from tests.bench import against
+
+    parser = argparse.ArgumentParser(description="what an analysis costs")
+    against.options(parser)
+    asked = parser.parse_args()
+    if asked.base:
+        raise SystemExit(against.compare("bench_analysis", asked.base, asked.only))
     print("analyze".ljust(52), *(f"2^{(m * n).bit_length() - 1}".rjust(7) for m, n in SIZES), "  method")
     for spec, element, padding, swizzle in CASES:
         row, method = [], ""
         for shape in SIZES:
             tile = tile_of(shape, padding, swizzle)
-            access = Access.of(spec, tile, dtype(element))
+            access = Access.of(spec, tile, DTYPES[element])
             method = analyze(tile, access).method
             row.append(least_ms(lambda tile=tile, access=access: analyze(tile, access)))  # type: ignore[misc]
         what = f"{spec} {element}, padded {padding}, {swizzle or 'no swizzle'}"
