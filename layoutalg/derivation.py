@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.int_tuple import flatten, idx2crd, inner_product, to_text
@@ -365,7 +365,6 @@ def value_steps(page: Page, function: AnyLayout | Swizzle | Swizzles, crd: Any) 
         for swizzle in reversed(tuple(Swizzles(function))):
             crd = _swizzled(page, swizzle, crd)
         return int(crd)
-    function = cast("AnyLayout", function)
     name = page.name(function, "A")
     at = f"{name}({notation(crd)[1:-1] if isinstance(crd, tuple) and len(crd) > 1 else notation(crd)})"
     if isinstance(function, Layout):

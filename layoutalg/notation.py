@@ -274,7 +274,7 @@ def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[Swizzles, Any, La
 
     >>> import sympy
     >>> parse_open("Sw<3,3,3> o 8*n o (8,8):(8,1)", {"n": sympy.Symbol("n", integer=True)})
-    ((Swizzle(3, 3, 3),), 8*n, Layout((8, 8), (8, 1)))
+    (Swizzles(Swizzle(3, 3, 3)), 8*n, Layout((8, 8), (8, 1)))
     """
     reader = _Reader(text, symbols, known_extents=True)
     parts = _parts(reader)
@@ -282,7 +282,7 @@ def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[Swizzles, Any, La
         reader.fail("an offset and a layout under the swizzle", len(text))
     inner, levels = _levels(reader, parts)
     if not levels:
-        return (), 0, inner
+        return Swizzles(), 0, inner
     _, outer, offset = levels[0]
     if len(levels) > 1 or isinstance(outer, Layout):
         raise UnsupportedError(f"{text}: symbols are read under swizzles, not under outer layouts")

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, flatten, to_text
 from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from layoutalg.symbols import substituted, symbolic_leaf
 
 Symbolic: TypeAlias = "AnyLayout | SymbolicLayout | tuple[Any, Any]"
@@ -39,7 +39,7 @@ class SymbolicLayout:
 
     shape: IntTuple
     stride: Any
-    swizzles: tuple[Swizzle, ...] = ()
+    swizzles: Swizzles | tuple[Swizzle, ...] = ()
     offset: Any = 0
 
     def __post_init__(self) -> None:
@@ -52,6 +52,7 @@ class SymbolicLayout:
         for leaf in (*flatten(self.stride), self.offset):
             check_expression(leaf, "stride or offset")
         inner = self.inner
+        object.__setattr__(self, "swizzles", Swizzles(*self.swizzles))
         object.__setattr__(self, "shape", inner.shape)
         object.__setattr__(self, "stride", inner.stride)
         if type(self.offset) is not int:
@@ -92,8 +93,8 @@ def as_symbolic(layout: Symbolic) -> SymbolicLayout:
             raise UnsupportedError(
                 f"{layout}: symbols are solved for under swizzles, not under outer layouts"
             )
-        swizzles = tuple(s for s in layout.swizzles if s.bits)
-        return SymbolicLayout(layout.inner.shape, layout.inner.stride, swizzles, layout.offset)
+        inner = layout.inner
+        return SymbolicLayout(inner.shape, inner.stride, layout.swizzles.reduced(), layout.offset)
     if isinstance(layout, tuple) and len(layout) == 2:
         return SymbolicLayout(*layout)
     raise ArgumentTypeError(f"{layout!r}: a layout or a tuple (shape, stride) is needed")

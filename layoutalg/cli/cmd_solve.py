@@ -173,9 +173,8 @@ def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
     from layoutalg.analysis.symbolic_layout import SymbolicLayout
 
     swizzles, offset, inner = parse_open(text, _named(text))
-    swizzles = tuple(s for s in swizzles if s.bits)
     return (
-        SymbolicLayout(inner.shape, inner.stride, swizzles, offset),
+        SymbolicLayout(inner.shape, inner.stride, swizzles.reduced(), offset),
         _names(inner.stride),
         _names(offset),
     )
