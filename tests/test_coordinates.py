@@ -20,7 +20,6 @@ from layoutalg.algebra import (
 )
 from layoutalg.coordinates import axes_of
 from layoutalg.errors import DivisibilityError, UndecidedError, UnsupportedError
-from layoutalg.fields import Fields
 from layoutalg.layout import Layout, make_identity_layout
 from layoutalg.notation import parse
 from layoutalg.scaled_basis import ArithTuple, ScaledBasis
@@ -140,12 +139,3 @@ def test_one_mode_needs_no_width() -> None:
     assert axes.paths == ((0, 1),) and axes.numbers(layout) == Layout((4, 2, 3), (3, 0, -12))
     assert axes.coordinates(axes.numbers(layout)) == layout
     assert len(axes_of(make_identity_layout((2, 2))).paths) == 2 and axes_of(Layout(4)).paths == ()
-
-
-@given(st.lists(st.integers(-127, 127), min_size=1, max_size=5), st.integers(-(1 << 60), 1 << 60))
-def test_fields_hold_vectors(values: list[int], last: int) -> None:
-    fields = Fields(8)
-    code = fields.pack([*values, last])
-    assert fields.unpack(code, len(values) + 1) == (*values, last)
-    assert [fields.of(code, i) for i in range(len(values))] == values
-    assert -code == fields.pack([-v for v in (*values, last)])

@@ -1,4 +1,4 @@
-"""Bit matrices against enumeration of the whole space."""
+"""Layouts as bit matrices against enumeration of their domains."""
 
 from __future__ import annotations
 
@@ -7,97 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg import f2
-from layoutalg.errors import NotLinearError, ShapeError
+from layoutalg.errors import NotLinearError
 from layoutalg.layout import Layout
 from layoutalg.strategies import composed_layouts, layouts, swizzles
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from tests.brute import table
-
-N = 5
-matrices = st.lists(st.integers(0, (1 << N) - 1), max_size=N).map(tuple)
-squares = st.lists(st.integers(0, (1 << N) - 1), min_size=N, max_size=N).map(tuple)
-
-
-def span(vectors: tuple[int, ...]) -> set[int]:
-    """Every XOR of some of the vectors."""
-    found = {0}
-    for v in vectors:
-        found |= {x ^ v for x in found}
-    return found
-
-
-@given(matrices)
-def test_rank_basis_kernel_and_image(m: tuple[int, ...]) -> None:
-    space = span(m)
-    assert 1 << f2.rank(m) == len(space)
-    assert span(f2.basis(m)) == space and len(f2.basis(m)) == f2.rank(m)
-    assert f2.image(m) == f2.basis(f2.basis(m))
-    assert {x for x in range(1 << len(m)) if f2.apply(m, x) == 0} == span(f2.kernel(m))
-    assert len(f2.kernel(m)) == len(m) - f2.rank(m)
-    for y in range(1 << N):
-        x = f2.solve(m, y)
-        assert (x is not None) == (y in space) == f2.contains(m, y)
-        assert x is None or f2.apply(m, x) == y
-
-
-@given(matrices, st.integers(0, 3))
-@example((3, 3, 6, 5), 1)
-def test_an_echelon_grows_by_what_its_span_lacks(m: tuple[int, ...], carried: int) -> None:
-    """With every vector carrying all-ones below it: what is carried adds up with the vectors."""
-    low = (1 << carried) - 1
-    echelon = f2.Echelon(carried=carried)
-    for j, vector in enumerate(m):
-        whole = vector << carried | low
-        before = span(tuple(v << carried | low for v in m[:j]))
-        rest = echelon.insert(whole)
-        assert (rest != 0) == (whole not in before) and rest ^ whole in before
-        reached = {x >> carried for x in before} | {x >> carried ^ vector for x in before}
-        assert 1 << echelon.rank == len(reached)
-        assert all(echelon.contains(x) == (x in reached) for x in range(1 << N))
-    everything = span(tuple(v << carried | low for v in m))
-    assert span(echelon.basis()) == {x >> carried for x in everything}
-    assert span(echelon.kernel()) == {x for x in everything if not x >> carried}
-    for x in range(1 << N):
-        found = echelon.solve(x)
-        assert (found is None) == all(y >> carried != x for y in everything)
-        assert found is None or x << carried | found in everything
-
-
-@given(matrices, matrices)
-def test_a_basis_is_the_name_of_its_space(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    assert (f2.basis(a) == f2.basis(b)) == (span(a) == span(b))
-    assert span(f2.intersection(a, b)) == span(a) & span(b)
-
-
-@given(matrices, squares)
-def test_products_and_transposes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    product = f2.multiply(b, a)
-    assert all(f2.apply(product, x) == f2.apply(b, f2.apply(a, x)) for x in range(1 << len(a)))
-    turned = f2.transpose(a, N)
-    assert len(turned) == N and f2.transpose(turned, len(a)) == a
-    assert f2.rank(turned) == f2.rank(a)
-
-
-@given(squares)
-@example((1, 2, 4, 8, 16))
-@example((3, 1, 4, 8, 24))
-def test_inverse(m: tuple[int, ...]) -> None:
-    if f2.rank(m) < N:
-        with pytest.raises(ShapeError, match="not an invertible 5 x 5 matrix"):
-            f2.invert(m)
-        return
-    assert f2.multiply(f2.invert(m), m) == f2.multiply(m, f2.invert(m)) == f2.identity(N)
-
-
-@given(matrices, matrices)
-def test_complement_completes_without_meeting(part: tuple[int, ...], whole: tuple[int, ...]) -> None:
-    for rest, wanted in (
-        (f2.complement(part, N), set(range(1 << N))),
-        (f2.complement(part, whole), span(part + whole)),
-    ):
-        assert span(part + rest) == wanted
-        assert span(part) & span(rest) == {0}
-        assert len(rest) == f2.rank(rest)
 
 
 @given(st.lists(swizzles(), min_size=1, max_size=3).map(tuple))
@@ -163,13 +77,6 @@ def test_strides_that_are_no_powers_of_two_and_linear(text: str) -> None:
 def test_refusals_show_the_carry(layout: AnyLayout, words: str) -> None:
     with pytest.raises(NotLinearError, match=words):
         f2.to_f2(layout)
-
-
-def test_vectors_fit() -> None:
-    with pytest.raises(ShapeError, match="vector 4 has more bits than the 2 columns"):
-        f2.apply((1, 2), 4)
-    with pytest.raises(ShapeError):
-        f2.apply((1, 2), -1)
 
 
 @given(composed_layouts(power_of_two=True), layouts(power_of_two=True), st.sampled_from((0, 0, 8, 64)))
