@@ -99,7 +99,6 @@ class Residues:
 
     def _shift(self, hist: NDArray[Any], digit: Digit, steps: int) -> NDArray[Any]:
         """The histogram moved by `steps` steps of the digit."""
-        spend(4 + self.modulus * self.lanes // 300)
         hist = _rolled(hist, steps * digit.stride % self.modulus)
         return _rolled(hist.T, steps * digit.moves[0] % self.lanes).T
 
@@ -110,10 +109,13 @@ class Residues:
             self.lanes // math.gcd(digit.moves[0], self.lanes),
         )
         cycles, rest = divmod(digit.extent, order)
+        bits = order.bit_length() - 1
+        shifts = 1 + bits + (rest & ((1 << bits) - 1)).bit_count()
+        spend(shifts * (4 + self.modulus * self.lanes // 300))
         if digit.extent * int(hist.sum()) >> 63:
             hist = hist.astype(object)  # Python's integers
         block, total, done = self._shift(hist, digit, digit.first), 0 * hist, 0
-        for bit in range(order.bit_length() - 1):
+        for bit in range(bits):
             # `block` is the sum over 2^bit values.
             if rest >> bit & 1:
                 total = total + self._shift(block, digit, done)
