@@ -12,12 +12,13 @@ GPU     ?= cuda13
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test lint pytest peers golden bench gpu clean prerequisites
+.PHONY: help demo test test-all lint pytest pytest-all peers golden bench gpu clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
 	@echo "make test    ruff, mypy --strict, import-linter and the test suite"
+	@echo "make test-all  the same with deep sweeps, and the laws at 5,000 examples each"
 	@echo "make lint    the static checks alone"
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
@@ -30,6 +31,8 @@ demo: $(VENV)/.installed-nvrtc
 
 test: lint pytest
 
+test-all: lint pytest-all
+
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -38,6 +41,10 @@ lint: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.tried-peers
 	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8
+
+pytest-all: $(VENV)/.tried-peers
+	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -m "deep or not deep"
+	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -k test_laws
 
 # Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
 PEERS := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
