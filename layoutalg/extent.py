@@ -26,8 +26,6 @@ from layoutalg.measure import size, span
 from layoutalg.normal import NormalForm, find_normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzles, check_integers, check_layouts
 
-in_parts = find_normal_form
-
 SMALL_BITS = 12
 """Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
 

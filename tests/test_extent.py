@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.extent import cosize, extremes, in_parts, reached
+from layoutalg.extent import cosize, extremes, reached
 from layoutalg.layout import Layout
+from layoutalg.normal import find_normal_form
 from layoutalg.strategies import composed_layouts, layouts
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.brute import table
@@ -19,7 +20,7 @@ def test_the_ends_of_a_swizzled_image(layout: ComposedLayout) -> None:
     values = table(layout)
     assert extremes(layout) == (min(values), max(values))
     assert cosize(layout) == max(values) + 1
-    assert in_parts(layout) is not None
+    assert find_normal_form(layout) is not None
 
 
 @given(layouts(negative=True), st.integers(1, 200))
