@@ -92,7 +92,14 @@ def test_what_has_no_common_modes_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="negative stride"):
         relayout_problem(Layout(4, -1), Layout(4), "u8")
     with pytest.raises(UnsupportedError, match="composed of layouts"):
-        relayout_problem(layout("(4,4):(4,1) o 0 o (2,8):(1,2)"), Layout((2, 8)), "u8")
+        relayout_problem(layout("(2,2):(2,1) o 1 o 3:1"), Layout(3), "u8")
+
+
+def test_a_layout_of_layouts_moves_where_it_has_a_normal_form() -> None:
+    source = layout("(4,4):(4,1) o 0 o (2,8):(1,2)")
+    p = relayout_problem(source, Layout((2, 8)), "u8")
+    moved = reference(p, np.arange(16, dtype="u1"), np.zeros(16, "u1"))
+    assert moved.tolist() == [source(i) for i in range(16)]
 
 
 def test_domains_and_buffers_that_do_not_fit_are_refused() -> None:
