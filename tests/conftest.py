@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
 _PATIENT = [HealthCheck.too_slow]
-settings.register_profile("dev", max_examples=30, deadline=None)
+settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=_PATIENT)
 settings.register_profile(
     "ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=_PATIENT
 )

@@ -165,6 +165,7 @@ def test_lines_are_fetched_where_most_of_them_is_read(stride: int, lines: bool) 
     assert configs(x)[0].lines == lines
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
 def test_blocks_on_an_sm_hold_enough_to_keep_memory_busy(dtype: str) -> None:
     for case in random_cases():

@@ -124,6 +124,7 @@ def test_a_group_of_runs_alone_starts_at_the_first_byte() -> None:
     check(build(x, c))
 
 
+@pytest.mark.deep
 def test_the_rule_misses_little() -> None:
     """Of random tiles whose loads can be joined, most are joined as far as they can be."""
     found = Counter[str]()

@@ -23,6 +23,7 @@ def test_what_is_found_and_what_is_not_agree_with_enumeration() -> None:
     assert wrong == [] and outcomes["found"] > 15 and outcomes["none"] > 5, outcomes
 
 
+@pytest.mark.deep
 def test_rows_of_whole_chunks_always_have_one() -> None:
     assert missed_rows(53, 40) == []
 
