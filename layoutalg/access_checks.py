@@ -19,7 +19,7 @@ from itertools import islice, pairwise, product
 from typing import TypeAlias
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts
 from layoutalg.analysis.coalescing import traffic
 from layoutalg.analysis.enumerated import access_extent, instruction_offsets
@@ -54,7 +54,7 @@ def check_conflict_free(
     >>> check_conflict_free(swizzled, "ldmatrix.x4", "st.shared.b128", element="f16")
     """
     for access in _resolve(layout, accesses, element):
-        report = analyze(layout, access, arch)
+        report = analyze_access(layout, access, arch)
         if not isinstance(report, SharedReport):
             raise UnsupportedError(f"{access.op} has no bank conflicts: ask check_coalesced about it")
         if not report.conflict_free:
@@ -86,7 +86,7 @@ def check_coalesced(
     if not 0 <= min_efficiency <= 1:
         raise ShapeError(f"min_efficiency is {min_efficiency}; a share from 0 to 1 is needed")
     for access in _resolve(layout, accesses, element):
-        report = analyze(layout, access, arch)
+        report = analyze_access(layout, access, arch)
         if not isinstance(report, GlobalReport):
             raise UnsupportedError(f"{access.op} moves no sectors: ask check_conflict_free about it")
         if report.efficiency < min_efficiency:

@@ -59,11 +59,11 @@ def _analyze(
     layout: AnyLayout, access: str | Access, element: str = "f32", arch: str = "sm_90", *, trace: Trace
 ) -> SharedReport | GlobalReport:
     from layoutalg.analysis.access import Access
-    from layoutalg.analysis.analyzer import analyze
+    from layoutalg.analysis.analyzer import analyze_access
     from layoutalg.analysis.report import SharedReport
 
     chosen = Access.of(access, layout, element)
-    report = analyze(layout, chosen, arch)
+    report = analyze_access(layout, chosen, arch)
     kind = "wavefronts" if isinstance(report, SharedReport) else "sectors"
     trace.note(kind, layout=layout, access=chosen, report=report, arch=arch)
     return report

@@ -14,7 +14,7 @@ import sympy
 
 from layoutalg import algebra
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access
 from layoutalg.budget import metered
@@ -164,7 +164,7 @@ def _analysis(draw: random.Random, count: int) -> Question:
     tv = Layout((tuple(extents[i] for i in order), 1), (tuple(weights[i] for i in order), 0))
     active = draw.choice((None, Guard((draw.randint(1, 9),)), lambda thread, value, turn: thread % 3 == 0))
     access = Access(draw.choice(("ld.shared.b32", "ld.global.b32")), tv, dtype("f32"), active=active)
-    return lambda: analyze(tile, access)
+    return lambda: analyze_access(tile, access)
 
 
 def _solved(draw: random.Random, count: int) -> Question:

@@ -226,12 +226,12 @@ def is_true(claim: Synthesis, rng: random.Random) -> str | None:
     if not is_free(claim.layout, accesses) or claim.extra_bytes > claim.max_extra_bytes:
         return f"{claim.layout} has conflicts, or takes more than is allowed"
     for access, report in zip(accesses, claim.reports, strict=True):
-        counted = analyze(claim.layout, access, claim.arch, "enumerated")
+        counted = analyze(claim.layout, access, claim.arch, method="enumerated")
         assert isinstance(counted, SharedReport)
         if replace(report, method=counted.method, witness=counted.witness) != counted:
             return f"the report of {access.op} is not so"
     for other in claim.alternatives:
-        reports = [analyze(other.layout, a, claim.arch, "enumerated") for a in accesses]
+        reports = [analyze(other.layout, a, claim.arch, method="enumerated") for a in accesses]
         totals = [(r.total, r.ideal_total) for r in reports if isinstance(r, SharedReport)]
         if (other.total, other.ideal_total) != tuple(map(sum, zip(*totals, strict=True))):
             return f"{other.layout} does not take {other.total}"

@@ -160,4 +160,4 @@ def test_tma_boxes_are_checked(box: Any, mode: int) -> None:
 
 def test_tma_has_no_lanes_to_count() -> None:
     with pytest.raises(ArgumentTypeError, match="counts what lanes do"):
-        analyze(ROWS, TmaAccess((64, 64), 128))  # type: ignore[arg-type]
+        analyze(ROWS, TmaAccess((64, 64), 128))  # type: ignore[call-overload]

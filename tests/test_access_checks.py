@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from layoutalg.access_checks import check_coalesced, check_conflict_free
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.banks import wavefronts
 from layoutalg.analysis.report import GlobalReport, SharedReport
 from layoutalg.dtype import dtype
@@ -28,7 +28,7 @@ SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, TILE)
 def test_a_conflict_of_padded_rows_is_shown_as_it_is(pitch: int) -> None:
     layout = Layout((32, 32), (pitch, 1))
     access = Access("ld.shared.b32", Layout((32, 1), (1, 0)), dtype("f32"))
-    report = analyze(layout, access)
+    report = analyze_access(layout, access)
     assert isinstance(report, SharedReport)
     try:
         check_conflict_free(layout, access)
@@ -50,7 +50,7 @@ def test_a_conflict_of_padded_rows_is_shown_as_it_is(pitch: int) -> None:
 @given(accesses(max_size=256))
 def test_the_checks_say_what_the_analysis_says(pair: tuple[AnyLayout, Access]) -> None:
     layout, access = pair
-    report = analyze(layout, access)
+    report = analyze_access(layout, access)
     check = check_conflict_free if isinstance(report, SharedReport) else check_coalesced
     good = report.conflict_free if isinstance(report, SharedReport) else report.efficiency == 1.0
     try:
@@ -107,7 +107,7 @@ def test_the_instruction_that_conflicts_is_found_behind_those_that_do_not() -> N
 def test_coalesced_is_what_the_analysis_says(pitch: int, share: float) -> None:
     layout = Layout((32, 32), (pitch, 1))
     access = Access.default("ld.global.b32", layout, "f32")
-    report = analyze(layout, access)
+    report = analyze_access(layout, access)
     assert isinstance(report, GlobalReport)
     try:
         check_coalesced(layout, access, min_efficiency=share)

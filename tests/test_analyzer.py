@@ -184,7 +184,7 @@ def test_unknown_names() -> None:
     tile = Layout((64, 64), (64, 1))
     access = Access.default("ldmatrix.x4", tile, dtype("f16"))
     with pytest.raises(UnknownNameError, match="unknown method 'rank'"):
-        analyze(tile, access, method="rank")  # type: ignore[arg-type]
+        analyze(tile, access, method="rank")  # type: ignore[call-overload]
     with pytest.raises(UnsupportedError, match=r"sm_70 has no ldmatrix\.x4"):
         analyze(tile, access, "sm_70")
     with pytest.raises(UnknownNameError):

@@ -10,7 +10,7 @@ import sympy
 
 import layoutalg as la
 from layoutalg.analysis import Access, GlobalReport, Guard, SharedReport, TmaAccess
-from layoutalg.analysis import analyze as analyze_access
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import report_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnknownNameError, UnsupportedError

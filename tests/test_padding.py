@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
@@ -48,7 +48,7 @@ def test_all_pads_within_one_turn_of_the_banks() -> None:
 def test_a_turn_of_the_banks_changes_nothing(rows: int, columns: int, pad: int, data: st.DataObject) -> None:
     mapping = data.draw(st.sampled_from(("row", "col")))
     access = Access.along("ld.shared.b32", Layout((rows, columns), (columns, 1)), dtype("f32"), mapping)
-    near, far = (analyze(storage_layout((rows, columns), "row", p), access) for p in (pad, pad + 32))
+    near, far = (analyze_access(storage_layout((rows, columns), "row", p), access) for p in (pad, pad + 32))
     assert isinstance(near, SharedReport) and isinstance(far, SharedReport)
     assert (near.total, near.worst) == (far.total, far.worst)
 

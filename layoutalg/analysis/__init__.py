@@ -22,7 +22,7 @@ ld mod 16 = 8
 """
 
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.ask import analyze
 from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
 from layoutalg.analysis.canonical import Canonical, canonical_layout, recognize
 from layoutalg.analysis.coalescing import sectors, sectors_batch

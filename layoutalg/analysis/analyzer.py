@@ -14,7 +14,7 @@ The first three do not depend on the size of the tile.
 
 >>> from layoutalg.layout import Layout
 >>> tile = Layout((64, 64), (64, 1))
->>> report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
+>>> report = analyze_access(tile, Access.default("ldmatrix.x4", tile, "f16"))
 >>> report.instructions, report.worst, report.worst_ideal, report.method
 (16, 32, 4, 'f2')
 """
@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from layoutalg import budget
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
@@ -67,8 +67,8 @@ METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
 Wanted: TypeAlias = Literal["auto"] | Method
 
 
-def analyze(
-    layout: AnyLayout, access: Access, arch: str | Arch = "sm_90", method: Wanted = "auto"
+def analyze_access(
+    layout: AnyLayout, access: Access | TmaAccess, arch: str | Arch = "sm_90", method: Wanted = "auto"
 ) -> SharedReport | GlobalReport:
     """The cost of all instructions of `access` on `layout`: wavefronts or sectors, by the op's space.
 
@@ -78,7 +78,7 @@ def analyze(
 
     >>> from layoutalg.layout import Layout
     >>> tile = Layout((1 << 20, 1 << 20), (1 << 20, 1))
-    >>> report = analyze(tile, Access.default("ld.global.b32", tile, "f32"))
+    >>> report = analyze_access(tile, Access.default("ld.global.b32", tile, "f32"))
     >>> report.sectors == (1 << 40) // 8, report.method
     (True, 'f2')
     """

@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import overload
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import Wanted, check_layout
-from layoutalg.analysis.analyzer import analyze as analyze_access
+from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.analyzer import Wanted, analyze_access, check_layout
 from layoutalg.analysis.report import Report
 from layoutalg.arch import Arch
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.swizzle import AnyLayout
 
@@ -32,7 +31,7 @@ from layoutalg.swizzle import AnyLayout
 def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
     layout: AnyLayout,
     accesses: str | Access,
-    element: str | DType | None = None,
+    element: str | DType | Arch | None = None,
     *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
@@ -43,7 +42,7 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
 def analyze(
     layout: AnyLayout,
     accesses: Iterable[str | Access],
-    element: str | DType | None = None,
+    element: str | DType | Arch | None = None,
     *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
@@ -53,7 +52,7 @@ def analyze(
 def analyze(
     layout: AnyLayout,
     accesses: str | Access | Iterable[str | Access],
-    element: str | DType | None = None,
+    element: str | DType | Arch | None = None,
     *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
@@ -61,16 +60,24 @@ def analyze(
     """What an access costs on `layout`: wavefronts in shared memory, sectors in global memory.
 
     An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
-    and needs the type of an `element`.  A list of accesses gives a list of reports.  `print(report)` is a
-    table and a sentence.  Raises ArgumentTypeError for a text without an element, an element that is not
-    the access's own, and what is no layout; otherwise as `Access.of` and `layoutalg.analysis.analyze` do.
+    and needs the type of an `element`; an Access has its type, and the architecture may follow it.  A list
+    of accesses gives a list of reports; `print(report)` is a table and a sentence.  Raises ArgumentTypeError
+    for a text without an element, an element that is not the access's own, and what is no layout;
+    AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
+    named closed form does not apply, UndecidedError when the budget is spent.
 
     >>> from layoutalg.layout import Layout
     >>> analyze(Layout((64, 64), (64, 1)), ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
     1
     """
+    if isinstance(accesses, Access) and (
+        isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
+    ):
+        arch, element = element, None
     check_layout(layout)
-    if isinstance(accesses, (str, Access)):
+    if isinstance(element, Arch):
+        raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
+    if isinstance(accesses, (str, Access, TmaAccess)):
         return _one(layout, accesses, element, arch, method)
     if not isinstance(accesses, Iterable):
         raise ArgumentTypeError(
@@ -81,7 +88,7 @@ def analyze(
 
 def _one(
     layout: AnyLayout,
-    access: str | Access,
+    access: str | Access | TmaAccess,
     element: str | DType | None,
     arch: str | Arch,
     method: Wanted,

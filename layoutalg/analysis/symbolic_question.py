@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.addressing import addressing
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.analysis.symbolic_layout import (
     Symbolic,
@@ -163,7 +163,7 @@ def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
     """
     layout, access = concrete(question, values)
     try:
-        report = analyze(layout, access, question.machine)
+        report = analyze_access(layout, access, question.machine)
     except AlignmentError:
         return None
     except ShapeError:

@@ -4,7 +4,7 @@ The idea.  A report names its worst instruction.  Its lanes are spelled out by t
 (`worst_phases`), and every sentence states numbers of those lanes: where they start, what each swizzle adds,
 which of them want different words of one bank.  Nothing is said of a pattern that was not looked at.
 
->>> from layoutalg.analysis.analyzer import analyze
+>>> from layoutalg.analysis import analyze
 >>> from layoutalg.layout import Layout
 >>> tile = Layout((64, 64), (64, 1))
 >>> rows = Access.default("ldmatrix.x4", tile, "f16")
@@ -57,7 +57,7 @@ def conflict_words(
 
     `report` is the answer of `analyze(layout, access, arch)`; MismatchError is raised for another one's.
 
-    >>> from layoutalg.analysis.analyzer import analyze
+    >>> from layoutalg.analysis import analyze
     >>> from layoutalg.layout import Layout
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
     >>> rows = Access.default("ldmatrix.x4", tile, "f16")
@@ -83,7 +83,7 @@ def worst_phases(
 ) -> list[PhaseFacts]:
     """The phases of the worst instruction, in the order of lanes; raises as `conflict_words` does.
 
-    >>> from layoutalg.analysis.analyzer import analyze
+    >>> from layoutalg.analysis import analyze
     >>> from layoutalg.layout import Layout
     >>> tile = Layout((4, 8), (8, 1))
     >>> column = Access("ld.shared.b32", Layout((4, 1), (1, 0)), "f32")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import METHODS, Wanted, analyze
+from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
 from layoutalg.analysis.report import Report, SharedReport, report_notes, sentence
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
@@ -130,7 +130,7 @@ def _of_layout(
     named: Named = []
     for spec in access or loads:
         chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
-        named.append((spec, analyze(layout, chosen, machine, method)))
+        named.append((spec, analyze_access(layout, chosen, machine, method)))
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, report in named:
         words += ["--access", spec] if isinstance(report, SharedReport) else []

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.banks import phase_groups, wavefronts
 from layoutalg.analysis.coalescing import traffic
 from layoutalg.analysis.enumerated import instruction_offsets
@@ -115,7 +115,7 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
     [32, 32]
     """
     machine = find_arch(arch)
-    report = analyze(layout, access, machine)
+    report = analyze_access(layout, access, machine)
     elems = vector_elems(find_instruction(access.op, machine), access.element)
     place = Place(0, 0, 0)
     if isinstance(report, SharedReport) and report.witness is not None:

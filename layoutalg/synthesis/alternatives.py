@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
@@ -119,7 +119,7 @@ def _least_bad(
 
 def _groups(base: Layout, access: Access, machine: Arch) -> int:
     """Phase groups of all instructions of a linear access: its ideal, less the counter's bias."""
-    report = analyze(base, access, machine)
+    report = analyze_access(base, access, machine)
     bias = find_instruction(access.op, machine).counter_bias
     return report.ideal_total - bias * report.instructions if isinstance(report, SharedReport) else 0
 
@@ -141,7 +141,7 @@ def ranked(
         if layout in seen:
             continue
         seen.add(layout)
-        reports = [analyze(layout, access, machine) for access in accesses]
+        reports = [analyze_access(layout, access, machine) for access in accesses]
         shared = [report for report in reports if isinstance(report, SharedReport)]
         total, ideal = sum(r.total for r in shared), sum(r.ideal_total for r in shared)
         out.append(Alternative(layout, kind, extra, total, ideal))

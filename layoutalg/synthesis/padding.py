@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.lanes import batch_lanes
@@ -110,7 +110,7 @@ def reports_if_free(
     """
     out: list[SharedReport] = []
     for access in accesses:
-        report = analyze(layout, access, machine)
+        report = analyze_access(layout, access, machine)
         if not isinstance(report, SharedReport) or not report.conflict_free:
             return None
         out.append(report)

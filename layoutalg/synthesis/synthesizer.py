@@ -30,7 +30,7 @@ from typing import NamedTuple, get_args
 
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.addressing import addressing
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
@@ -379,7 +379,7 @@ def _padded(question: _Question, padding: _Padding | None) -> _Answer | None:
 def _by_counting(question: _Question, padding: _Padding | None) -> tuple[_Answer, Iterator[Other]]:
     """The answer where nothing is linear: storage order, one swizzle, or padding."""
     base = storage_layout(question.shape, question.order)
-    reports = [analyze(base, access, question.machine) for access in question.lanes]
+    reports = [analyze_access(base, access, question.machine) for access in question.lanes]
     free = tuple(r for r in reports if isinstance(r, SharedReport) and r.conflict_free)
     if len(free) == len(reports):
         return _Answer(base, "plain", 0, free, Certificate(True, "counted", ("plain",))), iter(())

@@ -12,7 +12,7 @@ import pytest
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.residues import Digit, Residues
 from layoutalg.budget import UNITS, metered
 from layoutalg.dtype import dtype
@@ -170,7 +170,7 @@ def test_many_modes_under_a_swizzle_end_within_the_budget() -> None:
         threads = Layout(tuple(extents[i] for i in order), tuple(weights[i] for i in order))
         tv = Layout((threads.shape, 1), (threads.stride, 0))
         with metered() as meter, suppress(UndecidedError):
-            assert analyze(tile, Access("ld.shared.b32", tv, dtype("f32"))).instructions > 0
+            assert analyze_access(tile, Access("ld.shared.b32", tv, dtype("f32"))).instructions > 0
         assert meter.units > 0
 
 
@@ -231,9 +231,9 @@ def test_a_swizzle_of_bits_past_the_memory_does_nothing(text: str, op: str) -> N
     assert isinstance(swizzled, ComposedLayout)
     plain = ComposedLayout(Swizzle(0, 0, 0), swizzled.offset, swizzled.inner)
     access = Access.default(op, Layout(swizzled.shape), "f32")
-    found = analyze(swizzled, access)
-    assert replace(found, method="enumerated") == analyze(swizzled, access, method="enumerated")
-    assert found == analyze(plain, access)
+    found = analyze_access(swizzled, access)
+    assert replace(found, method="enumerated") == analyze_access(swizzled, access, method="enumerated")
+    assert found == analyze_access(plain, access)
 
 
 def test_as_many_accesses_as_no_machine_word_counts_are_counted() -> None:

@@ -25,7 +25,7 @@ EIGHT_ROWS = Access("ldmatrix.x1", Layout(((8, 4), 8), ((8, 64), 1)), F16)
 
 @pytest.mark.parametrize("method", ["auto", "f2", "enumerated"])
 def test_lanes_that_ldmatrix_ignores_need_no_alignment(method: str) -> None:
-    report = analyze(MATRIX, EIGHT_ROWS, method=method)  # type: ignore[arg-type]
+    report = analyze(MATRIX, EIGHT_ROWS, method=method)  # type: ignore[call-overload]
     assert isinstance(report, SharedReport) and (report.total, report.ideal_total) == (1, 1)
 
 
@@ -76,7 +76,7 @@ def test_a_swizzle_may_split_vectors_that_no_access_has(form: Form) -> None:
     found = synthesize((1, 1024), [PART, *WORDS], element="f32", form=form)
     assert str(found.layout) == "Sw<4,0,5> o 0 o (1,1024):(0,1)" and check_certificate(found)
     for access in (PART, *WORDS):
-        report = analyze(found.layout, access, method="enumerated")  # type: ignore[arg-type]
+        report = analyze(found.layout, access, method="enumerated")  # type: ignore[call-overload]
         assert isinstance(report, SharedReport) and report.conflict_free
 
 

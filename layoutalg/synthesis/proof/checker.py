@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import find_instruction
 from layoutalg.errors import (
@@ -257,7 +257,7 @@ def _check_reports(synthesis: Synthesis, layout: AnyLayout) -> None:
     if len(synthesis.reports) != len(accesses):
         raise MismatchError(f"{len(synthesis.reports)} reports are given for {_accesses(accesses)}")
     for i, (access, given) in enumerate(zip(accesses, synthesis.reports, strict=True)):
-        fresh = analyze(layout, access, synthesis.arch)
+        fresh = analyze_access(layout, access, synthesis.arch)
         if not isinstance(fresh, SharedReport) or not fresh.conflict_free:
             raise MismatchError(f"access {i} has bank conflicts on {layout}", index=i)
         if given != fresh:
@@ -273,7 +273,7 @@ def _check_counted(synthesis: Synthesis, layout: AnyLayout) -> str:
             f"{layout}, of kind {synthesis.kind!r}, is counted in none of {synthesis.certificate.classes}"
         )
     for i, access in enumerate(lane_accesses(synthesis)):
-        counted = analyze(layout, access, synthesis.arch, "enumerated")
+        counted = analyze_access(layout, access, synthesis.arch, "enumerated")
         if not isinstance(counted, SharedReport) or not counted.conflict_free:
             raise MismatchError(f"access {i} has bank conflicts on {layout}", index=i)
     _check_reports(synthesis, layout)
@@ -315,7 +315,7 @@ def _check_alternatives(synthesis: Synthesis) -> None:
     """Alternatives must be what they say, cost what they say, and come best first, each once."""
     for other in synthesis.alternatives:
         _check_kind(synthesis, other.layout, other.kind, other.extra_bytes, True)
-        reports = [analyze(other.layout, a, synthesis.arch) for a in lane_accesses(synthesis)]
+        reports = [analyze_access(other.layout, a, synthesis.arch) for a in lane_accesses(synthesis)]
         shared = [report for report in reports if isinstance(report, SharedReport)]
         if (other.total, other.ideal_total) != (
             sum(report.total for report in shared),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.analysis.analyzer import analyze
+from layoutalg.analysis.analyzer import analyze_access
 from layoutalg.analysis.report import SharedReport
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
@@ -278,7 +278,7 @@ def _check_singles(synthesis: Synthesis) -> None:
 def _check_conflict(synthesis: Synthesis, layout: AnyLayout) -> None:
     """At least one access must have a conflict on the layout."""
     for access in lane_accesses(synthesis):
-        report = analyze(layout, access, synthesis.arch)
+        report = analyze_access(layout, access, synthesis.arch)
         if not isinstance(report, SharedReport) or not report.conflict_free:
             return
     raise MismatchError(f"{layout} is free of conflicts")
