@@ -27,8 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from layoutalg.arch.architectures import ARCHS
 from layoutalg.arch.instructions import INSTRUCTIONS
-from layoutalg.errors import UnknownNameError
+from layoutalg.arch.model import Arch, Instruction
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
 _PTX_TYPES = {1: "b8 u8 s8", 2: "b16 u16 s16", 4: "b32 u32 s32 f32", 8: "b64 u64 s64 f64", 16: "b128"}
 _SASS_SIZES = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, "": 4, ".32": 4, ".64": 8, ".128": 16}
@@ -136,3 +138,25 @@ def unknown_instruction(name: str, known: Iterable[str]) -> UnknownNameError:
         )
         hint = f"a copy from anywhere to anywhere is no instruction; say {both}; "
     return UnknownNameError("instruction", name, known, also=() if hint else INSTRUCTION_ALIASES, hint=hint)
+
+def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
+    """The rule of an instruction on `machine`, or without a machine as every 32-lane, 32-bank one has it.
+
+    `name` is one of INSTRUCTIONS or any of its other spellings (layoutalg.arch.instruction_names).  Raises
+    UnknownNameError for other names, UnsupportedError for an instruction that only other architectures have,
+    ArgumentTypeError for what is not a text.
+
+    >>> from layoutalg.arch.architectures import find_arch
+    >>> find_instruction("ldmatrix.x4", find_arch("sm_80")).group_lanes, find_instruction("LDS.64").name
+    (8, 'ld.shared.b64')
+    """
+    table = INSTRUCTIONS if machine is None else machine.instructions
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"instruction {name!r} is a {type(name).__name__}; a name is needed")
+    found = table.get(name) or table.get(known := instruction_name(name))
+    if found is not None:
+        return found
+    if known in INSTRUCTIONS and machine is not None:
+        having = ", ".join(a.name for a in ARCHS.values() if known in a.instructions)
+        raise UnsupportedError(f"{machine.name} has no {known}; it exists on {having}")
+    raise unknown_instruction(name, table)
