@@ -19,7 +19,7 @@ from __future__ import annotations
 from layoutalg.algebra import cosize
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.int_tuple import flatten, product
+from layoutalg.int_tuple import flatten_tree, product
 from layoutalg.kernels.permute_modes import PermuteProblem, move_problem
 from layoutalg.layout import Layout
 from layoutalg.normal import NormalForm, find_normal_form
@@ -59,7 +59,7 @@ def _strided(layout: AnyLayout) -> NormalForm:
     form = find_normal_form(layout)
     if form is None:
         raise UnsupportedError(f"{layout} is composed of layouts; swizzles over one strided layout move")
-    if any(d < 0 for d in flatten(form.layout.stride)):
+    if any(d < 0 for d in flatten_tree(form.layout.stride)):
         raise UnsupportedError(f"{layout} has a negative stride; relayout counts from the start of a buffer")
     return form
 
@@ -74,7 +74,7 @@ def common_modes(a: Layout, b: Layout) -> tuple[tuple[int, ...], tuple[int, ...]
     """
     shape: list[int] = []
     strides: tuple[list[int], list[int]] = ([], [])
-    queues = [list(zip(flatten(x.shape), flatten(x.stride), strict=True)) for x in (a, b)]
+    queues = [list(zip(flatten_tree(x.shape), flatten_tree(x.stride), strict=True)) for x in (a, b)]
     queues = [[(n, d) for n, d in q if n > 1][::-1] for q in queues]
     while queues[0] and queues[1]:
         (n, s), (m, d) = queues[0].pop(), queues[1].pop()

@@ -19,7 +19,7 @@ import math
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.inverse import right_inverse
-from layoutalg.layout import Layout, integer_leaves, make_layout
+from layoutalg.layout import Layout, integer_leaves, layout_of
 from layoutalg.measure import leaf_lists, merge, plain
 from layoutalg.normal import need_normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers, check_layouts
@@ -50,7 +50,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
         )
     (s, d), (t, e) = _first(left), _first(right)
     length = min(s, t) if d == e else 1
-    return make_layout(length, d if length > 1 else 0)
+    return layout_of(length, d if length > 1 else 0)
 
 
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.fields import Fields
-from layoutalg.int_tuple import flatten, unflatten
-from layoutalg.layout import Layout, leaves, make_layout
+from layoutalg.int_tuple import flatten_tree, unflatten_tree
+from layoutalg.layout import Layout, layout_of, leaves
 from layoutalg.scaled_basis import ScaledBasis
 
 Compose = Callable[[Layout, Layout], Layout]
@@ -50,7 +50,7 @@ class Axes(NamedTuple):
             self.fields.code(d.value, place[d.modes]) if isinstance(d, ScaledBasis) else 0
             for d in _strides(layout)
         ]
-        return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
+        return layout_of(layout.shape, unflatten_tree(tuple(strides), layout.stride))
 
     def along(self, number: int) -> list[ScaledBasis]:
         """The strides along one mode that a number is the sum of."""
@@ -59,12 +59,12 @@ class Axes(NamedTuple):
 
     def coordinates(self, layout: Layout) -> Layout:
         """Inverse of `numbers`, for numbers that are along one mode each."""
-        strides: list[Any] = [(*self.along(d), 0)[0] for d in flatten(layout.stride)]
-        return make_layout(layout.shape, unflatten(tuple(strides), layout.stride))
+        strides: list[Any] = [(*self.along(d), 0)[0] for d in flatten_tree(layout.stride)]
+        return layout_of(layout.shape, unflatten_tree(tuple(strides), layout.stride))
 
 
 def _strides(layout: Layout) -> tuple[Any, ...]:
-    return flatten(layout.stride)
+    return flatten_tree(layout.stride)
 
 
 def axes_of(layout: Layout, most: int = 1) -> Axes:
@@ -108,7 +108,7 @@ def compose_coordinates(a: Layout, b: Layout, compose: Compose) -> Layout:
             )
         strides += moves or [0]
         weight *= s
-    return make_layout(result.shape, unflatten(tuple(strides), result.shape))
+    return layout_of(result.shape, unflatten_tree(tuple(strides), result.shape))
 
 
 def _refusal(

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.int_tuple import flatten, idx2crd, inner_product, to_text
+from layoutalg.int_tuple import coordinate_at, flatten_tree, inner_product, to_text
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size
 from layoutalg.normal import NormalForm
@@ -334,7 +334,7 @@ def refused(page: Page, refusal: LayoutAlgError) -> None:
     elif isinstance(a, Layout) and isinstance(b, Layout) and witness is not None:
         x, y, index = page.name(a, "A"), page.name(b, "B"), b(witness)
         parts, base = [], 1
-        for s in flatten(b.shape):
+        for s in flatten_tree(b.shape):
             parts += [witness // base % s * base] if witness // base % s else []
             base *= s
         alone = [a(b(p)) for p in parts]
@@ -374,7 +374,7 @@ def value_steps(page: Page, function: AnyLayout | Swizzle | Swizzles, crd: Any) 
                 f"a flat index is divided up, leftmost fastest: {notation(crd)} is {notation(full)} in "
                 f"{to_text(function.shape)}"
             )
-        pairs = list(zip(flatten(full), flatten(function.stride), strict=True))
+        pairs = list(zip(flatten_tree(full), flatten_tree(function.stride), strict=True))
         value = int(inner_product(full, function.shape, function.stride))
         terms = " + ".join(f"{x} * {d}" for x, d in pairs) or "0"
         page.step("the offset is the sum of digit * stride", f"{at} = {terms} = {value}")
@@ -392,7 +392,7 @@ def _full(crd: Any, shape: Any) -> Any:
     """The coordinate with an integer for every leaf of the shape."""
     if isinstance(crd, tuple) and isinstance(shape, tuple):
         return tuple(_full(c, s) for c, s in zip(crd, shape, strict=True))
-    return idx2crd(crd, shape) if isinstance(shape, tuple) else crd
+    return coordinate_at(crd, shape) if isinstance(shape, tuple) else crd
 
 
 def _swizzled(page: Page, swizzle: Swizzle, x: int) -> int:

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from layoutalg.budget import Budget
 from layoutalg.coordinates import compose_coordinates
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, flatten
-from layoutalg.layout import Layout, has_bases, has_symbols, leaves, make_layout
+from layoutalg.int_tuple import IntTuple, flatten_tree
+from layoutalg.layout import Layout, has_bases, has_symbols, layout_of, leaves
 from layoutalg.measure import merge_open
 from layoutalg.symbolic_algebra import compose_symbols, undecided_value
 from layoutalg.symbols import is_symbolic
@@ -132,7 +132,7 @@ def compose_layouts(a: Layout, b: Layout, trace: Trace | None = None) -> Layout:
     (3,4):(8,1)
     """
     radix, weights = merge_open(a)
-    extents, steps = flatten(b.shape), flatten(b.stride)
+    extents, steps = flatten_tree(b.shape), flatten_tree(b.stride)
     if type(sum(weights)) is type(sum(steps)) is type(sum(radix, sum(extents))) is int:
         if trace is None:
             return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, steps))
@@ -153,7 +153,8 @@ def _compose_others(a: Layout, b: Layout) -> Layout:
     radix, weights = merge_open(a)
     if has_bases(a) or has_symbols(b) or any(map(is_symbolic, radix)):
         return _assemble(b.shape, compose_symbols(a, b))
-    return _assemble(b.shape, _compose_leaves(a, b, radix, weights, flatten(b.shape), flatten(b.stride)))
+    extents, strides = flatten_tree(b.shape), flatten_tree(b.stride)
+    return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, strides))
 
 
 def _compose_leaves(
@@ -307,14 +308,14 @@ def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
     if not isinstance(shape, tuple):
         extents, strides = pieces[0]
         if len(extents) == 1:
-            return make_layout(extents[0], strides[0])
-        return make_layout(tuple(extents), tuple(strides))
+            return layout_of(extents[0], strides[0])
+        return layout_of(tuple(extents), tuple(strides))
     if len(pieces) == len(shape):  # flat, but for tuples of one and none, which the tree settles
         for part in shape:
             if isinstance(part, tuple):
                 break
         else:
-            return make_layout(
+            return layout_of(
                 tuple([e[0] if len(e) == 1 else tuple(e) for e, _ in pieces]),
                 tuple([d[0] if len(d) == 1 else tuple(d) for _, d in pieces]),
             )
@@ -327,4 +328,4 @@ def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
         extents, strides = next(source)
         return (extents[0], strides[0]) if len(extents) == 1 else (tuple(extents), tuple(strides))
 
-    return make_layout(*build(shape))
+    return layout_of(*build(shape))

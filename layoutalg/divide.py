@@ -30,7 +30,7 @@ from layoutalg.digits import compose_layouts
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.int_tuple import product
 from layoutalg.inverse import complement
-from layoutalg.layout import Layout, concat, make_layout, modes
+from layoutalg.layout import Layout, concat, layout_of, modes
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.symbols import is_symbolic
 
@@ -79,7 +79,7 @@ def _divide(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> Layout:
     if trace is not None:
         trace.note("divide", layout=layout, tile=tile)
     rest = complement(tile, product(layout.shape), trace=trace)
-    return compose_layouts(layout, make_layout((tile.shape, rest.shape), (tile.stride, rest.stride)), trace)
+    return compose_layouts(layout, layout_of((tile.shape, rest.shape), (tile.stride, rest.stride)), trace)
 
 
 def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
@@ -110,7 +110,7 @@ def untie_last(pair: Layout) -> Layout:
     if isinstance(shape, tuple) and isinstance(stride, tuple):
         last, step = shape[1], stride[1]
         if isinstance(last, tuple) and isinstance(step, tuple):
-            return make_layout((shape[0], *last), (stride[0], *step))
+            return layout_of((shape[0], *last), (stride[0], *step))
     return pair
 
 
@@ -128,7 +128,7 @@ def regrouped(name: str, first: Layout, second: Layout, result: Layout, trace: T
 def _zip(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> tuple[Layout, Layout]:
     """(tiles, rests): the modes of a logical divide, regrouped along the tree of `tiler`."""
     if tiler is None:
-        return make_layout(1, 0), layout
+        return layout_of(1, 0), layout
     if not isinstance(tiler, tuple):
         divided = _divide(layout, tiler, trace)
         return divided[0], divided[1]

@@ -28,7 +28,7 @@ from layoutalg.composed import Chain, composition
 from layoutalg.derivation import WORDS, refused, swizzle_words, value_steps
 from layoutalg.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import flatten, idx2crd
+from layoutalg.int_tuple import coordinate_at, flatten_tree
 from layoutalg.inverse import complement, left_inverse, right_inverse
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import coalesce, size
@@ -180,7 +180,7 @@ def _some(number: int, noun: str) -> str:
 def _places(indices: Sequence[int], shape: Any) -> str:
     """Flat indices in words: rows or columns of a tile, where they are consecutive ones."""
     if isinstance(shape, tuple) and len(shape) == 2:
-        found = [idx2crd(i, (size(Layout(shape[0])), size(Layout(shape[1])))) for i in indices]
+        found = [coordinate_at(i, (size(Layout(shape[0])), size(Layout(shape[1])))) for i in indices]
         for which, word in ((0, "rows"), (1, "columns")):
             if len({c[1 - which] for c in found}) == 1 and len({c[which] for c in found}) == len(found):
                 return f"{word} {_listed([c[which] for c in found])}"
@@ -377,7 +377,7 @@ def _check_leaves(value: object) -> None:
 def _coordinate(call: str, function: AnyLayout | Swizzle | Swizzles, operands: tuple[Any, ...]) -> Any:
     """The coordinate at which a layout or a swizzle is explained, or an ArgumentTypeError."""
     _check_leaves((function, *operands))
-    whole = all(hasattr(x, "__index__") and not isinstance(x, bool) for x in flatten(operands))
+    whole = all(hasattr(x, "__index__") and not isinstance(x, bool) for x in flatten_tree(operands))
     if isinstance(function, (Swizzle, Swizzles)):
         if len(operands) != 1 or not whole or isinstance(operands[0], tuple) or operands[0] < 0:
             raise ArgumentTypeError(f"{call}: a swizzle takes one integer, 0 or greater")

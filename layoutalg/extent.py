@@ -20,7 +20,7 @@ from layoutalg.budget import Budget
 from layoutalg.distinct import WINDOW_BITS, sums_below
 from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size, span
 from layoutalg.normal import NormalForm, find_normal_form
@@ -83,7 +83,7 @@ def contiguous_from_zero(layout: Layout) -> int:
     4
     """
     reach = 1
-    for d, s in sorted(zip(flatten(layout.stride), flatten(layout.shape), strict=True)):
+    for d, s in sorted(zip(flatten_tree(layout.stride), flatten_tree(layout.shape), strict=True)):
         if d > reach:
             break
         reach += d * (s - 1)

@@ -26,7 +26,7 @@ from typing import Any
 
 from layoutalg.errors import CompileError, MismatchError, ParseError, ShapeError, UndecidedError
 from layoutalg.hostcc import build_shared
-from layoutalg.int_tuple import IntTuple, flatten, product, to_text
+from layoutalg.int_tuple import IntTuple, flatten_tree, product, to_text
 from layoutalg.tools import run_tool
 
 _NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -104,7 +104,7 @@ class IndexCode:
             raise ParseError(f"{function!r} is not the name of a C++ function", text=function)
         choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
         if isinstance(shape, tuple):
-            for extents in (tuple(map(product, shape)), flatten(shape)):
+            for extents in (tuple(map(product, shape)), flatten_tree(shape)):
                 if extents:
                     choices.setdefault(len(extents), extents)
         away = "".join(f"#define {word}\n" for word in _QUALIFIERS)

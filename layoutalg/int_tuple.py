@@ -83,10 +83,10 @@ def whole_number(value: object, what: str) -> int:
     return number
 
 
-def flatten(value: IntTuple) -> tuple[int, ...]:
+def flatten_tree(value: IntTuple) -> tuple[int, ...]:
     """The leaves, left to right, as one flat tuple.
 
-    >>> flatten(((2, 4), 8))
+    >>> flatten_tree(((2, 4), 8))
     (2, 4, 8)
     """
     if not isinstance(value, tuple):
@@ -106,12 +106,12 @@ def flatten(value: IntTuple) -> tuple[int, ...]:
         value = tuple(level)
 
 
-def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
-    """Inverse of `flatten`: arrange `leaves` in the tree of `profile`.
+def unflatten_tree(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
+    """Inverse of `flatten_tree`: arrange `leaves` in the tree of `profile`.
 
     Raises ShapeError when the number of leaves differs.
 
-    >>> unflatten((1, 2, 3), ((0, 0), 0))
+    >>> unflatten_tree((1, 2, 3), ((0, 0), 0))
     ((1, 2), 3)
     """
     source = iter(leaves)
@@ -119,7 +119,7 @@ def unflatten(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
     def build(node: IntTuple) -> IntTuple:
         return tuple(build(v) for v in node) if isinstance(node, tuple) else next(source)
 
-    if len(flatten(profile)) != len(leaves):
+    if len(flatten_tree(profile)) != len(leaves):
         raise ShapeError(f"{len(leaves)} leaves do not fit the profile {to_text(profile)}")
     try:
         return build(profile)
@@ -134,7 +134,7 @@ def product(value: IntTuple) -> int:
     (64, 1)
     """
     try:
-        total = math.prod(flatten(value)) if isinstance(value, tuple) else value
+        total = math.prod(flatten_tree(value)) if isinstance(value, tuple) else value
     except TypeError:
         total = None
     if type(total) is int:
@@ -149,22 +149,22 @@ def prefix_product(shape: IntTuple) -> IntTuple:
     (((1, 2), 8), (0, 1))
     """
     current, strides = 1, []
-    for s in flatten(shape):
+    for s in flatten_tree(shape):
         strides.append(0 if s == 1 else current)
         current *= s
         if type(current) is not int:
             current = canonical(current)
-    return unflatten(tuple(strides), shape)
+    return unflatten_tree(tuple(strides), shape)
 
 
-def congruent(a: IntTuple, b: IntTuple) -> bool:
+def congruent_trees(a: IntTuple, b: IntTuple) -> bool:
     """True when both trees have the same form (leaves may differ).
 
-    >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
+    >>> congruent_trees((1, (2, 3)), (9, (9, 9))), congruent_trees((1, 2), 3)
     (True, False)
     """
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and _pairwise(congruent, a, b)
+        return len(a) == len(b) and _pairwise(congruent_trees, a, b)
     return not isinstance(a, tuple) and not isinstance(b, tuple)
 
 
@@ -180,28 +180,28 @@ def _too_deep(what: str) -> ShapeError:
     return ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
-def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
+def weakly_congruent_trees(a: IntTuple, b: IntTuple) -> bool:
     """True when `b` refines the tree of `a`: every leaf of `a` meets any subtree of `b`.
 
-    >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
+    >>> weakly_congruent_trees(3, (1, 2)), weakly_congruent_trees((1, 2), 3)
     (True, False)
     """
     if not isinstance(a, tuple):
         return True
-    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(weakly_congruent, a, b)
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(weakly_congruent_trees, a, b)
 
 
-def compatible(a: IntTuple, b: IntTuple) -> bool:
+def compatible_trees(a: IntTuple, b: IntTuple) -> bool:
     """True when every coordinate of shape `a` is one of shape `b`: sizes agree along the tree of `a`.
 
     Raises UndecidedError where sizes agree for some values of symbols alone.
 
-    >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
+    >>> compatible_trees(24, (4, 6)), compatible_trees((4, 6), ((2, 2), 6)), compatible_trees((4, 6), 24)
     (True, True, False)
     """
     if not isinstance(a, tuple):
         return _equal(a, product(b))
-    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(compatible, a, b)
+    return isinstance(b, tuple) and len(a) == len(b) and _pairwise(compatible_trees, a, b)
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -333,7 +333,7 @@ def within_int64(crd: Any, shape: IntTuple, stride: IntTuple) -> tuple[Any, int,
     if type(shape) is int and type(stride) is int and -INT64 <= stride < INT64:
         reach = most * stride
         return (left * stride, min(reach, 0), max(reach, 0)) if -INT64 <= reach < INT64 else None
-    extents, strides = flatten(shape), flatten(stride)
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
     total = None
     low, high, last = 0, 0, len(extents) - 1
     for i, (s, d) in enumerate(zip(extents, strides, strict=True)):
@@ -422,13 +422,13 @@ def _with_dtype(crd: Any, dtype: str) -> Any:
     return crd.astype(dtype, copy=False) if whole else crd
 
 
-def crd2idx(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
+def index_at(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     """Inner product of a coordinate with `stride` (compact column-major when omitted).
 
     `crd` may stop at any depth of `shape`; its leaves may be ints, NumPy arrays, sympy symbols or index
     expressions.  Raises ShapeError for a coordinate that is negative or does not fit.
 
-    >>> crd2idx((7, 5), ((2, 4), 8)), crd2idx(9, (4, 8), (8, 1))
+    >>> index_at((7, 5), ((2, 4), 8)), index_at(9, (4, 8), (8, 1))
     (47, 10)
     """
     if stride is None:
@@ -451,7 +451,7 @@ def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
         if not isinstance(shape, tuple) or not isinstance(stride, tuple):
             return 0  # a coordinate that does not fit is refused elsewhere
         return sum(map(most_offset, crd, shape, stride))
-    numbers = [n if type(n) is int else _scale(n) for n in (*flatten(shape), *flatten(stride))]
+    numbers = [n if type(n) is int else _scale(n) for n in (*flatten_tree(shape), *flatten_tree(stride))]
     extents, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     left, reach = _largest(crd), 0
     numbers.append(left)
@@ -468,7 +468,7 @@ def _scale(stride: Any) -> int:
 
 
 def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
-    """`crd2idx` in the arithmetic of the leaves as they are, where arrays of few bits may wrap.
+    """`index_at` in the arithmetic of the leaves as they are, where arrays of few bits may wrap.
 
     >>> inner_product((7, 5), ((2, 4), 8), ((1, 2), 8))
     47
@@ -484,7 +484,7 @@ def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
         check_index(crd)
     if not isinstance(shape, tuple):
         return crd * stride
-    extents, strides = flatten(shape), flatten(stride)
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
     if not extents:
         return crd * 0 if hasattr(crd, "dtype") else 0
     total = 0
@@ -503,16 +503,16 @@ def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
         return _too_deep("the coordinate")
 
 
-def idx2crd(index: Any, shape: IntTuple) -> Any:
+def coordinate_at(index: Any, shape: IntTuple) -> Any:
     """The coordinate of `shape`'s own tree that flat `index` names; the last mode is not reduced.
 
     Raises ShapeError for a negative index.
 
-    >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
+    >>> coordinate_at(47, ((2, 4), 8)), coordinate_at(70, (8, 8))
     (((1, 3), 5), (6, 8))
     """
     check_index(index)
-    leaves = flatten(shape)
+    leaves = flatten_tree(shape)
     if has_arrays(index):
         most = max((int(index.max()) if index.size else 0, *(s for s in leaves if type(s) is int)))
         index = _with_dtype(index, "int64" if most < 1 << 63 else "object")
@@ -522,7 +522,7 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
         index = index // s
     if leaves:
         digits.append(index)
-    return unflatten(tuple(digits), shape)
+    return unflatten_tree(tuple(digits), shape)
 
 
 def to_text(value: IntTuple) -> str:

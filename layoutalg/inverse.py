@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NoReturn, overload
 
 from layoutalg.composed import composition
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, flatten, product
-from layoutalg.layout import Layout, make_layout, not_integers
+from layoutalg.int_tuple import IntTuple, flatten_tree, product
+from layoutalg.layout import Layout, layout_of, not_integers
 from layoutalg.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.measure import merge, plain, span
 from layoutalg.normal import need_normal_form, normal_form
@@ -41,8 +41,8 @@ def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]] | None:
     for a layout that is not all integers."""
     out: list[tuple[int, int, int]] = []
     base = 1
-    strides = flatten(layout.stride)
-    for s, d in zip(flatten(layout.shape), strides, strict=True):
+    strides = flatten_tree(layout.stride)
+    for s, d in zip(flatten_tree(layout.shape), strides, strict=True):
         if s != 1:
             out.append((d, s, base))
             base *= s
@@ -170,7 +170,7 @@ def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout
     undo = swizzles.inverse()
     full = product(result.shape)
     length = full if _fixes(undo, full) else _closed_length(undo, full)
-    indices: AnyLayout = make_layout(length, 1 if length > 1 else 0)
+    indices: AnyLayout = layout_of(length, 1 if length > 1 else 0)
     if not _fixes(undo, length):
         indices = ComposedLayout(undo, 0, indices)
     whole = (
@@ -272,7 +272,7 @@ def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
         return result
     unit = 1 << top.bit_length()
     domain = -(-domain // unit) * unit
-    whole = composition(result, ComposedLayout(undo, 0, make_layout(domain, 1)))
+    whole = composition(result, ComposedLayout(undo, 0, layout_of(domain, 1)))
     if trace is not None:
         trace.note("undone", layout=layout, undo=undo, length=domain, plain=result, result=whole, left=True)
     return whole

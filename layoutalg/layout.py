@@ -30,9 +30,9 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, Unsu
 from layoutalg.int_tuple import (
     MAX_DEPTH,
     IntTuple,
-    congruent,
-    crd2idx,
-    flatten,
+    congruent_trees,
+    flatten_tree,
+    index_at,
     inner_product,
     most_offset,
     normalize,
@@ -66,19 +66,19 @@ class Layout(Value):
     def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
         shape = normalize(shape, "shape", leaf_of_shape)
         try:
-            for s in flatten(shape):
+            for s in flatten_tree(shape):
                 if s <= 0:
                     raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
         except TypeError:  # a sympy relation that is neither true nor false
             require_positive(shape)
         stride = prefix_product(shape) if stride is None else normalize(stride, "stride", leaf_of_stride)
-        if not congruent(shape, stride):
+        if not congruent_trees(shape, stride):
             raise ShapeError(
                 f"stride {to_text(stride)} does not have the form of shape {to_text(shape)}: "
                 f"every extent needs exactly one stride"
             )
         try:
-            add = type(sum(flatten(stride))) is int
+            add = type(sum(flatten_tree(stride))) is int
         except ShapeError:
             add = False
         if not add:
@@ -128,7 +128,7 @@ class Layout(Value):
         return hash((self.shape, self.stride))
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return (make_layout, (self.shape, self.stride))
+        return (layout_of, (self.shape, self.stride))
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
@@ -140,7 +140,7 @@ class Layout(Value):
         one = crd[0] if len(crd) == 1 else crd
         for part in one if type(one) is tuple else (one,):
             if type(part) is not int:
-                offset = crd2idx(one, self.shape, self.stride)
+                offset = index_at(one, self.shape, self.stride)
                 break
         else:
             offset = inner_product(one, self.shape, self.stride)
@@ -158,7 +158,7 @@ class Layout(Value):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple):
             shape, stride = (shape,), (stride,)
         try:
-            return make_layout(shape[mode], stride[mode])
+            return layout_of(shape[mode], stride[mode])
         except IndexError:
             raise ShapeError(f"mode {mode} of {self}: it has {len(shape)} modes") from None
 
@@ -193,14 +193,14 @@ def require_positive(shape: IntTuple) -> None:
     """
     import sympy
 
-    for extent in flatten(shape):
+    for extent in flatten_tree(shape):
         if not require(f"a layout of shape {to_text(shape)}", sympy.Le(1, extent)):
             raise ShapeError(f"extent {extent} in shape {to_text(shape)}: extents must be positive")
 
 
 def _check_bases(stride: IntTuple) -> None:
     """Refuse strides that do not add: integers beside bases, or a mode that is both a number and a tuple."""
-    strides: tuple[Any, ...] = flatten(stride)
+    strides: tuple[Any, ...] = flatten_tree(stride)
     paths = {leaf.modes: leaf for leaf in strides if isinstance(leaf, ScaledBasis)}
     if not paths:
         return
@@ -224,10 +224,10 @@ _set_shape = Layout.__dict__["shape"].__set__
 _set_stride = Layout.__dict__["stride"].__set__
 
 
-def make_layout(shape: IntTuple, stride: IntTuple) -> Layout:
+def layout_of(shape: IntTuple, stride: IntTuple) -> Layout:
     """A Layout from parts that are already known to be valid: the library's own constructor, unchecked.
 
-    >>> print(make_layout((2, 4), (4, 1)))
+    >>> print(layout_of((2, 4), (4, 1)))
     (2,4):(4,1)
     """
     out = _new(Layout)
@@ -264,7 +264,7 @@ def modes(layout: Layout) -> tuple[Layout, ...]:
         raise _not_plain("modes", layout) from None
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
         return (layout,)
-    return tuple(map(make_layout, shape, stride))
+    return tuple(map(layout_of, shape, stride))
 
 
 def _not_plain(operation: str, value: object) -> ArgumentTypeError:
@@ -287,7 +287,7 @@ def concat(*layouts: Layout) -> Layout:
     except AttributeError:
         raise _not_plain("concat", next(a for a in layouts if not isinstance(a, Layout))) from None
     check_depth(shape)
-    return make_layout(shape, stride)
+    return layout_of(shape, stride)
 
 
 def check_depth(shape: tuple[IntTuple, ...]) -> None:
@@ -321,7 +321,7 @@ def has_symbols(layout: Layout) -> bool:
     False
     """
     strides = (d.value if isinstance(d, ScaledBasis) else d for _, d in any_leaves(layout))
-    return any(map(is_symbolic, flatten(layout.shape))) or any(map(is_symbolic, strides))
+    return any(map(is_symbolic, flatten_tree(layout.shape))) or any(map(is_symbolic, strides))
 
 
 def integer_leaves(operation: str, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -330,7 +330,7 @@ def integer_leaves(operation: str, layout: Layout) -> tuple[tuple[int, ...], tup
     >>> integer_leaves("right_inverse", Layout((4, 8)))
     ((4, 8), (1, 4))
     """
-    extents, strides = flatten(layout.shape), flatten(layout.stride)
+    extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
     if type(sum(extents)) is type(sum(strides)) is int:
         return extents, strides
     raise not_integers(operation, layout)
@@ -352,7 +352,7 @@ def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
     >>> leaves(Layout(((2, 4), 8), ((1, 16), 2)))
     ((2, 1), (4, 16), (8, 2))
     """
-    return tuple(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
+    return tuple(zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True))
 
 
 def any_leaves(layout: Layout) -> tuple[tuple[Any, Any], ...]:

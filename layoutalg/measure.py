@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, tree_depth, unflatten
-from layoutalg.layout import Layout, layout_size, make_layout
+from layoutalg.int_tuple import IntTuple, flatten_tree, normalize, to_text, tree_depth, unflatten_tree
+from layoutalg.layout import Layout, layout_of, layout_size
 from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.symbols import canonical, is_symbolic, require
@@ -66,7 +66,7 @@ def leaf_lists(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
     >>> leaf_lists(Layout(((2, 4), 8), ((1, 16), 2)))
     ((2, 4, 8), (1, 16, 2))
     """
-    return flatten(layout.shape), flatten(layout.stride)
+    return flatten_tree(layout.shape), flatten_tree(layout.stride)
 
 
 def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -102,7 +102,7 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
     shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
         return [], [stride]  # type: ignore[list-item]
-    extents, strides = flatten(shape), flatten(stride)
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
     if not extents:
         return [], [0]
     out, steps = merge(extents[:-1], strides[:-1])
@@ -139,7 +139,7 @@ def span(layout: Layout) -> tuple[int, int]:
     """
     low: Any = 0
     high: Any = 0
-    for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+    for s, d in zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True):
         if d >= 0 if type(d) is int else _rises(layout, s, d):
             high += (s - 1) * d
         else:
@@ -165,10 +165,10 @@ def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
     1:0 4:2 (4,8):(8,1)
     """
     if len(extents) == 1:
-        return make_layout(extents[0], strides[0])
+        return layout_of(extents[0], strides[0])
     if not extents:
-        return make_layout(1, 0)
-    return make_layout(tuple(extents), tuple(strides))
+        return layout_of(1, 0)
+    return layout_of(tuple(extents), tuple(strides))
 
 
 @overload
@@ -197,9 +197,9 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None, *, trace: Trace
         return _coalesce_by(layout, normalize(profile, "profile"), trace)
     shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-        result = layout if shape != 1 or stride == 0 else make_layout(1, 0)
+        result = layout if shape != 1 or stride == 0 else layout_of(1, 0)
     else:
-        result = plain(*merge(flatten(shape), flatten(stride)))
+        result = plain(*merge(flatten_tree(shape), flatten_tree(stride)))
     if trace is not None:
         trace.note("coalesced", layout=layout, result=result)
     return result
@@ -215,17 +215,15 @@ def _coalesce_by(layout: Layout, profile: IntTuple, trace: Trace | None) -> Layo
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"
         )
-    parts = [
-        _coalesce_by(make_layout(s, d), p, trace) for s, d, p in zip(shape, stride, profile, strict=False)
-    ]
+    parts = [_coalesce_by(layout_of(s, d), p, trace) for s, d, p in zip(shape, stride, profile, strict=False)]
     rest = slice(len(profile), None)
-    whole = make_layout(
+    whole = layout_of(
         (*(p.shape for p in parts), *shape[rest]),
         (*(p.stride for p in parts), *stride[rest]),
     )
     if trace is not None:
         kept = zip(shape[rest], stride[rest], strict=True)
-        trace.note("together", parts=[*parts, *(make_layout(s, d) for s, d in kept)], result=whole)
+        trace.note("together", parts=[*parts, *(layout_of(s, d) for s, d in kept)], result=whole)
     return whole
 
 
@@ -254,7 +252,7 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
 
 def _require_moving(operation: str, layout: Layout) -> None:
     """Every symbolic stride is different from 0, so that the modes of stride 0 are those that look it."""
-    strides: tuple[Any, ...] = flatten(layout.stride)
+    strides: tuple[Any, ...] = flatten_tree(layout.stride)
     if type(sum(strides)) is int:
         return
     import sympy
@@ -279,8 +277,9 @@ def filter_zeros(layout: AnyLayout) -> AnyLayout:
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, filter_zeros(layout.inner))
     _require_moving("filter_zeros", layout)
-    flat = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True)]
-    return make_layout(unflatten(tuple(flat), layout.shape), layout.stride)
+    extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
+    flat = [1 if d == 0 else s for s, d in zip(extents, strides, strict=True)]
+    return layout_of(unflatten_tree(tuple(flat), layout.shape), layout.stride)
 
 
 @overload
@@ -297,6 +296,6 @@ def filter(layout: AnyLayout) -> AnyLayout:
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, filter(layout.inner))
     _require_moving("filter", layout)
-    pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
+    pairs = zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True)
     moving = [(s, d) for s, d in pairs if d]
     return plain(*merge([s for s, _ in moving], [d for _, d in moving]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from layoutalg.int_tuple import flatten, idx2crd
+from layoutalg.int_tuple import coordinate_at, flatten_tree
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import plain
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
@@ -81,7 +81,7 @@ def part_up_to(layout: AnyLayout, index: int) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, part_up_to(layout.inner, index))
-    digits = flatten(idx2crd(index, layout.shape))
+    digits = flatten_tree(coordinate_at(index, layout.shape))
     return _flat([(x + 1, d) for x, (_, d) in zip(digits, leaves(layout), strict=True) if x])
 
 

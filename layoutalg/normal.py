@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from layoutalg.budget import budget_of
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
-from layoutalg.layout import Layout, concat, make_layout
+from layoutalg.layout import Layout, concat, layout_of
 from layoutalg.measure import merge_open, span
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, check_layouts
 
@@ -113,7 +113,7 @@ def _find(layout: AnyLayout, trace: Trace | None = None) -> NormalForm | None:
 def _through(a: Layout, swizzles: Swizzles, offset: int, inner: Layout) -> NormalForm | None:
     """a o swizzles o (offset + inner) in normal form, or None."""
     try:
-        shifted = compose_layouts(a, concat(inner, make_layout(2, offset)))
+        shifted = compose_layouts(a, concat(inner, layout_of(2, offset)))
     except (DivisibilityError, UndecidedError, ShapeError):
         return None
     moved, constant = shifted[0], shifted[1].stride

@@ -33,7 +33,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError, shown
 from layoutalg.expression_text import MAX_DIGITS, parse_polynomial
-from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent, flatten
+from layoutalg.int_tuple import MAX_DEPTH, IntTuple, congruent_trees, flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.scaled_basis import ScaledBasis
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
@@ -175,12 +175,12 @@ class _Reader:
         pure = _as_int_tuple(shape)
         if pure is None:
             self.fail("a shape of integers before ':'", start)
-        if self.known_extents and any(map(is_symbolic, flatten(pure))):
+        if self.known_extents and any(map(is_symbolic, flatten_tree(pure))):
             self.fail("extents that are integers", start)
         self.advance()
         at = self.start
         stride = cast("IntTuple", self.term(layouts=False, bases=True))
-        if not congruent(pure, stride):
+        if not congruent_trees(pure, stride):
             self.fail("a stride of the same form as the shape", at)
         try:
             return Layout(pure, stride)
@@ -207,7 +207,7 @@ class _Reader:
 
 def _as_int_tuple(value: Tiler) -> IntTuple | None:
     """`value` itself when it is made of integers and symbols only, else None."""
-    leaves: tuple[object, ...] = flatten(value)  # type: ignore[arg-type]
+    leaves: tuple[object, ...] = flatten_tree(value)  # type: ignore[arg-type]
     return value if all(type(v) is int or is_symbolic(v) for v in leaves) else None  # type: ignore[return-value]
 
 

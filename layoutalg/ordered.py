@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten, normalize, product, to_text, unflatten
-from layoutalg.layout import Layout, integer_leaves, make_layout
+from layoutalg.int_tuple import IntTuple, flatten_tree, normalize, product, to_text, unflatten_tree
+from layoutalg.layout import Layout, integer_leaves, layout_of
 from layoutalg.swizzle import AnyLayout, check_layouts, innermost
 
 
@@ -30,7 +30,7 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
 
     def spread(part: IntTuple, rank: IntTuple) -> None:
         if not isinstance(rank, tuple):
-            ranks.extend([rank] * len(flatten(part)))
+            ranks.extend([rank] * len(flatten_tree(part)))
         elif isinstance(part, tuple) and len(part) == len(rank):
             for p, r in zip(part, rank, strict=True):
                 spread(p, r)
@@ -38,7 +38,7 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
             raise ShapeError(f"order {to_text(order)} does not fit the shape {to_text(shape)}")
 
     spread(shape, order)
-    return _compact(shape, flatten(shape), ranks)
+    return _compact(shape, flatten_tree(shape), ranks)
 
 
 def _compact(shape: IntTuple, extents: Sequence[int], ranks: Sequence[int]) -> Layout:
@@ -49,7 +49,7 @@ def _compact(shape: IntTuple, extents: Sequence[int], ranks: Sequence[int]) -> L
         if extents[i] != 1:
             strides[i] = current
             current = product((current, extents[i]))
-    return make_layout(shape, unflatten(tuple(strides), shape))
+    return layout_of(shape, unflatten_tree(tuple(strides), shape))
 
 
 def make_layout_like(layout: AnyLayout) -> Layout:

@@ -22,7 +22,7 @@ from typing import Any
 from layoutalg.composed import Tiler
 from layoutalg.divide import zipped_divide
 from layoutalg.errors import ArgumentTypeError, ShapeError, shown
-from layoutalg.int_tuple import IntTuple, crd2idx, flatten, normalize, product
+from layoutalg.int_tuple import IntTuple, flatten_tree, index_at, normalize, product
 from layoutalg.layout import Layout, concat, leaf_of_shape, modes
 from layoutalg.shapes import check_nesting
 from layoutalg.slicing import Coordinate, slice_and_offset
@@ -144,15 +144,15 @@ def _thread(threads: Layout, index: int) -> Coordinate:
     """The coordinate, one number a mode, that the layout `threads` sends to `index`."""
     wanted = normalize(index, "thread")
     digits: list[int] = []
-    for s, d in zip(flatten(threads.shape), flatten(threads.stride), strict=True):
+    for s, d in zip(flatten_tree(threads.shape), flatten_tree(threads.stride), strict=True):
         digits.append(0 if isinstance(wanted, tuple) or s == 1 or d <= 0 else wanted // d % s)
-    if sum(x * d for x, d in zip(digits, flatten(threads.stride), strict=True)) != wanted:
+    if sum(x * d for x, d in zip(digits, flatten_tree(threads.stride), strict=True)) != wanted:
         raise ShapeError(f"local_partition: no coordinate of {threads} is thread {index}")
     out: list[int] = []
     for part in modes(threads):
-        extents = flatten(part.shape)
+        extents = flatten_tree(part.shape)
         mine, digits = digits[: len(extents)], digits[len(extents) :]
-        out.append(crd2idx(tuple(mine), extents))
+        out.append(index_at(tuple(mine), extents))
     return tuple(out) if isinstance(threads.shape, tuple) else out[0]
 
 

@@ -31,7 +31,7 @@ from layoutalg.divide import as_tile, inside, regrouped, untie_last
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.int_tuple import IntTuple, product, to_text
 from layoutalg.inverse import complement
-from layoutalg.layout import Layout, check_depth, concat, has_bases, make_layout, modes
+from layoutalg.layout import Layout, check_depth, concat, has_bases, layout_of, modes
 from layoutalg.measure import rank, span
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
@@ -98,7 +98,7 @@ def _placed_coordinates(layout: Layout, copies: Layout) -> Layout:
 def _zip(layout: Layout, tiler: Tiler, trace: Trace | None) -> tuple[Layout, Layout]:
     """(tiles, copies): the modes of a logical product, regrouped along the tree of `tiler`."""
     if tiler is None:
-        return layout, make_layout(1, 0)
+        return layout, layout_of(1, 0)
     if not isinstance(tiler, tuple):
         multiplied = _multiply(layout, tiler, trace)
         return multiplied[0], multiplied[1]
@@ -184,7 +184,7 @@ def _filled(layout: Layout, missing: int) -> Layout:
         shape, stride = (shape,), (stride,)
     elif missing <= 0:
         return layout
-    return make_layout(shape + (1,) * missing, stride + (0,) * missing)
+    return layout_of(shape + (1,) * missing, stride + (0,) * missing)
 
 
 def _parts(tree: IntTuple) -> tuple[IntTuple, ...]:
@@ -197,7 +197,7 @@ def _mode_by_mode(first: Layout, second: Layout) -> Layout:
     steps = zip(_parts(first.stride), _parts(second.stride), strict=True)
     shape = tuple(pairs)
     check_depth(shape)
-    return make_layout(shape, tuple(steps))
+    return layout_of(shape, tuple(steps))
 
 
 @overload
@@ -262,7 +262,7 @@ def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = N
         raise ShapeError(
             f"tile_to_shape({layout}, {to_text(shape)}): the layout has more modes than the shape"
         )
-    tile += (make_layout(1, 0),) * (len(target) - len(tile))
+    tile += (layout_of(1, 0),) * (len(target) - len(tile))
     counts = tuple(-(-t // product(m.shape)) for t, m in zip(target, tile, strict=True))
     ranks = tuple(range(len(counts))) if order is None else order
     return blocked_product(concat(*tile), make_ordered_layout(counts, ranks))

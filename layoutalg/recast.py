@@ -30,8 +30,8 @@ from typing import NoReturn, overload
 
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.image import find_offset_bit
-from layoutalg.int_tuple import normalize, unflatten
-from layoutalg.layout import Layout, integer_leaves, make_layout
+from layoutalg.int_tuple import normalize, unflatten_tree
+from layoutalg.layout import Layout, integer_leaves, layout_of
 from layoutalg.normal import NormalForm, find_normal_form
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, check_integers, check_layouts
 
@@ -82,7 +82,7 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
         base *= s
     if left_over >= n:
         _refuse_upcast(layout, n, corner)
-    return make_layout(unflatten(tuple(joined), layout.shape), unflatten(tuple(steps), layout.shape))
+    return layout_of(unflatten_tree(tuple(joined), layout.shape), unflatten_tree(tuple(steps), layout.shape))
 
 
 def _refuse_upcast(layout: AnyLayout, n: int, witness: int) -> NoReturn:
@@ -160,7 +160,8 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
         strides[i] *= n if s > 1 else 0
         if i == grown and n > 1:
             extents[i], strides[i] = s * n, 1
-    return make_layout(unflatten(tuple(extents), layout.shape), unflatten(tuple(strides), layout.shape))
+    shape, stride = (unflatten_tree(tuple(flat), layout.shape) for flat in (extents, strides))
+    return layout_of(shape, stride)
 
 
 def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:

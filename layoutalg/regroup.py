@@ -23,11 +23,8 @@ from collections.abc import Callable
 from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, shown
-from layoutalg.int_tuple import IntTuple, normalize, to_text
-from layoutalg.int_tuple import flatten as flatten_tree
-from layoutalg.int_tuple import unflatten as unflatten_tree
-from layoutalg.layout import Layout, concat, integer_leaves, modes
-from layoutalg.layout import make_layout as layout_of
+from layoutalg.int_tuple import IntTuple, flatten_tree, normalize, to_text, unflatten_tree
+from layoutalg.layout import Layout, concat, integer_leaves, layout_of, modes
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 ONE = layout_of(1, 0)

@@ -22,7 +22,7 @@ from typing import Any
 
 from layoutalg import int_tuple
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import MAX_DEPTH, IntTuple, flatten, normalize, product, to_text
+from layoutalg.int_tuple import MAX_DEPTH, IntTuple, flatten_tree, normalize, product, to_text
 from layoutalg.layout import Layout, leaf_of_shape, leaf_of_stride, require_positive
 from layoutalg.symbols import canonical, divides, is_symbolic, quotient, require
 
@@ -79,10 +79,10 @@ def _indivisible(name: str, a: IntTuple, b: IntTuple, x: int, y: int) -> Divisib
 
 def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[Any, Any], Any]) -> IntTuple:
     a, b = normalize(a, "dividend", leaf_of_shape), normalize(b, "divisor", leaf_of_shape)
-    numbers = [x for x in (*flatten(a), *flatten(b)) if type(x) is int]
+    numbers = [x for x in (*flatten_tree(a), *flatten_tree(b)) if type(x) is int]
     if min(numbers, default=1) < 1:
         raise ShapeError(f"{name}({to_text(a)}, {to_text(b)}): extents must be positive")
-    if len(numbers) < len(flatten(a)) + len(flatten(b)):
+    if len(numbers) < len(flatten_tree(a)) + len(flatten_tree(b)):
         require_positive(a)
         require_positive(b)
 
@@ -119,7 +119,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
     (True, False)
     """
-    return int_tuple.congruent(_tree(a), _tree(b))
+    return int_tuple.congruent_trees(_tree(a), _tree(b))
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -130,7 +130,7 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
     (True, False)
     """
-    return int_tuple.weakly_congruent(_tree(a), _tree(b))
+    return int_tuple.weakly_congruent_trees(_tree(a), _tree(b))
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -141,7 +141,8 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
     (True, True, False)
     """
-    return int_tuple.compatible(normalize(a, "shape", leaf_of_shape), normalize(b, "shape", leaf_of_shape))
+    one, other = normalize(a, "shape", leaf_of_shape), normalize(b, "shape", leaf_of_shape)
+    return int_tuple.compatible_trees(one, other)
 
 
 def _tree(value: object) -> IntTuple:
@@ -183,7 +184,7 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
     >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
     (((1, 3), 5), (6, 8))
     """
-    return int_tuple.idx2crd(index, Layout(shape).shape)
+    return int_tuple.coordinate_at(index, Layout(shape).shape)
 
 
 def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:

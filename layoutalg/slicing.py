@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import IntTuple, normalize, product, to_text
-from layoutalg.layout import Layout, make_layout
+from layoutalg.layout import Layout, layout_of
 from layoutalg.shapes import check_nesting
 from layoutalg.swizzle import AnyLayout, ComposedLayout, check_layouts
 
@@ -51,7 +51,7 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
     check_nesting(crd, "coordinate")
     offset: int = layout(_zeros(crd))
     kept = _kept(crd, layout)
-    return make_layout(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset
+    return layout_of(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset
 
 
 def _zeros(crd: Coordinate) -> Any:

@@ -26,7 +26,7 @@ from layoutalg.equation import find_digits, find_relation
 from layoutalg.errors import ArgumentTypeError, NotLinearError, shown
 from layoutalg.extent import offsets_table
 from layoutalg.f2 import affine_f2, solve
-from layoutalg.int_tuple import flatten, normalize, to_text
+from layoutalg.int_tuple import flatten_tree, normalize, to_text
 from layoutalg.layout import Layout, integer_leaves
 from layoutalg.measure import span
 from layoutalg.normal import find_normal_form
@@ -87,7 +87,7 @@ def find_coordinate(layout: AnyLayout, offset: int) -> int | None:
         if target < 0:
             return None
         target = swizzles.inverse()(target)
-    shape, strides = flatten(inner.shape), flatten(inner.stride)
+    shape, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
     digits = find_digits(lambda: f"does {layout} reach {offset}?", strides, shape, target - constant)
     return None if digits is None else _index(digits, shape)
 
@@ -126,7 +126,7 @@ def find_overlap(a: AnyLayout, b: AnyLayout) -> tuple[int, int] | None:
 
 
 def _plain_overlap(question: str, a: tuple[int, Layout], b: tuple[int, Layout]) -> tuple[int, int] | None:
-    (shape, strides), (other, others) = ((flatten(x.shape), flatten(x.stride)) for _, x in (a, b))
+    (shape, strides), (other, others) = ((flatten_tree(x.shape), flatten_tree(x.stride)) for _, x in (a, b))
     digits = find_digits(question, (*strides, *(-d for d in others)), shape + other, b[0] - a[0])
     if digits is None:
         return None

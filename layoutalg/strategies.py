@@ -25,7 +25,7 @@ from layoutalg.analysis.access import Access
 from layoutalg.analysis.guard import Guard
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
-from layoutalg.int_tuple import IntTuple, flatten
+from layoutalg.int_tuple import IntTuple, flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.measure import size
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
@@ -194,7 +194,7 @@ def _cut(draw: st.DrawFn, kinds: frozenset[str], elems: int, inner: Layout, vect
     """Threads, registers and iterations that share out the vectors of a tile, digit by digit."""
     pieces: list[tuple[int, int]] = []
     place, step = 1, 1
-    for i, extent in enumerate(flatten(inner.shape)):
+    for i, extent in enumerate(flatten_tree(inner.shape)):
         count, at = (extent // elems, place * elems) if i == vector else (extent, place)
         step = place if i == vector else step
         for factor in _factors(draw, count):
@@ -225,7 +225,7 @@ def _in_order(draw: st.DrawFn, elems: int, tile: int) -> Layout:
 @st.composite
 def _guards(draw: st.DrawFn, layout: Layout) -> Guard:
     """Bounds on some modes, on threads, on lanes, some of which leave nothing or everything."""
-    below = tuple(draw(st.none() | st.integers(0, side + 1)) for side in flatten(layout.shape))
+    below = tuple(draw(st.none() | st.integers(0, side + 1)) for side in flatten_tree(layout.shape))
     threads = draw(st.none() | st.integers(0, 80))
     lanes = draw(st.none() | st.frozensets(st.integers(0, 31), max_size=6))
     return Guard(below[: draw(st.integers(0, len(below)))], threads, lanes)

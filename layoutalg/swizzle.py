@@ -33,7 +33,7 @@ from layoutalg.int_tuple import (
     as_int64,
     check_index,
     check_integers_of,
-    flatten,
+    flatten_tree,
     has_arrays,
     inner_product,
     normalize,
@@ -517,6 +517,6 @@ def check_layouts(operation: str, *layouts: object) -> None:
 def _may_be_negative(layout: AnyLayout) -> bool:
     """Whether an offset of a layout may be below 0: a stride or an offset that is added is."""
     if isinstance(layout, Layout):
-        return any(type(d) is int and d < 0 for d in flatten(layout.stride))
+        return any(type(d) is int and d < 0 for d in flatten_tree(layout.stride))
     outer = isinstance(layout.outer, Layout) and _may_be_negative(layout.outer)
     return outer or _may_be_negative(layout.inner)

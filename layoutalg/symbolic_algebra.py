@@ -41,7 +41,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, UnsupportedError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout, any_leaves
 from layoutalg.measure import merge, merge_open, plain, span
 from layoutalg.scaled_basis import ScaledBasis
@@ -237,6 +237,11 @@ def _before(what: str, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
     return not require(what, sympy.Le(e, d))
 
 
+def _merged_leaves(layout: Layout) -> list[Any]:
+    """Extents and then strides of the coalesced layout."""
+    return [x for part in merge(flatten_tree(layout.shape), flatten_tree(layout.stride)) for x in part]
+
+
 def require_same(a: Layout, b: Layout) -> None:
     """The two layouts are the same function: their coalesced leaves are equal for all values.
 
@@ -249,8 +254,7 @@ def require_same(a: Layout, b: Layout) -> None:
     import sympy
 
     what = f"same_function({a}, {b})"
-    left: list[Any] = [value for part in merge(flatten(a.shape), flatten(a.stride)) for value in part]
-    right: list[Any] = [value for part in merge(flatten(b.shape), flatten(b.stride)) for value in part]
+    left, right = _merged_leaves(a), _merged_leaves(b)
     if len(left) != len(right):
         raise UndecidedError(f"{what}: in symbols, layouts are compared that coalesce to as many modes")
     for x, y in zip(left, right, strict=True):

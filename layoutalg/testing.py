@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from layoutalg.access_checks import check_coalesced, check_conflict_free
 from layoutalg.algebra import find_difference, is_bijective, size
 from layoutalg.errors import MismatchError, UnsupportedError
-from layoutalg.int_tuple import flatten, idx2crd, to_text
+from layoutalg.int_tuple import coordinate_at, flatten_tree, to_text
 from layoutalg.layout import Layout, leaves
 from layoutalg.minimal import part_up_to, shrink
 from layoutalg.swizzle import AnyLayout
@@ -148,7 +148,7 @@ def check_same_function(a: AnyLayout, b: AnyLayout) -> None:
     else:
         worst = _worst(a, lambda first, count: _offsets(a, first, count) != _offsets(b, first, count))
     if worst is not None:
-        alike = flatten(a.shape) == flatten(b.shape)
+        alike = flatten_tree(a.shape) == flatten_tree(b.shape)
         parts = f"; the smallest parts that differ are {part_up_to(a, worst)} and {part_up_to(b, worst)}"
         raise MismatchError(
             f"{a} and {b} differ at {_place(a, worst)}: {a(worst)} and {b(worst)}{parts if alike else ''}",
@@ -233,7 +233,7 @@ def _worst(layout: AnyLayout, differ: Callable[[int, int], Any]) -> int | None:
     for first in range(0, size(layout), CHUNK_ELEMS):
         bad = numpy.flatnonzero(differ(first, min(CHUNK_ELEMS, size(layout) - first))) + first
         if len(bad):
-            digits = flatten(idx2crd(bad, layout.shape))
+            digits = flatten_tree(coordinate_at(bad, layout.shape))
             volume = numpy.ones(len(bad))
             for d in digits:
                 volume *= d + 1
@@ -244,7 +244,7 @@ def _worst(layout: AnyLayout, differ: Callable[[int, int], Any]) -> int | None:
 
 def _place(layout: AnyLayout, index: int) -> str:
     """A flat index, and the coordinate it is where that says more."""
-    crd = idx2crd(index, layout.shape)
+    crd = coordinate_at(index, layout.shape)
     return f"{index} = {to_text(crd)}" if isinstance(crd, tuple) else str(index)
 
 

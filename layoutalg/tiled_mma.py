@@ -43,7 +43,7 @@ from layoutalg.divide import logical_divide, zipped_divide
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.extent import cosize
 from layoutalg.image import is_bijective, is_injective
-from layoutalg.int_tuple import flatten, idx2crd
+from layoutalg.int_tuple import coordinate_at, flatten_tree
 from layoutalg.inverse import complement, right_inverse
 from layoutalg.layout import Layout, concat, layout_size, modes
 from layoutalg.measure import size
@@ -174,7 +174,7 @@ class TiledMMA:
         flat = find_coordinate(vmnk, thread)
         if flat is None:
             raise ShapeError(f"thread {thread} takes no part in {self}, whose threads are {vmnk}")
-        crd = flatten(idx2crd(flat, tuple(layout_size(mode) for mode in modes(vmnk))))
+        crd = flatten_tree(coordinate_at(flat, tuple(layout_size(mode) for mode in modes(vmnk))))
         return ThrMMA(self, thread, (crd[0], crd[1], crd[2], crd[3]))
 
     def __str__(self) -> str:

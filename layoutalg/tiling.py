@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.layout import Layout, layout_size, make_layout, modes
+from layoutalg.layout import Layout, layout_of, layout_size, modes
 from layoutalg.measure import filter_zeros
 from layoutalg.ordered import make_ordered_layout
 from layoutalg.products import tiled_product
@@ -115,5 +115,5 @@ def make_fragment_like(layout: AnyLayout) -> Layout:
         return Layout(layout.shape)
     first, rest = layout[0], layout[1:]
     kept = Layout(filter_zeros(first).shape)
-    registers = make_layout(first.shape, kept.stride)
+    registers = layout_of(first.shape, kept.stride)
     return tiled_product(registers, make_ordered_layout(rest.shape, rest.stride))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.int_tuple import IntTuple, flatten
+from layoutalg.int_tuple import IntTuple, flatten_tree
 from layoutalg.layout import Layout, layout_size
 from layoutalg.swizzle import AnyLayout
 
@@ -35,7 +35,7 @@ def is_layout_of(shape: IntTuple, values: Sequence[int]) -> bool:
     """True when some layout whose shape refines `shape` has exactly these offsets."""
     base = 1
     singles: list[Sequence[int]] = []
-    for s in flatten(shape):
+    for s in flatten_tree(shape):
         singles.append([values[base * x] for x in range(s)])
         base *= s
     if not all(map(is_one_mode, singles)):

@@ -17,7 +17,7 @@ from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError, UndecidedError
-from layoutalg.int_tuple import flatten, product
+from layoutalg.int_tuple import flatten_tree, product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from layoutalg.synthesis import Synthesis, check_certificate
@@ -68,7 +68,7 @@ def _changed(record: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
 
 
 def _synthesis_values(found: Synthesis, rng: random.Random) -> dict[str, list[Any]]:
-    shape = flatten(found.shape)
+    shape = flatten_tree(found.shape)
     accesses = list(found.accesses)
     number = rng.randrange(len(accesses))
     return {
@@ -142,7 +142,7 @@ def _layouts(layout: AnyLayout, rng: random.Random) -> Iterator[AnyLayout]:
     """Layouts near one."""
     inner = layout if isinstance(layout, Layout) else layout.inner
     swizzles = () if isinstance(layout, Layout) else layout.swizzles
-    strides = [stride * rng.choice((1, 2)) + rng.choice((0, 1)) for stride in flatten(inner.stride)]  # type: ignore[union-attr]
+    strides = [stride * rng.choice((1, 2)) + rng.choice((0, 1)) for stride in flatten_tree(inner.stride)]  # type: ignore[union-attr]
     if isinstance(inner, Layout):
         yield inner
         if isinstance(inner.shape, tuple) and len(strides) == len(inner.shape):
@@ -172,7 +172,7 @@ def _accesses(access: Any, rng: random.Random) -> Iterator[Any]:
     yield replace(access, base_alignment_bytes=rng.choice((1, 2, 16)))
     yield replace(access, element=dtype("u8") if access.element.bits != 8 else dtype("f16"))
     yield replace(access, active=_never)
-    strides = list(flatten(access.tv.stride))
+    strides = list(flatten_tree(access.tv.stride))
     at = rng.randrange(len(strides))
     strides[at] = rng.choice((0, strides[at] + 1, 2 * strides[at], 32))
     flat = iter(strides)

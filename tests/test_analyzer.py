@@ -13,7 +13,7 @@ from layoutalg.analysis.report import Place
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.notation import parse
 from layoutalg.strategies import LanesBelow, accesses
@@ -46,7 +46,7 @@ def test_every_linear_access_is_answered_by_rank(pair: tuple[AnyLayout, Access])
 
 
 def _extents(layout: Layout) -> tuple[int, ...]:
-    return flatten(layout.shape)
+    return flatten_tree(layout.shape)
 
 
 @given(accesses(space="shared"))

@@ -25,7 +25,7 @@ from layoutalg.arch.swizzle_modes import HOPPER_MODES, SWIZZLE_MODES
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.f2 import affine_f2, is_linear
-from layoutalg.int_tuple import flatten, unflatten
+from layoutalg.int_tuple import flatten_tree, unflatten_tree
 from layoutalg.layout import Layout
 from layoutalg.linear import LinearLayout
 from layoutalg.notation import parse
@@ -139,9 +139,9 @@ def test_what_is_changed_is_not_recognized_as_it_was(
         changed = ComposedLayout(Swizzle(2, 4 - (bits // 8).bit_length() + 1, 4), 0, inner)
     else:
         pitch = 8 * mode.row_bytes // bits
-        moved = [d + 1 if d == pitch else d for d in flatten(inner.stride)]
-        strides = moved if change == "pitch" else [2 * d for d in flatten(inner.stride)]
-        longer = Layout(inner.shape, unflatten(tuple(strides), inner.shape))
+        moved = [d + 1 if d == pitch else d for d in flatten_tree(inner.stride)]
+        strides = moved if change == "pitch" else [2 * d for d in flatten_tree(inner.stride)]
+        longer = Layout(inner.shape, unflatten_tree(tuple(strides), inner.shape))
         changed = ComposedLayout(mode.in_elements(bits), 0, longer)
     found = recognize(changed, canonical.major, element)
     if found is not None:

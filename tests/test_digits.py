@@ -7,7 +7,7 @@ from hypothesis import example, given
 
 from layoutalg.digits import SEARCH_LIMIT, compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
-from layoutalg.int_tuple import compatible, flatten
+from layoutalg.int_tuple import compatible_trees, flatten_tree
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size
 from layoutalg.strategies import layouts
@@ -29,7 +29,7 @@ def test_exact_wherever_a_layout_exists(a: Layout, b: Layout) -> None:
         assert f"value {a(b(error.witness))} at coordinate {error.witness}" in str(error)
         return
     assert table(result) == wanted
-    assert compatible(b.shape, result.shape)
+    assert compatible_trees(b.shape, result.shape)
     assert all(d == 0 for s, d in leaves(result) if s == 1)
 
 
@@ -108,4 +108,4 @@ def test_an_open_question_is_said_to_be_open() -> None:
 
 
 def test_flat_result_leaves() -> None:
-    assert flatten(compose_layouts(Layout((4, 4)), Layout((2, 1, 8))).shape) == (2, 1, 8)
+    assert flatten_tree(compose_layouts(Layout((4, 4)), Layout((2, 1, 8))).shape) == (2, 1, 8)

@@ -28,7 +28,7 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError, ResourceError
-from layoutalg.int_tuple import flatten, idx2crd, product
+from layoutalg.int_tuple import coordinate_at, flatten_tree, product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 from tests.expressions import domain, expressions, values
@@ -82,7 +82,7 @@ def test_a_tree_of_variables_is_a_coordinate(layout: ComposedLayout) -> None:
     coordinate = tree(shape)
     node = simplify(as_expr(layout(coordinate)))
     for k in range(product(shape)):
-        digits = flatten(idx2crd(k, shape))
+        digits = flatten_tree(coordinate_at(k, shape))
         assert evaluate(node, dict(zip(leaves, digits, strict=True))) == layout(k)
 
 

@@ -14,7 +14,7 @@ from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze
 from layoutalg.analysis.guard import Guard
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import idx2crd
+from layoutalg.int_tuple import coordinate_at
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout, Swizzle
 from tests.work import counted
@@ -29,7 +29,7 @@ def test_what_a_guard_admits(below: Any, threads: int | None, lanes: set[int] | 
     guard, shape = Guard(below, threads, lanes), (4, (2, 3))
     wanted = []
     for thread in range(24):
-        row, column = idx2crd(thread, (4, 6))
+        row, column = coordinate_at(thread, (4, 6))
         inside = (below[0] is None or row < below[0]) and (below[1] is None or column < below[1])
         inside = inside and (threads is None or thread < threads)
         wanted.append(inside and (lanes is None or thread % 4 in lanes))

@@ -12,18 +12,18 @@ from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.int_tuple import (
     MAX_DEPTH,
     IntTuple,
-    compatible,
-    congruent,
-    crd2idx,
-    flatten,
-    idx2crd,
+    compatible_trees,
+    congruent_trees,
+    coordinate_at,
+    flatten_tree,
+    index_at,
     normalize,
     prefix_product,
     product,
     to_text,
     tree_depth,
-    unflatten,
-    weakly_congruent,
+    unflatten_tree,
+    weakly_congruent_trees,
 )
 from layoutalg.strategies import int_tuples, shapes
 
@@ -37,36 +37,36 @@ def nested(levels: int) -> IntTuple:
 
 @given(int_tuples())
 def test_flatten_and_unflatten_are_inverse(tree: IntTuple) -> None:
-    flat = flatten(tree)
-    assert unflatten(flat, tree) == tree
+    flat = flatten_tree(tree)
+    assert unflatten_tree(flat, tree) == tree
     assert product(tree) == math.prod(flat)
-    assert congruent(tree, tree) and weakly_congruent(tree, tree)
+    assert congruent_trees(tree, tree) and weakly_congruent_trees(tree, tree)
     assert to_text(tree) == str(tree).replace(" ", "").replace(",)", ")")
 
 
 @given(shapes(), st.integers(0, 600))
 def test_a_coordinate_is_the_digits_of_an_index(shape: IntTuple, index: int) -> None:
     """The last digit is not reduced, so every index comes back, inside the shape or past it."""
-    coordinate = idx2crd(index, shape)
-    assert congruent(coordinate, shape)
+    coordinate = coordinate_at(index, shape)
+    assert congruent_trees(coordinate, shape)
     weight = index
-    for digit, extent in zip(flatten(coordinate)[:-1], flatten(shape)[:-1], strict=True):
+    for digit, extent in zip(flatten_tree(coordinate)[:-1], flatten_tree(shape)[:-1], strict=True):
         assert digit == weight % extent
         weight //= extent
-    assert flatten(coordinate)[-1] == weight
-    if all(s > 1 for s in flatten(shape)):
-        assert crd2idx(coordinate, shape) == index
+    assert flatten_tree(coordinate)[-1] == weight
+    if all(s > 1 for s in flatten_tree(shape)):
+        assert index_at(coordinate, shape) == index
 
 
 @given(shapes())
 def test_prefix_products_are_compact(shape: IntTuple) -> None:
-    offsets = {crd2idx(i, shape, prefix_product(shape)) for i in range(product(shape))}
+    offsets = {index_at(i, shape, prefix_product(shape)) for i in range(product(shape))}
     assert offsets == set(range(product(shape)))
 
 
 def test_a_coordinate_stops_at_any_depth() -> None:
     shape: IntTuple = ((2, 4), 8)
-    assert crd2idx(47, shape) == crd2idx((7, 5), shape) == crd2idx(((1, 3), 5), shape) == 47
+    assert index_at(47, shape) == index_at((7, 5), shape) == index_at(((1, 3), 5), shape) == 47
 
 
 def test_arrays_and_symbols_run_through() -> None:
@@ -74,9 +74,10 @@ def test_arrays_and_symbols_run_through() -> None:
     import sympy
 
     x = np.arange(64)
-    assert (crd2idx(x, ((2, 4), 8), ((1, 16), 2)) == [crd2idx(i, ((2, 4), 8), ((1, 16), 2)) for i in x]).all()
+    shape, stride = ((2, 4), 8), ((1, 16), 2)
+    assert (index_at(x, shape, stride) == [index_at(i, shape, stride) for i in x]).all()
     n = sympy.Symbol("n", integer=True, nonnegative=True)
-    assert crd2idx((n, 3), (4, 8), (8, 1)) == 8 * n + 3
+    assert index_at((n, 3), (4, 8), (8, 1)) == 8 * n + 3
 
 
 @pytest.mark.parametrize(
@@ -92,14 +93,14 @@ def test_arrays_and_symbols_run_through() -> None:
     ],
 )
 def test_three_ways_to_fit(a: IntTuple, b: IntTuple, same: bool, weak: bool, fits: bool) -> None:
-    assert (congruent(a, b), weakly_congruent(a, b), compatible(a, b)) == (same, weak, fits)
+    assert (congruent_trees(a, b), weakly_congruent_trees(a, b), compatible_trees(a, b)) == (same, weak, fits)
 
 
 def test_numpy_integers_become_int() -> None:
     import numpy as np
 
     value = normalize((np.int64(4), (np.uint8(2), 3)))
-    assert value == (4, (2, 3)) and all(type(v) is int for v in flatten(value))
+    assert value == (4, (2, 3)) and all(type(v) is int for v in flatten_tree(value))
 
 
 @pytest.mark.parametrize("bad", [True, 2.0, "4", None, [4], (4, (False,)), (1, 2.5)])
@@ -137,9 +138,9 @@ def test_deep_nesting_is_refused_by_name() -> None:
 )
 def test_coordinates_that_do_not_fit(crd: object, error: type[Exception]) -> None:
     with pytest.raises(error):
-        crd2idx(crd, (4, 8))
+        index_at(crd, (4, 8))
 
 
 def test_unflatten_counts() -> None:
     with pytest.raises(ShapeError, match=r"2 leaves do not fit the profile \(\(0,0\),0\)"):
-        unflatten((1, 2), ((0, 0), 0))
+        unflatten_tree((1, 2), ((0, 0), 0))

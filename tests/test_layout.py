@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
-from layoutalg.int_tuple import flatten, idx2crd
+from layoutalg.int_tuple import coordinate_at, flatten_tree
 from layoutalg.layout import Layout, concat, layout_size, leaves, modes
 from layoutalg.strategies import layouts
 from tests.brute import table
@@ -19,8 +19,8 @@ from tests.brute import table
 @given(layouts(negative=True), st.data())
 def test_a_call_is_the_inner_product(layout: Layout, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, 2 * layout_size(layout)))
-    crd = idx2crd(index, layout.shape)
-    wanted = sum(c * d for c, d in zip(flatten(crd), flatten(layout.stride), strict=True))
+    crd = coordinate_at(index, layout.shape)
+    wanted = sum(c * d for c, d in zip(flatten_tree(crd), flatten_tree(layout.stride), strict=True))
     assert layout(index) == layout(crd) == wanted
     if isinstance(crd, tuple) and len(crd) > 1:
         assert layout(*crd) == wanted

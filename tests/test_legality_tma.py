@@ -25,7 +25,7 @@ from layoutalg.arch.tensor_map import (
 )
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.swizzle import ComposedLayout
 
@@ -51,7 +51,7 @@ def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
     assert copy.layout is not None and copy.order[0] == 0
     steps = (1, *row["element_strides"][1:])
     chunk = 16 // element_bytes
-    counts = flatten(copy.layout.shape)
+    counts = flatten_tree(copy.layout.shape)
     found = set()
     for crd in grid(*(range(0, n, chunk if i == 0 else 1) for i, n in enumerate(counts))):
         place = copy.layout(*crd) * element_bytes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, compatible
+from layoutalg.int_tuple import IntTuple, compatible_trees
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import (
     coalesce,
@@ -54,7 +54,7 @@ def test_coalesce_by_profile(layout: Layout, profile: IntTuple) -> None:
     assert table(result) == table(layout)
     if isinstance(profile, tuple):
         assert isinstance(layout.shape, tuple) and len(profile) <= len(layout.shape)
-        assert compatible(tuple(size(layout[i]) for i in range(rank(layout))), result.shape)
+        assert compatible_trees(tuple(size(layout[i]) for i in range(rank(layout))), result.shape)
 
 
 def test_profile_with_too_many_modes() -> None:

@@ -21,7 +21,7 @@ from layoutalg import algebra, regroup, shapes
 from layoutalg.composed import composition
 from layoutalg.errors import DivisibilityError, LayoutAlgError, NotInjectiveError
 from layoutalg.image import same_function
-from layoutalg.int_tuple import compatible, crd2idx, flatten, idx2crd, to_text
+from layoutalg.int_tuple import compatible_trees, coordinate_at, flatten_tree, index_at, to_text
 from layoutalg.layout import Layout
 from layoutalg.measure import size
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, Callable[[Row], object]] = {
     "flat_divide": by_tiler(algebra.flat_divide),
     "flatten": by_values(regroup.flatten),
     "flat_product": by_tiler(algebra.flat_product),
-    "idx2crd": lambda row: idx2crd(parse_int_tuple(row["in"][0]), parse_int_tuple(row["in"][1])),
+    "idx2crd": lambda row: coordinate_at(parse_int_tuple(row["in"][0]), parse_int_tuple(row["in"][1])),
     "left_inverse": by_values(algebra.left_inverse),
     "logical_divide": by_tiler(algebra.logical_divide),
     "logical_product": by_tiler(algebra.logical_product),
@@ -106,7 +106,7 @@ OPERATIONS: dict[str, Callable[[Row], object]] = {
 def _crd2idx(row: Row) -> object:
     whole = layout(row["in"][1])
     assert isinstance(whole, Layout)
-    return crd2idx(parse_int_tuple(row["in"][0]), whole.shape, whole.stride)
+    return index_at(parse_int_tuple(row["in"][0]), whole.shape, whole.stride)
 
 
 CARRIES = "a digit of A carries: no layout is A o B"
@@ -209,8 +209,8 @@ def agrees(answer: object, text: str) -> bool:
     return str(answer) == text.replace("_", "") or (
         same_function(answer, wanted)
         and (
-            compatible(answer.shape, wanted.shape)
-            or compatible(wanted.shape, answer.shape)
+            compatible_trees(answer.shape, wanted.shape)
+            or compatible_trees(wanted.shape, answer.shape)
             or trimmed(answer, wanted)
         )
     )
@@ -218,7 +218,7 @@ def agrees(answer: object, text: str) -> bool:
 
 def trimmed(answer: AnyLayout, wanted: AnyLayout) -> bool:
     """CuTe keeps run-time modes of extent 1, which it cannot see are 1: the shapes differ by those alone."""
-    return isinstance(wanted.shape, tuple) and compatible(
+    return isinstance(wanted.shape, tuple) and compatible_trees(
         tuple(s for s in _modes_over_one(wanted.shape)), tuple(_modes_over_one(answer.shape))
     )
 
@@ -272,7 +272,7 @@ def check_against_the_definition(row: Row, answer: object) -> None:
     elif isinstance(answer, DivisibilityError) and row["op"] in ("upcast", "downcast"):
         assert answer.rhs == row["params"]["N"]
     elif isinstance(answer, DivisibilityError) and row["op"] == "shape_div":
-        extents, rest = flatten(parse_int_tuple(row["in"][0])), parse_int_tuple(row["in"][1])
+        extents, rest = flatten_tree(parse_int_tuple(row["in"][0])), parse_int_tuple(row["in"][1])
         assert isinstance(rest, int)
         while rest % extents[0] == 0:
             extents, rest = extents[1:], rest // extents[0]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from layoutalg.errors import ShapeError
-from layoutalg.int_tuple import IntTuple, flatten
+from layoutalg.int_tuple import IntTuple, flatten_tree
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size
 from layoutalg.ordered import make_layout_like, make_ordered_layout
@@ -53,4 +53,4 @@ def test_orders_that_do_not_fit(shape: IntTuple, order: IntTuple) -> None:
 
 
 def test_flat_order_of_leaves() -> None:
-    assert flatten(make_ordered_layout((2, 3, 4), (2, 1, 0)).stride) == (12, 4, 1)
+    assert flatten_tree(make_ordered_layout((2, 3, 4), (2, 1, 0)).stride) == (12, 4, 1)

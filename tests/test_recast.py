@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size
 from layoutalg.notation import parse
@@ -132,4 +132,4 @@ def test_refusals() -> None:
 
 
 def test_extents_stay_in_their_modes() -> None:
-    assert flatten(upcast(Layout(((2, 4), 8), ((1, 2), 8)), 4).shape) == (1, 2, 8)
+    assert flatten_tree(upcast(Layout(((2, 4), 8), ((1, 2), 8)), 4).shape) == (1, 2, 8)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.int_tuple import compatible
+from layoutalg.int_tuple import compatible_trees
 from layoutalg.layout import Layout, concat, leaves, modes
 from layoutalg.measure import depth, rank
 from layoutalg.regroup import (
@@ -42,7 +42,7 @@ def test_grouping_keeps_the_function(layout: AnyLayout, data: st.DataObject) -> 
     bound = group(layout, begin, end)
     assert table(bound) == table(layout) and rank(bound) == rank(layout) - (end - begin) + 1
     if not isinstance(layout.shape, int):
-        assert compatible(bound.shape, concat(*modes(Layout(bound.shape))).shape)
+        assert compatible_trees(bound.shape, concat(*modes(Layout(bound.shape))).shape)
 
 
 @given(layouts(max_size=64), layouts(max_size=16))

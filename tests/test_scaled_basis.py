@@ -152,11 +152,11 @@ def test_basis_like() -> None:
 
 @pytest.mark.parametrize("shape", [(4,), (4, 8), (1, 8, 1), ((2, 3), 4), ((1, 2), (3, (1, 2)))])
 def test_the_identity_sends_every_coordinate_to_itself(shape: Any) -> None:
-    from layoutalg.int_tuple import idx2crd, product
+    from layoutalg.int_tuple import coordinate_at, product
 
     layout = make_identity_layout(shape)
     for i in range(product(shape)):
-        crd = idx2crd(i, shape)
+        crd = coordinate_at(i, shape)
         assert layout(i) == crd
         assert layout(*crd) == crd or len(shape) == 1
         assert isinstance(layout(i), ArithTuple)

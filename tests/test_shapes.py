@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError
-from layoutalg.int_tuple import IntTuple, crd2idx, idx2crd, product
+from layoutalg.int_tuple import IntTuple, coordinate_at, index_at, product
 from layoutalg.layout import make_identity_layout
 from layoutalg.shapes import ceil_div, compatible, congruent, crd2crd, shape_div, weakly_congruent
 from layoutalg.strategies import layouts
@@ -51,10 +51,10 @@ def test_a_number_is_taken_out_from_the_left(shape: IntTuple, tile: int) -> None
 def test_renaming_keeps_the_index(source: IntTuple, target: IntTuple, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, product(source) - 1))
     if index < product(target):
-        assert crd2idx(crd2crd(index, source, target), target) == index
-    crd = idx2crd(index, source)
+        assert index_at(crd2crd(index, source, target), target) == index
+    crd = coordinate_at(index, source)
     if compatible(source, target) or compatible(target, source):
-        assert crd2idx(crd2crd(crd, source, target), target) == index
+        assert index_at(crd2crd(crd, source, target), target) == index
     assert crd2crd(crd, source, product(source)) == index
 
 

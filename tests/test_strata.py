@@ -26,7 +26,7 @@ from layoutalg.analysis.enumerated import count_all
 from layoutalg.analysis.report import Kind
 from layoutalg.errors import NotLinearError
 from layoutalg.f2 import affine_f2
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout, leaves, modes
 from layoutalg.measure import size
 from layoutalg.strategies import accesses
@@ -60,13 +60,13 @@ def is_padded(pair: Pair) -> bool:
 
 
 def is_no_power_of_two(pair: Pair) -> bool:
-    return any(n & (n - 1) for n in flatten(pair[0].shape))
+    return any(n & (n - 1) for n in flatten_tree(pair[0].shape))
 
 
 def is_straddling(pair: Pair) -> bool:
     """Some digit of the thread number, or a mode of the tile that threads walk along, ends inside a warp."""
     place, threads = 1, modes(pair[1].tv)[0]
-    ends = list(accumulate(flatten(pair[0].shape), mul))[:-1]
+    ends = list(accumulate(flatten_tree(pair[0].shape), mul))[:-1]
     for extent, step in leaves(threads):
         inside = [place * (end // step) for end in ends if step and end % step == 0 and end < extent * step]
         place *= extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from layoutalg.int_tuple import IntTuple, flatten, product, tree_depth
+from layoutalg.int_tuple import IntTuple, flatten_tree, product, tree_depth
 from layoutalg.layout import Layout, leaves
 from layoutalg.measure import size
 from layoutalg.strategies import composed_layouts, int_tuples, layouts, shapes, swizzles
@@ -15,13 +15,14 @@ from tests.brute import table
 
 @given(int_tuples(st.integers(5, 7), max_leaves=3))
 def test_int_tuples(value: IntTuple) -> None:
-    assert len(flatten(value)) <= 3 and all(5 <= v <= 7 for v in flatten(value)) and tree_depth(value) <= 3
+    leaves = flatten_tree(value)
+    assert len(leaves) <= 3 and all(5 <= v <= 7 for v in leaves) and tree_depth(value) <= 3
 
 
 @given(shapes(max_size=32), shapes(power_of_two=True))
 def test_shapes(shape: IntTuple, power: IntTuple) -> None:
     assert product(shape) <= 32
-    assert all(s & (s - 1) == 0 for s in flatten(power))
+    assert all(s & (s - 1) == 0 for s in flatten_tree(power))
 
 
 @given(layouts(compact=True), layouts(power_of_two=True), layouts())

@@ -42,7 +42,9 @@ def free_of_conflicts(found: Synthesis) -> bool:
     """Counted one by one, on the layout that was found."""
     assert found.layout is not None
     reports = [
-        analyze(found.layout, a, found.arch, method="enumerated") for a in found.accesses if isinstance(a, Access)
+        analyze(found.layout, a, found.arch, method="enumerated")
+        for a in found.accesses
+        if isinstance(a, Access)
     ]
     return all(isinstance(r, SharedReport) and r.conflict_free for r in reports)
 

@@ -14,7 +14,7 @@ from layoutalg.analysis.words import conflict_words
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError
-from layoutalg.int_tuple import flatten, product
+from layoutalg.int_tuple import flatten_tree, product
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from layoutalg.synthesis.result import storage_layout
@@ -95,7 +95,7 @@ def check(layout: AnyLayout, access: Access, report: SharedReport, said: list[st
     assert busiest
     group = expanded(busiest[1])
     assert group in groups and ways[groups.index(group)] == max(ways)
-    height = flatten(layout.shape)[0]
+    height = flatten_tree(layout.shape)[0]
     if busiest[2]:
         rows = [lanes[lane].at % height for lane in group]
         columns = [lanes[lane].at // height for lane in group]

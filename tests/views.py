@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from tests.hostgpu import CARRIERS, KINDS, UNIT_BYTES, Bytes
@@ -439,7 +439,7 @@ def indices(layout: AnyLayout) -> Array:
         swizzle, offset, layout = layout.outer, layout.offset, layout.inner
     assert isinstance(layout, Layout)
     total = np.full(1, offset)
-    for n, d in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+    for n, d in zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True):
         total = (total[None, :] + (np.arange(n) * d)[:, None]).ravel()
     if isinstance(swizzle, Swizzle):
         mask = (1 << swizzle.bits) - 1 << swizzle.base + swizzle.shift

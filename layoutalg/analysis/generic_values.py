@@ -34,7 +34,7 @@ from layoutalg.analysis.symbolic_question import MAX_COUNTS, Question
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.fields import Fields
-from layoutalg.int_tuple import flatten, unflatten
+from layoutalg.int_tuple import flatten_tree, unflatten_tree
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, size
 
@@ -70,7 +70,7 @@ def linear_terms(question: Question, symbol: sympy.Symbol) -> Terms:
     """
     layout = question.layout
     return Terms(
-        tuple(_linear(leaf, symbol) for leaf in flatten(layout.stride)),
+        tuple(_linear(leaf, symbol) for leaf in flatten_tree(layout.stride)),
         _linear(layout.offset, symbol),
         _linear(question.base, symbol),
     )
@@ -186,7 +186,7 @@ def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
         )
     reach = sum(abs(line.constant) for line in terms.strides) * (size(Layout(shape)) + size(access.tv))
     fields = Fields((2 * reach + 1).bit_length())
-    stride = unflatten(tuple(fields.pack((line.constant, line.slope)) for line in terms.strides), shape)
+    stride = unflatten_tree(tuple(fields.pack((line.constant, line.slope)) for line in terms.strides), shape)
     try:
         whole = compose_layouts(Layout(shape, stride), access.tv)
     except (DivisibilityError, UndecidedError):

@@ -33,8 +33,8 @@ from layoutalg.budget import spend
 from layoutalg.digits import compose_layouts
 from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.fields import Fields
-from layoutalg.int_tuple import flatten
-from layoutalg.layout import Layout, leaves, make_layout, modes
+from layoutalg.int_tuple import flatten_tree
+from layoutalg.layout import Layout, layout_of, leaves, modes
 from layoutalg.measure import leaf_lists, merge, size, span
 from layoutalg.normal import find_normal_form
 from layoutalg.swizzle import AnyLayout
@@ -176,7 +176,7 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
             strides.append(stride + (fields.code(weight, _FIRST_MODE + k) if k in bounded else 0))
             weight *= extent
     try:
-        whole = compose_layouts(make_layout(flatten(inner.shape), tuple(strides)), access.tv)
+        whole = compose_layouts(layout_of(flatten_tree(inner.shape), tuple(strides)), access.tv)
     except (DivisibilityError, UndecidedError):
         return None
     parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(whole)]

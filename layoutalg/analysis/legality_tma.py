@@ -38,7 +38,7 @@ from layoutalg.arch.swizzle_modes import SwizzleMode, find_swizzle_mode
 from layoutalg.arch.tensor_map import TensorMap
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, flatten, normalize, to_text, unflatten
+from layoutalg.int_tuple import IntTuple, flatten_tree, normalize, to_text, unflatten_tree
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 
@@ -132,11 +132,11 @@ def make_request(
     machine = find_arch(arch)
     if machine.compute_capability < (9, 0):
         raise UnsupportedError(f"{machine.name} has no TMA; sm_90 and later have")
-    extents, strides = flatten(tensor.shape), flatten(tensor.stride)
-    sides = flatten(normalize(box, "box"))
+    extents, strides = flatten_tree(tensor.shape), flatten_tree(tensor.stride)
+    sides = flatten_tree(normalize(box, "box"))
     steps = (1,) * len(extents)
     if element_strides is not None:
-        steps = flatten(normalize(element_strides, "element strides"))
+        steps = flatten_tree(normalize(element_strides, "element strides"))
     if not extents or len(sides) != len(extents) or len(steps) != len(extents):
         raise ShapeError(
             f"TMA of {tensor} in boxes {to_text(normalize(box))}: {len(sides)} sides, {len(steps)} element "
@@ -168,7 +168,7 @@ def dimension_order(tensor: Layout) -> tuple[int, ...]:
     >>> dimension_order(Layout((4, (1, 64), 8), (64, (0, 1), 256)))
     (2, 0, 3, 1)
     """
-    leaves = list(zip(flatten(tensor.shape), flatten(tensor.stride), strict=True))
+    leaves = list(zip(flatten_tree(tensor.shape), flatten_tree(tensor.stride), strict=True))
 
     def key(i: int) -> tuple[bool, bool, int, int]:
         extent, stride = leaves[i]
@@ -188,7 +188,7 @@ def _written(request: TmaRequest) -> AnyLayout:
         shape[place], strides[place] = count, step if count > 1 else 0
         step = 8 * request.pitch_bytes // bits if dimension == 0 else step * count
     tree = request.tensor.shape
-    inner = Layout(unflatten(tuple(shape), tree), unflatten(tuple(strides), tree))
+    inner = Layout(unflatten_tree(tuple(shape), tree), unflatten_tree(tuple(strides), tree))
     swizzle = request.map.mode.in_elements(bits)
     return ComposedLayout(swizzle, 0, inner) if swizzle.bits else inner
 

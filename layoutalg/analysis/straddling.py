@@ -29,7 +29,7 @@ from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.arch import Arch, Instruction
 from layoutalg.errors import AlignmentError, ShapeError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout, modes
 from layoutalg.measure import leaf_lists, merge, merge_open, plain, size, span
 from layoutalg.normal import find_normal_form
@@ -95,7 +95,8 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     as_registers = tuple(_go_on(digits, _REGISTER))
     counts = tuple(prod(extent for extent, _ in part) for part in digits)
     # Coordinates that a guard bounds have to be told apart, so modes that continue each other stay two.
-    ends = list(flatten(form.layout.shape)[:-1]) if guard.bounds(layout.shape) else merge_open(form.layout)[0]
+    inner = form.layout
+    ends = list(flatten_tree(inner.shape)[:-1]) if guard.bounds(layout.shape) else merge_open(inner)[0]
     for part in filter(None, digits):
         extent, step = part[-1]
         part[-1] = _rounded(ends, extent, step), step

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, flatten, to_text
+from layoutalg.int_tuple import IntTuple, flatten_tree, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from layoutalg.symbols import substituted, symbolic_leaf
@@ -43,13 +43,13 @@ class SymbolicLayout:
     offset: Any = 0
 
     def __post_init__(self) -> None:
-        for extent in flatten(self.shape):
+        for extent in flatten_tree(self.shape):
             if not isinstance(extent, int):
                 raise UnsupportedError(
                     f"the extent {extent} of shape {to_text(self.shape)} is not an integer: symbols are "
                     f"solved for in strides, offsets and bases"
                 )
-        for leaf in (*flatten(self.stride), self.offset):
+        for leaf in (*flatten_tree(self.stride), self.offset):
             check_expression(leaf, "stride or offset")
         inner = self.inner
         object.__setattr__(self, "swizzles", Swizzles(*self.swizzles))

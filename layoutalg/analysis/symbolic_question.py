@@ -24,7 +24,7 @@ from layoutalg.analysis.symbolic_layout import (
 )
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
-from layoutalg.int_tuple import flatten
+from layoutalg.int_tuple import flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 from layoutalg.symbols import free_symbols, substituted
@@ -199,4 +199,4 @@ def is_negative(layout: AnyLayout, access: Access) -> bool:
     offset, inner = 0, layout
     while not isinstance(inner, Layout):
         offset, inner = min(offset, inner.offset), inner.inner
-    return min(offset, access.base_bytes, *flatten(inner.stride)) < 0
+    return min(offset, access.base_bytes, *flatten_tree(inner.stride)) < 0

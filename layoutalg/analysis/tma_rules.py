@@ -30,7 +30,7 @@ from layoutalg.arch.swizzle_modes import CHUNK_BYTES, SWIZZLE_MODES
 from layoutalg.arch.tensor_map import FLOAT_TYPES, SOURCE, TENSOR_MAP_TYPES, TensorMap
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, UnsupportedError
-from layoutalg.int_tuple import flatten, unflatten
+from layoutalg.int_tuple import flatten_tree, unflatten_tree
 from layoutalg.layout import Layout
 
 MAX_RANK = 5
@@ -112,13 +112,13 @@ class TmaRequest:
         flat = [0] * len(values)
         for place, value in zip(self.order, values, strict=True):
             flat[place] = value
-        return unflatten(tuple(flat), self.tensor.shape)
+        return unflatten_tree(tuple(flat), self.tensor.shape)
 
     def with_stride(self, dimension: int, stride: int) -> Layout:
         """The tensor with another stride, in elements, of one dimension of the map."""
-        flat = list(flatten(self.tensor.stride))
+        flat = list(flatten_tree(self.tensor.stride))
         flat[self.order[dimension]] = stride
-        return Layout(self.tensor.shape, unflatten(tuple(flat), self.tensor.shape))
+        return Layout(self.tensor.shape, unflatten_tree(tuple(flat), self.tensor.shape))
 
 
 def broken_rules(request: TmaRequest) -> Iterator[Violation]:
@@ -179,7 +179,7 @@ def _rank(request: TmaRequest) -> Iterator[Violation]:
 
 
 def _inner(request: TmaRequest) -> Iterator[Violation]:
-    stride = flatten(request.tensor.stride)[request.order[0]]
+    stride = flatten_tree(request.tensor.stride)[request.order[0]]
     if stride != 1:
         yield Violation(
             TMA_RULES["tma.inner_stride"],

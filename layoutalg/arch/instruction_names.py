@@ -139,6 +139,7 @@ def unknown_instruction(name: str, known: Iterable[str]) -> UnknownNameError:
         hint = f"a copy from anywhere to anywhere is no instruction; say {both}; "
     return UnknownNameError("instruction", name, known, also=() if hint else INSTRUCTION_ALIASES, hint=hint)
 
+
 def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
     """The rule of an instruction on `machine`, or without a machine as every 32-lane, 32-bank one has it.
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import shutil
 
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import flatten, to_text
+from layoutalg.int_tuple import flatten_tree, to_text
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 from layoutalg.tools import run_tool
@@ -53,7 +53,7 @@ def as_dot(layout: AnyLayout) -> str:
     'n2 -> n3'
     """
     inner, stages = _stages(layout)
-    extents, strides = flatten(inner.shape), flatten(inner.stride)
+    extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
     count = len(extents) + len(stages) + 3
     if count > MAX_NODES:
         raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")

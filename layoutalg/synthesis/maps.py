@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.f2 import basis, kernel, to_f2
-from layoutalg.layout import Layout, make_layout, modes
+from layoutalg.layout import Layout, layout_of, modes
 from layoutalg.measure import merge, plain, size
 from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
 from layoutalg.synthesis.patterns import Tile
@@ -69,7 +69,7 @@ def _permuted(base: Layout, place: list[int]) -> Layout:
         columns = columns[bits:]
     if not isinstance(base.shape, tuple):
         return parts[0]
-    return make_layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+    return layout_of(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
 
 
 def kernel_of(tile: Tile, layout: AnyLayout) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.report import SharedReport
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import IntTuple, flatten
+from layoutalg.int_tuple import IntTuple, flatten_tree
 from layoutalg.layout import Layout
 from layoutalg.swizzle import AnyLayout
 
@@ -147,7 +147,7 @@ def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:
     for i in reversed(range(len(modes))) if order == "row" else range(len(modes)):
         mode = modes[i]
         inner: list[int] = []
-        for extent in flatten(mode):
+        for extent in flatten_tree(mode):
             inner.append(0 if extent == 1 else current)
             current *= extent
         strides[i] = _nested(mode, inner)

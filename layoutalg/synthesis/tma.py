@@ -31,7 +31,7 @@ from layoutalg.digits import compose_layouts
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout, make_layout
+from layoutalg.layout import Layout, layout_of
 from layoutalg.measure import merge, plain
 from layoutalg.swizzle import AnyLayout, ComposedLayout
 from layoutalg.synthesis.result import Order
@@ -177,7 +177,7 @@ def _written(tile: _Tile, mode: SwizzleMode, box: tuple[int, ...]) -> TmaTile:
     for i in (*tile.order[1:], tile.along):
         between[i], step = step, step * counts[i]
     parts = [plain(*merge((box[i], counts[i]), (inside[i], between[i]))) for i in range(len(box))]
-    boxes = make_layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+    boxes = layout_of(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
     inner = compose_layouts(boxes, Layout(tile.shape))
     swizzle = mode.in_elements(bits)
     extra_bytes = (step - prod(tile.sides)) * bits // 8
