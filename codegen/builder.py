@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from layoutalg.algebra import cosize
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, is_predicate
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.names import check_name
@@ -42,8 +41,9 @@ from layoutalg.codegen.tile import (
     Stmt,
     Unroll,
 )
+from layoutalg.decide import cosize
 from layoutalg.errors import IRError
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout
 
 
 def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:

@@ -25,9 +25,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.arch import find_mma_atom
-from layoutalg.atom import MMAAtom
-from layoutalg.atom_effect import places
+from layoutalg.atoms import MMAAtom, find_mma_atom, places
 from layoutalg.codegen.instr import Instr, Requires, into, out, read, updated
 from layoutalg.codegen.packing import decode, encode
 from layoutalg.errors import UnknownNameError

@@ -21,9 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Space, find_arch
 
 Array: TypeAlias = "numpy.ndarray[Any, Any]"

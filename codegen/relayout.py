@@ -1,6 +1,6 @@
 """relayout: registers of a tile re-laid out in the middle of a kernel, as a step of a tile program.
 
-The idea.  A conversion (layoutalg.synthesis.conversion) says by which steps a tile goes from one register
+The idea.  A conversion (layoutalg.registers.conversion) says by which steps a tile goes from one register
 layout to another, and what they cost.  Here each step is written down as instructions:
 
     Rename     nothing: other registers are meant from now on
@@ -41,9 +41,21 @@ from layoutalg.codegen.machine import WARP
 from layoutalg.codegen.tile import Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.f2 import Columns
-from layoutalg.synthesis.conversion import Conversion, Kind, Plan
-from layoutalg.synthesis.conversion_packing import REGISTER_BITS, places_of, serves_as_it_is, words
-from layoutalg.synthesis.conversion_steps import Load, Rename, Select, Shuffle, Store, Transfer
+from layoutalg.registers import (
+    REGISTER_BITS,
+    Conversion,
+    Kind,
+    Load,
+    Plan,
+    Rename,
+    Select,
+    Shuffle,
+    Store,
+    Transfer,
+    places_of,
+    serves_as_it_is,
+    words,
+)
 
 Value: TypeAlias = tuple[RegRef, ...]
 """The words of one register of a layout, or of a unit of several."""
@@ -64,8 +76,8 @@ def relayout(
     it needs some, over the buffers declared so far.  Raises ShapeError for a number of words, lanes or
     threads that does not fit the layouts, UnknownNameError for a kind that the conversion has no plan of.
 
-    >>> from layoutalg.linear import LinearLayout
-    >>> from layoutalg.synthesis.conversion import convert_layout
+    >>> from layoutalg.f2 import LinearLayout
+    >>> from layoutalg.registers import convert_layout
     >>> lanes = [1, 2, 4, 8, 16]
     >>> src = LinearLayout({"register": [32], "lane": lanes}, {"n": 64})
     >>> dst = LinearLayout({"register": [1], "lane": [32, *lanes[1:]]}, {"n": 64})

@@ -28,7 +28,7 @@ from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.names import check_name
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError, ShapeError
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout
 
 
 @dataclass(frozen=True, slots=True)

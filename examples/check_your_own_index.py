@@ -6,7 +6,7 @@ Run it:  python examples/check_your_own_index.py        needs g++ and hypothesis
 import numpy
 
 from layoutalg import Layout, MismatchError, Swizzle, analysis, composition
-from layoutalg.index_text import parse_index
+from layoutalg.notation import parse_index
 from layoutalg.testing import check_bijective, check_index_function
 
 # An index expression out of a kernel, in Python or C: no layout needed.

@@ -5,9 +5,7 @@ Run it:  python examples/store_a_fragment.py
 
 import numpy
 
-from layoutalg.analysis import Access, analyze
-from layoutalg.analysis.fragments import register_layout
-from layoutalg.analysis.report import GlobalReport
+from layoutalg.analysis import Access, GlobalReport, analyze
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.lower import lower
@@ -16,7 +14,7 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
-from layoutalg.synthesis.conversion import convert_layout
+from layoutalg.registers import convert_layout, register_layout
 
 ROWS, COLUMNS, PITCH = 16, 64, 1024
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from layoutalg import Layout, Tensor, make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.analysis import Access
-from layoutalg.arch import find_mma_atom
-from layoutalg.atom_effect import collect, hold, run_mma
+from layoutalg.atoms import collect, find_mma_atom, hold, run_mma
 from layoutalg.synthesis import synthesize
 
 # One instruction: its matrices, spread over a warp.

@@ -54,8 +54,7 @@ from layoutalg.kernels.permute_modes import (
 )
 from layoutalg.kernels.permute_plan import best
 from layoutalg.kernels.refinement import relayout_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 SIMULATED_ELEMS = 1 << 14
 """CPU arrays up to this size go through the simulator."""

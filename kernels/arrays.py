@@ -31,13 +31,12 @@ from math import gcd, prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from layoutalg.algebra import find_overlap
 from layoutalg.codegen.runtime import current_stream, device_array, device_empty, device_view, on_device
+from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.permute_modes import WIDTHS_BYTES
-from layoutalg.layout import Layout
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.optional import is_of, loaded
-from layoutalg.swizzle import ComposedLayout, Swizzle
 
 UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""

@@ -26,9 +26,9 @@ from layoutalg.codegen.runtime import load, to_device, to_host
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import whole_number
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.predict import Cost, Prediction
+from layoutalg.layout import whole_number
 
 Target: TypeAlias = Literal["simulator", "gpu"]
 

@@ -15,11 +15,10 @@ from layoutalg.codegen.instr_float import unpack
 from layoutalg.codegen.instr_sm75 import BAR, LDS, MOVE, STS, WARP_SYNC
 from layoutalg.codegen.simplify import simplify
 from layoutalg.codegen.tile import MemRef, Reg
-from layoutalg.int_tuple import product
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_result import Finish, Result
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, stage_layout, stage_load_tv, stage_store_tv
-from layoutalg.layout import modes
+from layoutalg.layout import modes, product
 
 
 def write_result(

@@ -33,9 +33,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.analysis.l2_order import l2_locality
-from layoutalg.analysis.occupancy import Occupancy, occupancy_of
-from layoutalg.analysis.roofline import tile_intensity
 from layoutalg.arch import find_arch
 from layoutalg.codegen.cost import index_cost
 from layoutalg.codegen.expr import Const, substitute
@@ -59,6 +56,7 @@ from layoutalg.kernels.gemm_served import served
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
 from layoutalg.kernels.predict import Prediction
+from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
 

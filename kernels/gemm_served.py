@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from layoutalg.analysis.async_copies import copied_wavefronts
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_merged import merged_accesses
@@ -28,6 +27,7 @@ from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_simt_predict import word_copies
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, copy_tv
 from layoutalg.kernels.predict import Prediction
+from layoutalg.model import copied_wavefronts
 
 LANE_BYTES = 16
 """What a lane copies at most."""

@@ -29,8 +29,7 @@ from layoutalg.codegen.instr_mma import MMAS, Mma
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm import GemmProblem, Major
 from layoutalg.kernels.gemm_parts import part_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
 

@@ -34,8 +34,7 @@ from layoutalg.kernels.gemm_sm80_plan import (
     tile_layout,
 )
 from layoutalg.kernels.predict import Costs, Prediction
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout
 
 SECTOR_BYTES = 32
 

@@ -27,9 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
@@ -38,8 +36,7 @@ from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import by_width, reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.layout import Layout
-from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.result import Synthesis
+from layoutalg.synthesis import Synthesis, synthesize
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,11 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.algebra import find_collision
+from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.layout import Layout
-from layoutalg.swizzle import Swizzle, Swizzles
+from layoutalg.layout import Layout, Swizzle, Swizzles
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Element widths that can be moved."""

@@ -23,15 +23,14 @@ from math import lcm, prod
 from types import MappingProxyType
 from typing import Any, Literal
 
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.analysis import batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.permute_index import Store, block_base, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import begin_bytes, by_width, permutes, reads, words_of
 from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
-from layoutalg.swizzle import Swizzle, Swizzles
+from layoutalg.layout import Swizzle, Swizzles
 
 SECTOR_BYTES = 32
 """What memory is read and written by."""

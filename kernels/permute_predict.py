@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
-from layoutalg.analysis.async_copies import copied_sectors, tag_sectors
 from layoutalg.arch import Arch
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
@@ -28,7 +27,8 @@ from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.kernels.predict import Costs, Prediction
-from layoutalg.swizzle import Swizzles
+from layoutalg.layout import Swizzles
+from layoutalg.model import copied_sectors, tag_sectors
 
 SECTOR_BYTES, LINE_BYTES, COPY_BYTES = 32, 128, 16
 
@@ -73,7 +73,7 @@ def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockCl
 def period(element_bytes: int, swizzles: Swizzles, unit_bytes: int = SECTOR_BYTES) -> int:
     """Elements after which sectors, or other units of memory, and swizzles repeat.
 
-    >>> from layoutalg.swizzle import Swizzle
+    >>> from layoutalg.layout import Swizzle
     >>> period(2, Swizzles()), period(2, Swizzles(Swizzle(3, 3, 3)))
     (16, 512)
     """

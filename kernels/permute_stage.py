@@ -25,8 +25,7 @@ from math import gcd, prod
 from typing import Literal
 
 from layoutalg.kernels.permute_modes import Mode, Moves
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 
 PLAIN = Swizzle(0, 4, 3)
 """No swizzle."""

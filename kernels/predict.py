@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from layoutalg.analysis import Access, SharedReport, analyze
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.lanes import batch_lanes, warp_rule
+from layoutalg.analysis import (
+    Access,
+    SharedReport,
+    analyze,
+    batch_lanes,
+    served_batch,
+    traffic_batch,
+    warp_rule,
+)
 from layoutalg.arch import Arch, Space, find_arch, find_instruction
-from layoutalg.int_tuple import product
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout, product
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from layoutalg.algebra import find_collision
+from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import NotInjectiveError, ShapeError, shown

@@ -16,14 +16,12 @@ are refused.  Offsets may not be negative.
 
 from __future__ import annotations
 
-from layoutalg.algebra import cosize
+from layoutalg.compose import NormalForm, find_normal_form
+from layoutalg.decide import cosize
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.int_tuple import flatten_tree, product
 from layoutalg.kernels.permute_modes import PermuteProblem, move_problem
-from layoutalg.layout import Layout
-from layoutalg.normal import NormalForm, find_normal_form
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout, flatten_tree, product
 
 
 def relayout_problem(

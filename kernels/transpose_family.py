@@ -26,7 +26,6 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import product
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.predict import describe
 from layoutalg.kernels.transpose_plan import (
@@ -36,7 +35,7 @@ from layoutalg.kernels.transpose_plan import (
     source_tv,
     target_tv,
 )
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, product
 
 TURN = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 """The corner turn in registers, by rows."""

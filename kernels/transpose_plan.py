@@ -20,8 +20,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
 from layoutalg.kernels.predict import Costs, Prediction, edge_tiles, edge_walks, element_steps, vector_steps
-from layoutalg.layout import Layout, concat, modes
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout, concat, modes
 from layoutalg.synthesis import synthesize
 
 

@@ -17,80 +17,58 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.algebra import (
-    Aliasing,
-    Footprint,
-    Tiler,
-    aliasing,
-    append,
     blocked_product,
-    ceil_div,
-    coalesce,
-    coalesce_x,
     complement,
-    composition,
-    cosize,
-    crd2crd,
-    crd2idx,
-    cycles,
-    depth,
     dice,
     domain_offset,
     downcast,
-    extremes,
-    filter,
-    filter_zeros,
-    find_collision,
-    find_coordinate,
-    find_difference,
-    find_offset_bit,
-    find_overlap,
     flat_divide,
     flat_product,
-    flatten,
-    footprint,
-    gaps,
-    group,
-    idx2crd,
-    image_size,
-    is_bijective,
-    is_contiguous,
-    is_injective,
-    is_surjective,
     left_inverse,
     local_partition,
     local_tile,
     logical_divide,
     logical_product,
-    make_layout,
     make_layout_like,
     make_ordered_layout,
     max_alignment,
     max_common_layout,
     max_common_vector,
-    normal_form,
     nullspace,
-    order,
-    overlap,
-    prepend,
     raked_product,
-    rank,
     recast_layout,
-    replace,
     right_inverse,
-    same_function,
-    select,
-    shape_div,
-    size,
     slice_,
-    slice_and_offset,
-    sort,
     tile_to_shape,
     tiled_divide,
     tiled_product,
-    unflatten,
     upcast,
     zipped_divide,
     zipped_product,
+)
+from layoutalg.compose import Tiler, composition, normal_form
+from layoutalg.decide import (
+    Aliasing,
+    Footprint,
+    aliasing,
+    cosize,
+    cycles,
+    extremes,
+    find_collision,
+    find_coordinate,
+    find_difference,
+    find_offset_bit,
+    find_overlap,
+    footprint,
+    gaps,
+    image_size,
+    is_bijective,
+    is_contiguous,
+    is_injective,
+    is_surjective,
+    order,
+    overlap,
+    same_function,
 )
 from layoutalg.errors import (
     AlignmentError,
@@ -110,48 +88,83 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.int_tuple import IntTuple, product
-from layoutalg.layout import Layout, concat, make_identity_layout, modes
-from layoutalg.scaled_basis import ArithTuple, ScaledBasis, make_basis_like
-from layoutalg.shapes import compatible, congruent, weakly_congruent
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles, swizzle_inverse
-from layoutalg.symbols import with_assumptions
+from layoutalg.layout import (
+    AnyLayout,
+    ArithTuple,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    ScaledBasis,
+    Swizzle,
+    Swizzles,
+    append,
+    ceil_div,
+    coalesce,
+    coalesce_x,
+    compatible,
+    concat,
+    congruent,
+    crd2crd,
+    crd2idx,
+    depth,
+    filter,
+    filter_zeros,
+    flatten,
+    group,
+    idx2crd,
+    make_basis_like,
+    make_identity_layout,
+    make_layout,
+    modes,
+    prepend,
+    product,
+    rank,
+    replace,
+    select,
+    shape_div,
+    size,
+    slice_and_offset,
+    sort,
+    swizzle_inverse,
+    unflatten,
+    weakly_congruent,
+    with_assumptions,
+)
+from layoutalg.moved import moved
 
 if TYPE_CHECKING:
+    from layoutalg import algebra as algebra
     from layoutalg import analysis as analysis
     from layoutalg import arch as arch
-    from layoutalg import atom as atom
-    from layoutalg import atom_effect as atom_effect
+    from layoutalg import atoms as atoms
     from layoutalg import cli as cli
     from layoutalg import codegen as codegen
     from layoutalg import draw as draw
     from layoutalg import dtype as dtype
-    from layoutalg import explanations as explanations
+    from layoutalg import explanation as explanation
     from layoutalg import f2 as f2
-    from layoutalg import hostcc as hostcc
-    from layoutalg import index_text as index_text
     from layoutalg import kernels as kernels
-    from layoutalg import linear as linear
+    from layoutalg import legality as legality
+    from layoutalg import model as model
     from layoutalg import notation as notation
-    from layoutalg import strategies as strategies
+    from layoutalg import ops as ops
+    from layoutalg import registers as registers
+    from layoutalg import symbolic as symbolic
     from layoutalg import synthesis as synthesis
-    from layoutalg import tensor as tensor
     from layoutalg import testing as testing
-    from layoutalg import tiled_copy as tiled_copy
-    from layoutalg import tiled_mma as tiled_mma
-    from layoutalg import tiling as tiling
-    from layoutalg.analysis.ask import analyze
-    from layoutalg.arch import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
-    from layoutalg.atom import CopyAtom, MMAAtom
-    from layoutalg.dtype import DTYPES, DType
-    from layoutalg.explanations import explain
-    from layoutalg.f2 import to_f2
-    from layoutalg.kernels import layer_norm, permute, reduce, relayout, softmax, transpose
-    from layoutalg.linear import LinearLayout
-    from layoutalg.notation import parse, parse_int_tuple, parse_tiler
-    from layoutalg.tensor import Tensor, copy_tensor
-    from layoutalg.tiled_copy import (
+    from layoutalg.analysis import Access, analyze
+    from layoutalg.atoms import (
+        COPY_ATOMS,
+        MMA_ATOMS,
+        CopyAtom,
+        MMAAtom,
+        Tensor,
         TiledCopy,
+        TiledMMA,
+        copy_tensor,
+        find_copy_atom,
+        find_mma_atom,
+        make_fragment_like,
         make_tiled_copy,
         make_tiled_copy_A,
         make_tiled_copy_B,
@@ -159,67 +172,72 @@ if TYPE_CHECKING:
         make_tiled_copy_C_atom,
         make_tiled_copy_D,
         make_tiled_copy_S,
+        make_tiled_mma,
         tile_copy,
     )
-    from layoutalg.tiled_mma import TiledMMA, make_tiled_mma
-    from layoutalg.tiling import make_fragment_like
+    from layoutalg.dtype import DTYPES, DType
+    from layoutalg.explanation import explain
+    from layoutalg.f2 import LinearLayout, to_f2
+    from layoutalg.kernels import layer_norm, permute, reduce, relayout, softmax, transpose
+    from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+    from layoutalg.synthesis import check_certificate, synthesize
 
 __version__ = "0.1.0"
 
 _MODULES = frozenset(
     (
-        "analysis", "arch", "atom", "atom_effect", "cli", "codegen", "draw", "dtype", "explanations",
-        "f2", "hostcc", "index_text", "kernels", "linear", "notation", "strategies",
-        "synthesis", "tensor", "testing", "tiled_copy", "tiled_mma", "tiling",
+        "algebra", "analysis", "arch", "atoms", "cli", "codegen", "draw", "dtype", "explanation", "f2",
+        "kernels", "legality", "model", "notation", "ops", "registers", "symbolic", "synthesis", "testing",
     )
 )  # fmt: skip
-"""Submodules that are imported when they are first used."""
+"""Rooms that are imported when they are first used."""
+
+_PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "analysis": ("Access", "analyze"),
+        "atoms": (
+            "COPY_ATOMS", "MMA_ATOMS", "CopyAtom", "MMAAtom", "Tensor", "TiledCopy", "TiledMMA",
+            "copy_tensor", "find_copy_atom", "find_mma_atom", "make_fragment_like", "make_tiled_copy",
+            "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C", "make_tiled_copy_C_atom",
+            "make_tiled_copy_D", "make_tiled_copy_S", "make_tiled_mma", "tile_copy",
+        ),
+        "dtype": ("DTYPES", "DType"),
+        "explanation": ("explain",),
+        "f2": ("LinearLayout", "to_f2"),
+        "notation": ("parse", "parse_int_tuple", "parse_tiler"),
+        "ops": ("layer_norm", "permute", "reduce", "relayout", "softmax", "transpose"),
+        "synthesis": ("check_certificate", "synthesize"),
+    }
+)  # fmt: skip
+"""Names that are imported from these rooms when they are first used.  Array functions live in layoutalg.ops;
+here they keep working without being listed."""
 
 _NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "COPY_ATOMS": "arch",
-        "CopyAtom": "atom",
-        "DTYPES": "dtype",
-        "DType": "dtype",
-        "LinearLayout": "linear",
-        "MMAAtom": "atom",
-        "MMA_ATOMS": "arch",
-        "Tensor": "tensor",
-        "TiledCopy": "tiled_copy",
-        "TiledMMA": "tiled_mma",
-        "analyze": "analysis.ask",
-        "copy_tensor": "tensor",
-        "explain": "explanations",
-        "find_copy_atom": "arch",
-        "find_mma_atom": "arch",
-        "layer_norm": "kernels",
-        "make_fragment_like": "tiling",
-        "make_tiled_copy": "tiled_copy",
-        "make_tiled_copy_A": "tiled_copy",
-        "make_tiled_copy_B": "tiled_copy",
-        "make_tiled_copy_C": "tiled_copy",
-        "make_tiled_copy_C_atom": "tiled_copy",
-        "make_tiled_copy_D": "tiled_copy",
-        "make_tiled_copy_S": "tiled_copy",
-        "make_tiled_mma": "tiled_mma",
-        "parse": "notation",
-        "parse_int_tuple": "notation",
-        "parse_tiler": "notation",
-        "permute": "kernels",
-        "reduce": "kernels",
-        "relayout": "kernels",
-        "softmax": "kernels",
-        "tile_copy": "tiled_copy",
-        "to_f2": "f2",
-        "transpose": "kernels",
-    }
+    {name: room for room, names in _PLACES.items() for name in names}
 )
-"""Names that are imported from these modules when they are first used."""
+
+_moved = moved(
+    "layoutalg",
+    {
+        "atom": "module layoutalg.atoms.atom",
+        "atom_effect": "module layoutalg.atoms.effect",
+        "explanations": "module layoutalg.explanation.explanations",
+        "hostcc": "module layoutalg.testing.hostcc",
+        "index_text": "module layoutalg.notation.index_text",
+        "linear": "module layoutalg.f2.linear",
+        "strategies": "module layoutalg.testing.strategies",
+        "tensor": "module layoutalg.atoms.tensor",
+        "tiled_copy": "module layoutalg.atoms.tiled_copy",
+        "tiled_mma": "module layoutalg.atoms.tiled_mma",
+        "tiling": "module layoutalg.atoms.tiling",
+    },
+)
 
 __all__ = [
     "COPY_ATOMS",
     "DTYPES",
     "MMA_ATOMS",
+    "Access",
     "Aliasing",
     "AlignmentError",
     "AnyLayout",
@@ -259,6 +277,7 @@ __all__ = [
     "append",
     "blocked_product",
     "ceil_div",
+    "check_certificate",
     "coalesce",
     "coalesce_x",
     "compatible",
@@ -348,6 +367,7 @@ __all__ = [
     "softmax",
     "sort",
     "swizzle_inverse",
+    "synthesize",
     "tile_copy",
     "tile_to_shape",
     "tiled_divide",
@@ -370,12 +390,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"layoutalg.{_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'layoutalg' has no attribute {name!r}")
+    return _moved(name)
 
 
 def __dir__() -> list[str]:
-    """What is there: help() asks for all of it, and `strategies` is there only with hypothesis."""
-    from importlib.util import find_spec
-
-    absent = () if find_spec("hypothesis") else ("strategies",)
-    return sorted({*globals(), *_MODULES, *_NAMES}.difference(absent))
+    """What is public: the names of `__all__`, and the rooms."""
+    return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__name__", "__version__"})

@@ -10,7 +10,7 @@ that says what was reached; no clock is read.  One that asks another draws from 
 
 Whoever can wait multiplies all budgets:
 
->>> from layoutalg.algebra import image_size
+>>> from layoutalg.decide import image_size
 >>> from layoutalg.layout import Layout
 >>> with_budget(10, image_size, Layout((6, 5), (2, 3)))
 21
@@ -178,7 +178,7 @@ def metered() -> Iterator[Meter]:
     """Counts the work of what is asked inside, whether it is answered or not.
 
     >>> from layoutalg.layout import Layout
-    >>> from layoutalg.solving import find_coordinate
+    >>> from layoutalg.decide import find_coordinate
     >>> with metered() as meter:
     ...     find_coordinate(Layout((1 << 38, 748063000, 79), (3072, 655360, 3)), 608619029553582)
     >>> meter.units > 0

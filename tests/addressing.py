@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from layoutalg.analysis import Access, SharedReport, analyze, instruction_offsets, solve_conflict_free
-from layoutalg.analysis.report import Place
+from layoutalg.analysis import Access, Place, SharedReport, analyze, instruction_offsets
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.errors import AlignmentError, ShapeError
-from layoutalg.int_tuple import product
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
+from layoutalg.symbolic import solve_conflict_free
 from layoutalg.synthesis import check_certificate, synthesize
 
 OPS = ("ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x1.trans", "ldmatrix.x2.trans", "stmatrix.x1", "stmatrix.x2")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.int_tuple import IntTuple, flatten_tree
-from layoutalg.layout import Layout, layout_size
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree, layout_size
 
 
 def table(layout: AnyLayout) -> list[int]:

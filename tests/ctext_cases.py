@@ -35,9 +35,8 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError
-from layoutalg.hostcc import compile_shared
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.testing import compile_shared
 
 MOST = (1 << 64) - 1
 EXTENTS = (

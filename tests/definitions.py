@@ -11,8 +11,7 @@ from itertools import groupby
 from math import lcm
 from typing import Any
 
-from layoutalg.layout import Layout, layout_size
-from layoutalg.swizzle import ComposedLayout
+from layoutalg.layout import ComposedLayout, Layout, layout_size
 from tests.brute import table
 
 MAX_TABLE = 1 << 12

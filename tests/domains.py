@@ -25,7 +25,6 @@ from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
-from layoutalg.index_text import parse_index
 from layoutalg.kernels import (
     FAMILIES,
     family,
@@ -44,6 +43,7 @@ from layoutalg.kernels.permute_family import build as build_permute
 from layoutalg.kernels.permute_modes import normalise
 from layoutalg.kernels.permute_modes import reference as permuted
 from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.notation import parse_index
 from tests import norms
 from tests.gemm_cases import arguments, expected
 from tests.hostshim import run_cuda_text

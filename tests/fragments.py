@@ -9,12 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from layoutalg.analysis.fragments import PLACE, over_places
-from layoutalg.arch import MMA_ATOMS
-from layoutalg.arch.core_matrix import core_matrices
-from layoutalg.f2 import apply, rank
+from layoutalg.atoms import MMA_ATOMS
+from layoutalg.atoms.core_matrix import core_matrices
+from layoutalg.f2 import LinearLayout, apply, rank
 from layoutalg.layout import Layout
-from layoutalg.linear import LinearLayout
+from layoutalg.registers.fragments import PLACE, over_places
 
 M16N8 = MMA_ATOMS["SM80_16x8x16_F32F16F16F32_TN"].c_tv
 """The accumulator of mma m16n8, whatever its operands."""

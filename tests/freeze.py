@@ -172,7 +172,8 @@ def scope() -> dict[str, Any]:
     import sympy
 
     import layoutalg as la
-    from layoutalg import analysis, arch, draw, kernels, synthesis, testing
+    from layoutalg import analysis, arch, draw, kernels, synthesis
+    from layoutalg.testing import properties as testing
 
     parts = (analysis, arch, draw, kernels, synthesis, testing, numpy)
     return {

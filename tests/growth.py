@@ -12,20 +12,26 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from layoutalg import algebra
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.guard import Guard
-from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access
+import layoutalg as algebra
+from layoutalg.analysis import Access, Guard, analyze_access
 from layoutalg.budget import metered
-from layoutalg.describe import aliasing, cycles, gaps
+from layoutalg.decide import (
+    aliasing,
+    cycles,
+    extremes,
+    find_collision,
+    find_coordinate,
+    find_offset_bit,
+    find_overlap,
+    gaps,
+    image_size,
+    is_surjective,
+    same_function,
+)
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
-from layoutalg.extent import extremes
-from layoutalg.image import find_offset_bit, image_size, is_surjective, same_function
-from layoutalg.layout import Layout
-from layoutalg.solving import find_collision, find_coordinate, find_overlap
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.symbolic import solve_conflict_free, solve_sectors, symbolic_access
 from tests.work import counted
 
 Question = Callable[[], Any]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from math import prod
 
-from layoutalg.analysis import Access, GlobalReport, analyze
-from layoutalg.analysis.guard import Guard
+from layoutalg.analysis import Access, GlobalReport, Guard, analyze
 from layoutalg.dtype import dtype
 from layoutalg.errors import UndecidedError
 from layoutalg.layout import Layout

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.hostcc import compile_shared
-from layoutalg.index_text import parse_index
+from layoutalg.notation import parse_index
+from layoutalg.testing import compile_shared
 
 INT, UINT, LONG, ULONG = (32, False), (32, True), (64, False), (64, True)
 Type = tuple[int, bool]

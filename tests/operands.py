@@ -7,9 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from layoutalg.int_tuple import product
-from layoutalg.strategies import composed_layouts, layouts, shapes, swizzles
-from layoutalg.swizzle import ComposedLayout
+from layoutalg.layout import ComposedLayout, product
+from layoutalg.testing.strategies import composed_layouts, layouts, shapes, swizzles
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 

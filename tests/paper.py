@@ -14,9 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import layoutalg
-from layoutalg.layout import Layout
-from layoutalg.steps import Derivation
-from layoutalg.swizzle import ComposedLayout, Swizzle, Swizzles, as_chain
+from layoutalg.layout import ComposedLayout, Derivation, Layout, Swizzle, Swizzles, as_chain
 from tests.definitions import DEFINITIONS, judge, small
 
 MAX_CASES = 300

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from layoutalg.int_tuple import IntTuple
-from layoutalg.layout import Layout
+from layoutalg.layout import IntTuple, Layout
 from tests.brute import is_layout_of, is_one_mode, table
 from tests.peers import OPERATIONS, to_peer
 

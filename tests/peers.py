@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from layoutalg import algebra
+import layoutalg as algebra
 from layoutalg.layout import Layout
 
 PEERS = {"pycute": "pycute", "tensor-layouts": "tensor_layouts"}

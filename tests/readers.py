@@ -14,22 +14,18 @@ import numpy
 import sympy
 
 from layoutalg import errors
-from layoutalg.analysis.access import Access
-from layoutalg.arch import find_arch, find_instruction
-from layoutalg.arch.atoms import find_copy_atom, find_mma_atom
-from layoutalg.arch.smem_atoms import find_smem_atom
-from layoutalg.arch.swizzle_modes import find_swizzle_mode
+from layoutalg.analysis import Access
+from layoutalg.arch import find_arch, find_instruction, find_smem_atom, find_swizzle_mode
+from layoutalg.atoms import find_copy_atom, find_mma_atom
 from layoutalg.cli.cmd_solve import _symbolic, _term
 from layoutalg.cli.inputs import parse_offsets, read_fail_on
 from layoutalg.cli.tensors import read_ints
-from layoutalg.composed import tiler_text
+from layoutalg.compose import tiler_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
-from layoutalg.expression_text import evaluated
-from layoutalg.index_text import parse_index
-from layoutalg.int_tuple import to_text
-from layoutalg.layout import Layout
-from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+from layoutalg.layout import Layout, to_text
+from layoutalg.notation import parse, parse_index, parse_int_tuple, parse_tiler
+from layoutalg.notation.expression_text import evaluated
 
 LEAVES = frozenset(
     value

@@ -11,10 +11,8 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.relayout import relayout
 from layoutalg.codegen.tile import Kernel
-from layoutalg.f2 import apply
-from layoutalg.linear import LinearLayout
-from layoutalg.synthesis.conversion import Conversion, Kind
-from layoutalg.synthesis.conversion_steps import converted
+from layoutalg.f2 import LinearLayout, apply
+from layoutalg.registers import Conversion, Kind, converted
 from tests.fragments import elements
 
 Bytes = NDArray[np.uint8]

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.layout import Layout, make_identity_layout
-from layoutalg.measure import size
-from layoutalg.scaled_basis import ArithTuple, ScaledBasis
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import ArithTuple, Layout, ScaledBasis, Swizzle, make_identity_layout, size
 from tests.symbolic_cases import K, M, N
 
 Call = Callable[[Any], Any]

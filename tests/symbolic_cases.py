@@ -9,9 +9,7 @@ from typing import Any
 import sympy
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.int_tuple import IntTuple
-from layoutalg.layout import Layout
-from layoutalg.scaled_basis import ScaledBasis
+from layoutalg.layout import IntTuple, Layout, ScaledBasis
 
 SYMBOLS: tuple[Any, ...] = sympy.symbols("n m k", integer=True, positive=True)
 N, M, K = SYMBOLS

@@ -9,12 +9,12 @@ import sympy
 from hypothesis import strategies as st
 
 from layoutalg.analysis import Access
-from layoutalg.analysis.symbolic_layout import SymbolicLayout, as_symbolic
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
-from layoutalg.layout import Layout
-from layoutalg.strategies import accesses
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout
+from layoutalg.symbolic import SymbolicLayout
+from layoutalg.symbolic.layout import as_symbolic
+from layoutalg.testing.strategies import accesses
 
 LD = sympy.Symbol("ld", positive=True)
 ANY = sympy.Symbol("s")

@@ -20,11 +20,8 @@ from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UndecidedError
-from layoutalg.int_tuple import product
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-from layoutalg.synthesis import Synthesis, check_certificate, synthesize
-from layoutalg.synthesis.result import Form, Order, storage_layout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
+from layoutalg.synthesis import Form, Order, Synthesis, check_certificate, storage_layout, synthesize
 
 OPS = (
     "ld.shared.b8", "ld.shared.b16", "ld.shared.b32", "ld.shared.b64", "ld.shared.b128", "st.shared.b32",

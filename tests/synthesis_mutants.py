@@ -17,11 +17,8 @@ from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError, UndecidedError
-from layoutalg.int_tuple import flatten_tree, product
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
-from layoutalg.synthesis import Synthesis, check_certificate
-from layoutalg.synthesis.result import storage_layout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, product
+from layoutalg.synthesis import Synthesis, check_certificate, storage_layout
 from tests.synthesis_cases import Question, ask, drawn, is_free, missed
 
 Mutant = tuple[str, Synthesis]

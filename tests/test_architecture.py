@@ -22,7 +22,7 @@ PACKAGES = ("layoutalg", "codegen", "kernels")
 LAZY = {"numpy", "sympy", "cupy", "cupyx", "torch", "hypothesis"}
 """Imported inside functions in layoutalg/: `import layoutalg` must stay cheap."""
 
-LAZY_EXEMPT = {"layoutalg.strategies": {"hypothesis"}}
+LAZY_EXEMPT = {"layoutalg.testing.strategies": {"hypothesis"}}
 """A module nobody imports by accident: the strategies are hypothesis."""
 
 

@@ -15,9 +15,7 @@ import pytest
 
 import layoutalg as la
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError
-from layoutalg.int_tuple import MAX_DEPTH
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import MAX_DEPTH, ComposedLayout, Layout, Swizzle
 from tests.brute import table
 
 A = Layout((4, 8), (8, 1))

@@ -16,9 +16,7 @@ import pytest
 
 import layoutalg
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError
-from layoutalg.layout import Layout, make_identity_layout
-from layoutalg.scaled_basis import ScaledBasis
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, ScaledBasis, Swizzle, make_identity_layout
 from tests.exports import algebra
 
 DRAWN = 120

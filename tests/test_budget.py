@@ -8,8 +8,8 @@ import pytest
 
 from layoutalg import budget
 from layoutalg.budget import Budget, budget_of, metered, spend, with_budget
+from layoutalg.decide import image_size
 from layoutalg.errors import ArgumentTypeError, ShapeError, UndecidedError
-from layoutalg.image import image_size
 from layoutalg.layout import Layout
 from tests.growth import PROCEDURES, work_of
 

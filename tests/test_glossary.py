@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from layoutalg.analysis.report import Method
-from layoutalg.arch.model import Provenance
+from layoutalg.arch import Provenance
 from layoutalg.errors import UnknownNameError
 from layoutalg.glossary import GLOSSARY, find_term, look_up
 from layoutalg.synthesis.result import Kind

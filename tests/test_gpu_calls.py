@@ -18,8 +18,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import api, kept_chains, reduce_api
 from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
 from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
 
 

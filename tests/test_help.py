@@ -32,8 +32,8 @@ def helps(absent: tuple[str, ...]) -> dict[str, str]:
 
 def test_help_of_everything_without_what_is_optional() -> None:
     found = helps(("hypothesis", "cupy", "torch"))
-    assert found.pop("layoutalg.strategies") == (
-        "not imported: layoutalg.strategies needs hypothesis: pip install 'layoutalg[testing]'"
+    assert found.pop("layoutalg.testing.strategies") == (
+        "not imported: layoutalg.testing.strategies needs hypothesis: pip install 'layoutalg[testing]'"
     )
     assert len(found) > 200
     for name, text in found.items():

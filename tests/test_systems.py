@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 import sympy
 
-from layoutalg.algebra import composition, cosize, recast_layout, right_inverse, size
+from layoutalg.algebra import recast_layout, right_inverse
 from layoutalg.analysis import Access, GlobalReport, Guard, SharedReport, analyze, wavefronts
-from layoutalg.analysis.symbolic import solve_sectors, symbolic_cost
 from layoutalg.arch import ARCHS, instruction_table
+from layoutalg.compose import composition
+from layoutalg.decide import cosize
 from layoutalg.dtype import dtype
 from layoutalg.f2 import to_f2
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
+from layoutalg.symbolic import solve_sectors, symbolic_cost
 from layoutalg.synthesis import check_certificate, synthesize
 
 F16, F32, U8 = dtype("f16"), dtype("f32"), dtype("u8")

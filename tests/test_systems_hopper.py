@@ -11,17 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from layoutalg.algebra import same_function, tile_to_shape
-from layoutalg.analysis import Access, SharedReport, analyze
-from layoutalg.analysis.banks import wavefronts
-from layoutalg.analysis.legality_tma import check_tma
-from layoutalg.analysis.legality_wgmma import check_wgmma
-from layoutalg.arch.smem_atoms import SMEM_ATOMS, Major, SmemAtom, atom_layout
-from layoutalg.arch.swizzle_modes import HOPPER_MODES, SwizzleMode
+from layoutalg.algebra import tile_to_shape
+from layoutalg.analysis import Access, SharedReport, analyze, wavefronts
+from layoutalg.arch import HOPPER_MODES, SMEM_ATOMS, Major, SmemAtom, SwizzleMode, atom_layout
+from layoutalg.decide import same_function
 from layoutalg.dtype import dtype
-from layoutalg.layout import Layout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.legality import check_tma, check_wgmma
 from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 ATOMS = [atom for atom in SMEM_ATOMS.values() if atom.mode.sm_90_code is not None]
 MODES = pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)

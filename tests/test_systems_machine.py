@@ -11,28 +11,30 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from layoutalg.analysis import (
-    balance_point,
-    fragment,
-    gemm_intensities,
-    holders,
-    l2_locality,
-    linear_fragment,
-    mean_rate,
-    occupancy_of,
-    reduction_of,
-    register_layout,
-    roofline_of,
-    tile_intensity,
-)
 from layoutalg.arch import ARCHS, T4_ACHIEVED, board_rates
 from layoutalg.codegen.cost import index_cost
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.simplify import simplify
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
-from layoutalg.synthesis import convert_layout, converted
-from layoutalg.synthesis.conversion_map import crosses
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.model import (
+    balance_point,
+    gemm_intensities,
+    l2_locality,
+    mean_rate,
+    occupancy_of,
+    roofline_of,
+    tile_intensity,
+)
+from layoutalg.registers import (
+    convert_layout,
+    converted,
+    fragment,
+    holders,
+    linear_fragment,
+    reduction_of,
+    register_layout,
+)
+from layoutalg.registers.place_map import crosses
 from tests.fragments import M16N8, accumulators, elements, operand_a, swapped, wgmma
 
 PROBLEM = 8192

@@ -11,8 +11,7 @@ from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.codegen.tile import Kernel
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, Layout
 
 WAYS: tuple[dict[str, Any], ...] = (
     {"group": "block"},

@@ -19,9 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from layoutalg.int_tuple import flatten_tree
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
 from tests.hostgpu import CARRIERS, KINDS, UNIT_BYTES, Bytes
 
 Array = np.ndarray[Any, Any]

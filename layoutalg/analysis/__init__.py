@@ -1,4 +1,23 @@
-"""What an access costs: wavefronts in shared memory, sectors in global memory.
+"""Who touches which bytes, and what it costs: bank conflicts and sectors, in closed form and counted.
+
+`analyze(layout, access)` gives a SharedReport (wavefronts) or a GlobalReport (sectors), with a witness.
+
+    access       Access: instruction, thread-value map, element, base, guard; TmaAccess
+    guard        which lanes take part
+    mapping      "row", "col", ...: thread-value maps of a whole tile by name
+    ask          analyze: accesses as text or values, one or a list
+    analyzer     which closed form answers, and when lanes are counted instead
+    banks        wavefronts: banks, words and phases of a shared instruction; THE LAW OF LDMATRIX'S PHASES
+    bank_forms   wavefronts of a linear layout without enumeration
+    coalescing   sectors and lines of one global instruction
+    sector_forms sectors of a linear layout without enumeration
+    lanes        which lanes form a phase, how many bytes a lane takes, alignment
+    byte_address the byte address as a layout of (lane, value, instruction)
+    enumerated   every instruction counted: the definition
+    classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
+    report       SharedReport, GlobalReport, Witness
+    notes        remarks of a report
+    words        a count of conflicts in words, at the layout in hand
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
 32
@@ -12,107 +31,144 @@ On layouts, in closed form:
 >>> report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
 >>> report.total, report.ideal_total, report.ways, report.method
 (512, 64, 8, 'f2')
-
-And in symbols:
-
->>> from sympy import Symbol
->>> ld = Symbol("ld", positive=True)
->>> print(solve_conflict_free(((64, 64), (ld, 1)), Access.default("ldmatrix.x4", tile, "f16"), ld))
-ld mod 16 = 8
 """
 
+from __future__ import annotations
+
 from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
 from layoutalg.analysis.ask import analyze
-from layoutalg.analysis.banks import ideal_wavefronts, wavefronts, wavefronts_batch
-from layoutalg.analysis.canonical import Canonical, canonical_layout, recognize
-from layoutalg.analysis.coalescing import sectors, sectors_batch
-from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.fragments import (
-    Fragment,
-    Holders,
-    fragment,
-    holders,
-    linear_fragment,
-    register_layout,
+from layoutalg.analysis.bank_forms import linear_wavefronts
+from layoutalg.analysis.banks import (
+    clash,
+    ideal_wavefronts,
+    phase_groups,
+    served_batch,
+    wavefronts,
+    wavefronts_batch,
+    worst_clash,
 )
+from layoutalg.analysis.byte_address import addressing
+from layoutalg.analysis.classes.classes import warp_families
+from layoutalg.analysis.classes.residues import Residues
+from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
+from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.guard import Guard
-from layoutalg.analysis.l2_order import L2Locality, best_band, block_place, l2_locality
-from layoutalg.analysis.legality import Legality, Rule, Violation
-from layoutalg.analysis.legality_tma import TmaCopy, check_tma
-from layoutalg.analysis.legality_wgmma import WgmmaOperand, check_wgmma
-from layoutalg.analysis.occupancy import Limit, Occupancy, occupancy_of
-from layoutalg.analysis.reductions import Reduction, reduction_of
-from layoutalg.analysis.report import GlobalReport, Place, SharedReport, Witness
-from layoutalg.analysis.roofline import (
-    Bound,
-    Roofline,
-    balance_point,
-    gemm_intensities,
-    mean_rate,
-    roofline_of,
-    tile_intensity,
+from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
+from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.notes import access_notes, swizzle_notes
+from layoutalg.analysis.report import (
+    GlobalReport,
+    Kind,
+    Named,
+    Place,
+    Report,
+    SharedReport,
+    Witness,
+    global_report,
+    report_notes,
+    report_rows,
+    sentence,
+    shared_report,
 )
-from layoutalg.analysis.solutions import Periodic, ResidueSet
-from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_access, symbolic_cost
-from layoutalg.analysis.symbolic_layout import SymbolicLayout
-from layoutalg.analysis.symbolic_question import Condition
-from layoutalg.analysis.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
+from layoutalg.moved import moved
 
 __all__ = [
+    "MAX_ADDRESS",
+    "METHODS",
     "Access",
-    "Bound",
-    "Canonical",
-    "Condition",
-    "Fragment",
     "GlobalReport",
     "Guard",
-    "Holders",
-    "L2Locality",
-    "Legality",
-    "Limit",
-    "Occupancy",
-    "Periodic",
+    "Kind",
+    "Named",
     "Place",
-    "Reduction",
-    "ResidueSet",
-    "Roofline",
-    "Rule",
+    "Report",
+    "Residues",
     "SharedReport",
-    "SymbolicLayout",
     "TmaAccess",
-    "TmaCopy",
-    "Violation",
-    "WgmmaInstruction",
-    "WgmmaOperand",
+    "Wanted",
     "Witness",
+    "access_extent",
+    "access_notes",
+    "active_lanes",
+    "addressing",
     "analyze",
-    "balance_point",
-    "best_band",
-    "block_place",
-    "canonical_layout",
-    "check_tma",
-    "check_wgmma",
-    "check_wgmma_instruction",
-    "fragment",
-    "gemm_intensities",
-    "holders",
+    "analyze_access",
+    "batch_lanes",
+    "clash",
+    "global_report",
     "ideal_wavefronts",
     "instruction_offsets",
-    "l2_locality",
-    "linear_fragment",
-    "mean_rate",
-    "occupancy_of",
-    "recognize",
-    "reduction_of",
-    "register_layout",
-    "roofline_of",
+    "linear_wavefronts",
+    "phase_groups",
+    "report_notes",
+    "report_rows",
     "sectors",
     "sectors_batch",
-    "solve_conflict_free",
-    "solve_sectors",
-    "symbolic_access",
-    "symbolic_cost",
-    "tile_intensity",
+    "sentence",
+    "served_batch",
+    "shared_report",
+    "swizzle_notes",
+    "traffic",
+    "traffic_batch",
+    "vector_elems",
+    "warp_families",
+    "warp_rule",
     "wavefronts",
     "wavefronts_batch",
+    "worst_clash",
 ]
+
+_PLACES = {
+    "layoutalg.legality": (
+        "Canonical",
+        "Legality",
+        "Rule",
+        "TmaCopy",
+        "Violation",
+        "WgmmaInstruction",
+        "WgmmaOperand",
+        "canonical_layout",
+        "check_tma",
+        "check_wgmma",
+        "check_wgmma_instruction",
+        "recognize",
+    ),
+    "layoutalg.model": (
+        "Bound",
+        "L2Locality",
+        "Limit",
+        "Occupancy",
+        "Roofline",
+        "balance_point",
+        "best_band",
+        "block_place",
+        "gemm_intensities",
+        "l2_locality",
+        "mean_rate",
+        "occupancy_of",
+        "roofline_of",
+        "tile_intensity",
+    ),
+    "layoutalg.registers": (
+        "Fragment",
+        "Holders",
+        "Reduction",
+        "fragment",
+        "holders",
+        "linear_fragment",
+        "reduction_of",
+        "register_layout",
+    ),
+    "layoutalg.symbolic": (
+        "Condition",
+        "Periodic",
+        "ResidueSet",
+        "SymbolicLayout",
+        "solve_conflict_free",
+        "solve_sectors",
+        "symbolic_access",
+        "symbolic_cost",
+    ),
+}
+__getattr__ = moved("layoutalg.analysis", {name: place for place, names in _PLACES.items() for name in names})

@@ -32,10 +32,8 @@ from layoutalg.analysis.mapping import MAPPINGS, tile_tv
 from layoutalg.arch import find_instruction, instruction_name
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
-from layoutalg.int_tuple import normalize
-from layoutalg.layout import Layout
+from layoutalg.layout import AnyLayout, Layout, normalize
 from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout
 
 Active: TypeAlias = "Guard | Callable[[int, int, int], bool]"
 """Which lanes are active, asked of the first value of each instruction: bounds, which closed forms

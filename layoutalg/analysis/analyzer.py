@@ -25,14 +25,15 @@ from typing import Literal, TypeAlias
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import worst_clash
-from layoutalg.analysis.classes import ClassTable, class_table, count_classes, worst_alignment
+from layoutalg.analysis.byte_address import addressing
+from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
+from layoutalg.analysis.classes.footprint import Footprint, find_footprint
+from layoutalg.analysis.classes.guarded import guarded_table
+from layoutalg.analysis.classes.straddling import Straddling, find_straddling
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
-from layoutalg.analysis.footprint import Footprint, find_footprint
 from layoutalg.analysis.guard import Guard
-from layoutalg.analysis.guarded import guarded_table
 from layoutalg.analysis.notes import access_notes
 from layoutalg.analysis.report import (
     GlobalReport,
@@ -46,7 +47,6 @@ from layoutalg.analysis.report import (
     worst_kind,
 )
 from layoutalg.analysis.sector_forms import linear_traffic
-from layoutalg.analysis.straddling import Straddling, find_straddling
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
 from layoutalg.errors import (
@@ -59,8 +59,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.f2 import affine_f2
-from layoutalg.layout import Layout, has_symbols
-from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, check_integers, has_symbols
 
 METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
 

@@ -24,7 +24,7 @@ from layoutalg.analysis.report import Report
 from layoutalg.arch import Arch
 from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import ArgumentTypeError
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout
 
 
 @overload

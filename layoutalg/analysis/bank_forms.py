@@ -12,7 +12,7 @@ of the banks, evenly, so its busiest bank has
 STRIDE.  address(lane) = base + d lanes, in chunks: d l mod n runs through n / gcd(d, n) units in turn, so
 r lanes need ceil(r gcd(d, n) / n) wavefronts, and 1 for d = 0.
 
->>> from layoutalg.analysis.lanes import warp_rule
+>>> from layoutalg.analysis import warp_rule
 >>> b32 = warp_rule("ld.shared.b32", "shared", "sm_90")
 >>> linear_wavefronts(*b32, (128, 256, 512, 1024, 2048)), stride_wavefronts(*b32, 132, 32)
 (Served(wavefronts=32, ideal=1), Served(wavefronts=1, ideal=1))
@@ -46,7 +46,7 @@ def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) 
     `columns` are in bytes, of lanes 1, 2, 4, ...; the base is any aligned address.  Lanes beyond are
     inactive.  Equal to the definition: tests/test_bank_forms.py.
 
-    >>> from layoutalg.analysis.lanes import warp_rule
+    >>> from layoutalg.analysis import warp_rule
     >>> linear_wavefronts(*warp_rule("ldmatrix.x4", "shared", "sm_90"), (128, 256, 512, 1024, 16))
     Served(wavefronts=32, ideal=4)
     """
@@ -76,7 +76,7 @@ def stride_wavefronts(
     multiple of it; those are counted by the definition, on one warp.  Equal to the definition:
     tests/test_bank_forms.py.
 
-    >>> from layoutalg.analysis.lanes import warp_rule
+    >>> from layoutalg.analysis import warp_rule
     >>> stride_wavefronts(*warp_rule("ld.shared.b64", "shared", "sm_90"), 34 * 8, 32)
     Served(wavefronts=4, ideal=2)
     """

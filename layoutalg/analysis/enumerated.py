@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.access import Access
-from layoutalg.analysis.addressing import addressing
 from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.byte_address import addressing
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
@@ -23,11 +23,9 @@ from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
+from layoutalg.decide import leaf_count
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError
-from layoutalg.extent import leaf_count
-from layoutalg.layout import Layout, leaves, modes
-from layoutalg.measure import size, span
-from layoutalg.swizzle import AnyLayout, Swizzles
+from layoutalg.layout import AnyLayout, Layout, Swizzles, leaves, modes, size, span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.int_tuple import IntTuple, product, to_text
+from layoutalg.layout import IntTuple, product, to_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.arch import Arch, Instruction, Space, find_arch, find_instruction
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import normalize
+from layoutalg.layout import normalize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,12 +20,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from layoutalg.arch import Instruction
+from layoutalg.compose import find_normal_form
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
-from layoutalg.layout import Layout, leaves, modes
-from layoutalg.measure import coalesce
-from layoutalg.normal import find_normal_form
-from layoutalg.swizzle import AnyLayout, check_integers
+from layoutalg.layout import AnyLayout, Layout, check_integers, coalesce, leaves, modes
 
 MAPPINGS = ("default", "row", "col")
 """The orders in which lanes may run over a tile."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import DType
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Swizzle
 
 UNIT_BITS = 16
 """What ldmatrix and stmatrix with .trans move as one."""

@@ -8,7 +8,7 @@ closer than S skip no sector and farther ones share none, so the count is
 
     1 for D = 0;    floor((a mod S + (lanes - 1) D) / S) + 1 for D < S;    the lane count for D >= S
 
->>> from layoutalg.analysis.lanes import warp_rule
+>>> from layoutalg.analysis import warp_rule
 >>> b32 = warp_rule("ld.global.b32", "global", "sm_90")
 >>> linear_traffic(*b32, (4, 8, 16, 32, 64)), stride_traffic(*b32, 4, 32, 28)
 (Traffic(sectors=4, lines=1, useful_bytes=128), Traffic(sectors=5, lines=2, useful_bytes=128))
@@ -29,7 +29,7 @@ def linear_traffic(rule: Instruction, machine: Arch, columns: Sequence[int]) -> 
     `columns` are in bytes, of lanes 1, 2, 4, ...; the base is a multiple of a line.  Equal to the
     definition: tests/test_sector_forms.py.
 
-    >>> from layoutalg.analysis.lanes import warp_rule
+    >>> from layoutalg.analysis import warp_rule
     >>> linear_traffic(*warp_rule("ld.global.b128", "global", "sm_90"), (128, 256, 512, 1024, 16))
     Traffic(sectors=16, lines=16, useful_bytes=512)
     """
@@ -48,7 +48,7 @@ def stride_traffic(
 
     Equal to the definition: tests/test_sector_forms.py.
 
-    >>> from layoutalg.analysis.lanes import warp_rule
+    >>> from layoutalg.analysis import warp_rule
     >>> stride_traffic(*warp_rule("ld.global.b32", "global", "sm_90"), 12, 32, 4)
     Traffic(sectors=12, lines=3, useful_bytes=128)
     """

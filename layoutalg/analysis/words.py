@@ -31,9 +31,7 @@ from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import MismatchError
-from layoutalg.int_tuple import product
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
 
 
 class PhaseFacts(NamedTuple):

@@ -1,4 +1,18 @@
-"""Hardware facts, and nothing but facts: one `Arch` value per architecture.
+"""The facts of the hardware, each with its source: architectures, instructions, swizzle modes, descriptors.
+
+What follows from them is worked out in layoutalg.analysis and layoutalg.legality.  The MMA and copy atoms
+(MMA_ATOMS, COPY_ATOMS, find_mma_atom, find_copy_atom) are in layoutalg.atoms and can be had here too.
+
+    model          Arch, Board, Instruction, Space, Provenance: the records
+    instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
+    instruction_names  their names in PTX, SASS and CuTe; find_instruction
+    architectures  ARCHS: banks, sectors, sizes, limits and boards; ADD AN ARCHITECTURE HERE; find_arch
+    rates          operations per cycle, bandwidths and clocks of boards
+    swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
+    smem_atoms     SMEM_ATOMS: the canonical shared memory layouts of wgmma
+    tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
+    descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
+    wgmma          WGMMA_TYPES: the types and extents of wgmma
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -6,9 +20,13 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from layoutalg.arch.architectures import ARCHS, find_arch, find_target
-from layoutalg.arch.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, require_atom
 from layoutalg.arch.descriptor import (
+    DESCRIPTOR_FIELDS,
+    MAX_OFFSET_BYTES,
     SmemDescriptor,
     decode_descriptor,
     descriptor_text,
@@ -18,24 +36,49 @@ from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES, find_instructi
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
 from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
-from layoutalg.arch.smem_atoms import SMEM_ATOMS, SmemAtom, atom_layout, find_smem_atom
-from layoutalg.arch.swizzle_modes import SWIZZLE_MODES, SwizzleMode, find_swizzle_mode
-from layoutalg.arch.tensor_map import TensorMap, tensor_map_arguments, tensor_map_text
-from layoutalg.arch.wgmma import WGMMA_TYPES
+from layoutalg.arch.smem_atoms import SMEM_ATOMS, Major, SmemAtom, atom_layout, find_smem_atom
+from layoutalg.arch.swizzle_modes import (
+    CHUNK_BYTES,
+    HOPPER_MODES,
+    SWIZZLE_MODES,
+    SwizzleMode,
+    find_swizzle_mode,
+)
+from layoutalg.arch.tensor_map import (
+    FLOAT_TYPES,
+    SOURCE,
+    TENSOR_MAP_TYPES,
+    TensorMap,
+    tensor_map_arguments,
+    tensor_map_text,
+)
+from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
+
+if TYPE_CHECKING:
+    from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
 
 __all__ = [
     "ARCHS",
+    "CHUNK_BYTES",
     "COPY_ATOMS",
+    "DESCRIPTOR_FIELDS",
+    "FLOAT_TYPES",
+    "HOPPER_MODES",
     "INSTRUCTIONS",
     "INSTRUCTION_ALIASES",
+    "MAX_OFFSET_BYTES",
     "MMA_ATOMS",
     "SMEM_ATOMS",
+    "SOURCE",
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
+    "TENSOR_MAP_TYPES",
+    "WGMMA_M",
     "WGMMA_TYPES",
     "Arch",
     "Board",
     "Instruction",
+    "Major",
     "Provenance",
     "Rates",
     "SmemAtom",
@@ -43,6 +86,7 @@ __all__ = [
     "Space",
     "SwizzleMode",
     "TensorMap",
+    "WgmmaType",
     "atom_layout",
     "board_rates",
     "decode_descriptor",
@@ -57,7 +101,13 @@ __all__ = [
     "find_target",
     "instruction_name",
     "instruction_table",
-    "require_atom",
     "tensor_map_arguments",
     "tensor_map_text",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The atoms, which are a room above this one."""
+    if name in ("COPY_ATOMS", "MMA_ATOMS", "find_copy_atom", "find_mma_atom"):
+        return getattr(importlib.import_module("layoutalg.atoms"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

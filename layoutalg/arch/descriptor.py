@@ -38,7 +38,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.arch.swizzle_modes import CHUNK_BYTES, SWIZZLE_MODES, SwizzleMode, find_swizzle_mode
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import normalize
+from layoutalg.layout import normalize
 
 Form: TypeAlias = Literal["sm_90", "sm_100"]
 
@@ -107,7 +107,7 @@ class SmemDescriptor:
     """The fields of a matrix descriptor, in bytes.
 
     `start_bytes` is the address of the first element in shared memory, `lbo_bytes` and `sbo_bytes` what the
-    canonical layouts call LBO and SBO (layoutalg.analysis.canonical), `mode` a swizzle mode, given as such,
+    canonical layouts call LBO and SBO (layoutalg.legality.canonical), `mode` a swizzle mode, given as such,
     by name or in bytes.  `base_offset` is (pattern start >> 7) & 7, 0 for a pattern that starts at a
     multiple of its period.  `lbo_absolute` exists in the sm_100 form alone.  Raises AlignmentError for what
     is no multiple of 16 bytes, ResourceError for what does not fit its field, UnsupportedError for what the

@@ -147,7 +147,7 @@ def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
     UnknownNameError for other names, UnsupportedError for an instruction that only other architectures have,
     ArgumentTypeError for what is not a text.
 
-    >>> from layoutalg.arch.architectures import find_arch
+    >>> from layoutalg.arch import find_arch
     >>> find_instruction("ldmatrix.x4", find_arch("sm_80")).group_lanes, find_instruction("LDS.64").name
     (8, 'ld.shared.b64')
     """

@@ -10,7 +10,7 @@ under the mode's swizzle.  Everything else (widths, unswizzled atoms, tiles) fol
 
 >>> print(atom_layout("Layout_K_SW128_Atom", "f16"))
 Sw<3,3,3> o 0 o (8,64):(64,1)
->>> from layoutalg.products import tile_to_shape
+>>> from layoutalg.algebra import tile_to_shape
 >>> print(tile_to_shape(atom_layout("Layout_MN_SW64_Atom", "bf16"), (64, 16)))
 Sw<2,3,3> o 0 o ((32,2),(8,2)):((1,256),(32,512))
 
@@ -34,8 +34,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch.swizzle_modes import HOPPER_MODES, SWIZZLE_MODES, SwizzleMode
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import UnknownNameError
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 Major: TypeAlias = Literal["K", "MN"]
 """Which mode of an operand lies contiguously in memory."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from layoutalg.errors import ShapeError, UnknownNameError
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import Swizzle
 
 CHUNK_BYTES = 16
 """What is permuted: the width of one row of a core matrix."""

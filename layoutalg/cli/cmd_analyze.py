@@ -9,9 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
-from layoutalg.analysis.report import Report, SharedReport, report_notes, sentence
+from layoutalg.analysis import (
+    METHODS,
+    Access,
+    Report,
+    SharedReport,
+    Wanted,
+    analyze_access,
+    report_notes,
+    sentence,
+)
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
@@ -21,7 +28,7 @@ from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
-from layoutalg.index_text import parse_index
+from layoutalg.notation import parse_index
 
 FAILED = 1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from layoutalg import __version__
-from layoutalg.analysis.report import sentence
+from layoutalg.analysis import sentence
 from layoutalg.cli.cmd_draw import wants_color
 from layoutalg.cli.cmd_synthesize import certificate_sentence
 from layoutalg.cli.kernel_words import (
@@ -27,8 +27,7 @@ from layoutalg.cli.output import PAGE, progress, say, say_json
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.errors import UnsupportedError
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
 if TYPE_CHECKING:
     from layoutalg.kernels.matrix import MatrixProblem
@@ -188,8 +187,7 @@ def _config() -> Any:
 
 def _draw(tell: Tell, found: Synthesis) -> None:
     """Where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
-    from layoutalg.draw.picture import Cell, swizzle_picture
-    from layoutalg.draw.text import as_text
+    from layoutalg.draw import Cell, as_text, swizzle_picture
 
     layout = found.layout
     if tell is not say or not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1:

@@ -10,22 +10,29 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.analysis.access import Access
-from layoutalg.atom import CopyAtom, MMAAtom
+from layoutalg.analysis import Access
+from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_json, write_whole
 from layoutalg.cli.refusals import header, printable
-from layoutalg.draw.access import layout_access_picture
-from layoutalg.draw.atoms import copy_picture, mma_picture
-from layoutalg.draw.graph import as_dot, render
-from layoutalg.draw.picture import Picture, layout_picture, swizzle_picture, tv_picture
-from layoutalg.draw.svg import as_svg
-from layoutalg.draw.text import as_text
+from layoutalg.draw import (
+    Picture,
+    as_dot,
+    as_svg,
+    as_text,
+    copy_picture,
+    layout_access_picture,
+    layout_picture,
+    mma_picture,
+    render,
+    swizzle_picture,
+    tv_picture,
+)
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.layout import AnyLayout, ComposedLayout
 from layoutalg.notation import parse_int_tuple
-from layoutalg.swizzle import AnyLayout, ComposedLayout
 
 FORMATS = ("text", "svg", "dot", "png")
 _BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".png": "png", ".txt": "text"}
@@ -102,7 +109,7 @@ def draw_command(
 
 def _read_atom(text: str) -> MMAAtom | CopyAtom | None:
     """The instruction that is named, or None for what does not begin as a name does."""
-    from layoutalg.arch import COPY_ATOMS, find_copy_atom, find_mma_atom
+    from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom
 
     if re.match(r"\s*(cute::)?(SM\d|UniversalFMA|UniversalCopy)", text) is None:
         return None

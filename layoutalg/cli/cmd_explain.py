@@ -11,8 +11,8 @@ from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
+from layoutalg.layout import Swizzle
 from layoutalg.notation import parse, parse_tiler
-from layoutalg.swizzle import Swizzle
 
 REFUSED = 1
 
@@ -61,7 +61,7 @@ def explain_command(
 
     Exits 1 when the operation refuses its operands, after the reason.
     """
-    from layoutalg.explanations import OPERATIONS, explain
+    from layoutalg.explanation import OPERATIONS, explain
 
     if _NAME.fullmatch(op) and op not in OPERATIONS:
         raise UnknownNameError("operation to explain", op, OPERATIONS)

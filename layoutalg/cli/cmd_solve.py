@@ -12,14 +12,11 @@ from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
-from layoutalg.expression_text import parse_polynomial
-from layoutalg.notation import parse_open
-from layoutalg.symbols import free_symbols
+from layoutalg.layout import free_symbols
+from layoutalg.notation import parse_open, parse_polynomial
 
 if TYPE_CHECKING:
-    from layoutalg.analysis.solutions import Periodic, ResidueSet
-    from layoutalg.analysis.symbolic_layout import SymbolicLayout
-    from layoutalg.analysis.symbolic_question import Condition
+    from layoutalg.symbolic import Condition, Periodic, ResidueSet, SymbolicLayout
 
 NO_VALUE = 1
 
@@ -58,8 +55,8 @@ def solve_command(
 
     Exits 1 when no value serves, and when that is left open.
     """
-    from layoutalg.analysis.symbolic import efficiency_share, symbolic_access
     from layoutalg.arch import find_arch, find_instruction
+    from layoutalg.symbolic import efficiency_share, symbolic_access
 
     if efficiency is not None:
         efficiency_share(efficiency)
@@ -104,8 +101,7 @@ def _answer(
     """One access: the set of values, and the cost by class of values."""
     import sympy
 
-    from layoutalg.analysis.symbolic import solve_conflict_free, solve_sectors, symbolic_cost
-    from layoutalg.analysis.symbolic_question import Condition
+    from layoutalg.symbolic import Condition, solve_conflict_free, solve_sectors, symbolic_cost
 
     found: ResidueSet | Condition
     if space == "shared":
@@ -170,7 +166,7 @@ def _show(answers: list[dict[str, Any]], efficiency: float | None) -> None:
 
 def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
     """A layout text with names in strides or offset, and the names in either."""
-    from layoutalg.analysis.symbolic_layout import SymbolicLayout
+    from layoutalg.symbolic import SymbolicLayout
 
     swizzles, offset, inner = parse_open(text, _named(text))
     return (

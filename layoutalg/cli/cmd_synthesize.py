@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from rich.table import Table
 
-from layoutalg.analysis.report import Report, report_notes
+from layoutalg.analysis import Report, report_notes
 from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
-from layoutalg.int_tuple import to_text
+from layoutalg.layout import AnyLayout, to_text
 from layoutalg.notation import parse_int_tuple
-from layoutalg.swizzle import AnyLayout
 
 if TYPE_CHECKING:
-    from layoutalg.synthesis.result import Form, Order, Synthesis
+    from layoutalg.synthesis import Form, Order, Synthesis
 
 INFEASIBLE = 1
 
@@ -66,8 +65,7 @@ def synthesize_command(
     """
     from layoutalg.analysis import Access, analyze
     from layoutalg.dtype import dtype as element_type
-    from layoutalg.synthesis import synthesize
-    from layoutalg.synthesis.result import storage_layout
+    from layoutalg.synthesis import storage_layout, synthesize
 
     element = element_type(dtype)
     given, chosen_order = _tile(layout, order)
@@ -129,7 +127,7 @@ def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) 
 
 def _none(found: Synthesis) -> str:
     """That no layout was found, and of which layouts alone it is said."""
-    from layoutalg.synthesis.proof import ruled_out
+    from layoutalg.synthesis import ruled_out
 
     none = f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses"
     if found.certificate.classes == ("any-placement",):
@@ -179,7 +177,7 @@ def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str
 
 def _tile(text: str, order: str | None) -> tuple[AnyLayout, Order]:
     """The layout that is asked about, and the storage order of the answer."""
-    from layoutalg.synthesis.result import storage_layout
+    from layoutalg.synthesis import storage_layout
 
     wanted = None if order is None else _order(order)
     if ":" not in text:

@@ -6,24 +6,26 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.analysis.banks import served_batch, worst_clash
-from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes
-from layoutalg.analysis.notes import access_notes
-from layoutalg.analysis.report import (
+from layoutalg.analysis import (
+    MAX_ADDRESS,
     GlobalReport,
     Kind,
     Place,
     SharedReport,
     Witness,
+    access_notes,
+    batch_lanes,
     global_report,
+    served_batch,
     shared_report,
+    traffic_batch,
+    worst_clash,
 )
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.cli.inputs import Offsets
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError
-from layoutalg.index_text import IndexText
+from layoutalg.notation import IndexText
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

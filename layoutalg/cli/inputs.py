@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from layoutalg.budget import Budget
 from layoutalg.errors import ParseError, ResourceError, ShapeError
-from layoutalg.layout import Layout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.notation import parse
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 if TYPE_CHECKING:
-    from layoutalg.synthesis.result import Order
+    from layoutalg.synthesis import Order
 
 Offsets = list[int | None]
 
@@ -76,8 +75,8 @@ def read_layout(text: str) -> AnyLayout:
 
 def storage_order(layout: AnyLayout) -> Order | None:
     """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes."""
-    from layoutalg.algebra import same_function
-    from layoutalg.synthesis.result import storage_layout
+    from layoutalg.decide import same_function
+    from layoutalg.synthesis import storage_layout
 
     inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
     if not isinstance(inner, Layout):

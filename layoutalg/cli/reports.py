@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from layoutalg.analysis.report import Named, Report, SharedReport, Witness, report_rows
+from layoutalg.analysis import Named, Report, SharedReport, Witness, report_rows
 from layoutalg.cli.output import table
 
 

@@ -1,24 +1,23 @@
-"""Pictures of layouts, swizzles and accesses: as text, as SVG, as graphs.
+"""Pictures of layouts, swizzles, accesses and atoms: SVG, coloured text, graphs.
 
-`picture` and `access` decide what is shown, as data; `text` and `svg` render it; `graph` writes a layout's
-pipeline in graphviz's DOT language.
+    picture   Picture, Panel, Cell; layout_picture, swizzle_picture, tv_picture
+    access    access_picture: the lanes, banks and phases of an access
+    atoms     copy_picture, mma_picture
+    svg, text as_svg, as_text
+    graph     as_dot, render: the tree of a layout, with graphviz
+    palette   the colours
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
 1 | 1 3
 """
 
+from __future__ import annotations
+
 from layoutalg.draw.access import Service, access_picture, layout_access_picture, schedule, tile_panel
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.graph import as_dot, render
-from layoutalg.draw.picture import (
-    Cell,
-    Panel,
-    Picture,
-    layout_picture,
-    swizzle_picture,
-    tv_picture,
-)
+from layoutalg.draw.picture import Cell, Panel, Picture, layout_picture, swizzle_picture, tv_picture
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
 

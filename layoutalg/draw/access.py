@@ -21,19 +21,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.banks import phase_groups, wavefronts
-from layoutalg.analysis.coalescing import traffic
-from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.lanes import active_lanes, warp_rule
-from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.report import Place, SharedReport
+from layoutalg.analysis import (
+    Access,
+    Place,
+    SharedReport,
+    active_lanes,
+    analyze_access,
+    instruction_offsets,
+    phase_groups,
+    traffic,
+    vector_elems,
+    warp_rule,
+    wavefronts,
+)
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
-from layoutalg.int_tuple import product
-from layoutalg.layout import modes
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, modes, product
 
 MAX_TILE_CELLS = 64 * 64
 """Beside an access, the part of the tile it touches is drawn up to this many cells."""

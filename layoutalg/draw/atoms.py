@@ -4,7 +4,7 @@ The idea.  An atom's layouts are thread-value layouts, so its picture is that of
 matrices.  A copy atom moves a run of bits; they are shown as rows of elements, once by who sends them and
 once by who receives them.
 
->>> from layoutalg.arch import find_mma_atom
+>>> from layoutalg.atoms import find_mma_atom
 >>> picture = mma_picture(find_mma_atom("SM80_8x8x4_F64F64F64F64_TN"))
 >>> [panel.title for panel in picture.panels], picture.panels[0].cells[1][2].text
 (['A, 8 x 4 of f64', 'B, 8 x 4 of f64', 'C, 8 x 8 of f64'], 'T6V0')
@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from layoutalg.atom import CopyAtom, MMAAtom, Operand
-from layoutalg.digits import compose_layouts
+from layoutalg.atoms import CopyAtom, MMAAtom, Operand
+from layoutalg.compose import compose_layouts
+from layoutalg.decide import cosize
 from layoutalg.draw.picture import Panel, Picture, tv_picture
 from layoutalg.errors import DivisibilityError
-from layoutalg.extent import cosize
 from layoutalg.layout import Layout
 
 _OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
@@ -37,7 +37,7 @@ def mma_picture(atom: MMAAtom) -> Picture:
 
     Raises ResourceError when a matrix has too many cells.
 
-    >>> from layoutalg.arch import find_mma_atom
+    >>> from layoutalg.atoms import find_mma_atom
     >>> len(mma_picture(find_mma_atom("SM90_64x8x16_F32F16F16_SS")).panels)
     1
     """
@@ -59,7 +59,7 @@ def copy_picture(atom: CopyAtom) -> Picture:
 
     Elements have 16 bits in matrix instructions, else up to 32 as far as they stay together.
 
-    >>> from layoutalg.arch import find_copy_atom
+    >>> from layoutalg.atoms import find_copy_atom
     >>> sent, received = copy_picture(find_copy_atom("SM75_U32x4_LDSM_N")).panels
     >>> sent.cells[9][3].text, received.cells[9][3].text
     ('T9V3', 'T5V3')

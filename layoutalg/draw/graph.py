@@ -29,9 +29,7 @@ from __future__ import annotations
 import shutil
 
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
-from layoutalg.int_tuple import flatten_tree, to_text
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
 from layoutalg.tools import run_tool
 
 MAX_NODES = 256

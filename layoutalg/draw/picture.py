@@ -20,12 +20,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from layoutalg.analysis.notes import swizzle_notes
+from layoutalg.analysis import swizzle_notes
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
-from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout, has_bases
-from layoutalg.swizzle import AnyLayout, ComposedLayout, check_integers
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    check_integers,
+    has_bases,
+    product,
+    to_text,
+)
 
 MAX_CELLS = 128 * 128
 """Most cells a picture may have; larger ones are refused by name."""
@@ -85,7 +92,7 @@ def swizzle_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictu
 
     Raises ArgumentTypeError for a layout without a swizzle, ResourceError past MAX_CELLS cells.
 
-    >>> from layoutalg.swizzle import Swizzle
+    >>> from layoutalg.layout import Swizzle
     >>> picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
     >>> [[[cell.text for cell in row] for row in panel.cells] for panel in picture.panels]
     [[['0', '1'], ['2', '3']], [['0', '1'], ['3', '2']]]

@@ -3,7 +3,7 @@
 The idea.  A cell is a rectangle and a text; its size follows from the longest text of the panel.  Panels
 stand side by side while they fit a page of 1600 units, then wrap.
 
->>> from layoutalg.draw.picture import layout_picture
+>>> from layoutalg.draw import layout_picture
 >>> from layoutalg.layout import Layout
 >>> as_svg(layout_picture(Layout(2))).count("<rect")
 3
@@ -33,7 +33,7 @@ _UNTOUCHED = "#f4f4f4"
 def as_svg(picture: Picture) -> str:
     """Render a picture as a standalone SVG document; all text is escaped.
 
-    >>> from layoutalg.draw.picture import Picture
+    >>> from layoutalg.draw import Picture
     >>> "a &lt; b" in as_svg(Picture("a < b", ()))
     True
     """

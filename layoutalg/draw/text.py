@@ -3,7 +3,7 @@ r"""Pictures as text: aligned grids for a terminal, a log or a docstring, in col
 The idea.  Every panel becomes a block of lines of equal width.  A panel wider than the page is folded into
 blocks of columns; panels that fit next to each other stand side by side.
 
->>> from layoutalg.draw.picture import layout_picture
+>>> from layoutalg.draw import layout_picture
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 4), (4, 1))), unicode=False))
 (2,4):(4,1)
@@ -32,7 +32,7 @@ def as_text(picture: Picture, *, width: int = 100, color: bool = False, unicode:
 
     `color` adds ANSI 24-bit backgrounds; `unicode` draws the rules with box characters.
 
-    >>> from layoutalg.draw.picture import layout_picture
+    >>> from layoutalg.draw import layout_picture
     >>> from layoutalg.layout import Layout
     >>> as_text(layout_picture(Layout(3)), unicode=False).splitlines()[-3]
     '0 | 0 1 2'

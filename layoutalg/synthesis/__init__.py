@@ -1,4 +1,16 @@
-"""Layouts found for accesses: a swizzle without bank conflicts, or a proof of which have none.
+"""The search for a shared memory layout: `synthesize` finds one that serves every access, with a certificate.
+
+    synthesizer   synthesize: the order in which forms are tried, and the result
+    constraints   what TMA and wgmma ask of the layout beforehand
+    patterns      the accesses as bit patterns of the tile
+    search, maps  XOR swizzles, as subspaces over F2
+    singles       one CuTe swizzle, or several, by exact exclusion
+    padding       padded rows
+    alternatives  other layouts that serve
+    tma           layouts that TMA can write
+    result        Synthesis, Certificate, Alternative: the claim
+    words         a synthesis and its certificate in words
+    proof/        check_certificate: proves the claim again; it shares no data with the search
 
 >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
 >>> print(found.layout)
@@ -7,21 +19,33 @@ Sw<3,3,3> o 0 o (64,64):(64,1)
 'Sw<3,3,3> o 0 o (64,64):(64,1) is conflict-free for 1 access: K & F = 0 in F2^11, dim K = 6, dim F = 5'
 """
 
-from layoutalg.synthesis.conversion import Conversion, Plan, convert_layout
-from layoutalg.synthesis.conversion_steps import Cost, converted
+from __future__ import annotations
+
+from layoutalg.moved import moved
 from layoutalg.synthesis.proof.checker import check_certificate
-from layoutalg.synthesis.result import Alternative, Certificate, Synthesis
+from layoutalg.synthesis.proof.forms import ruled_out
+from layoutalg.synthesis.result import Alternative, Certificate, Form, Order, Synthesis, storage_layout
 from layoutalg.synthesis.synthesizer import synthesize
 
 __all__ = [
     "Alternative",
     "Certificate",
-    "Conversion",
-    "Cost",
-    "Plan",
+    "Form",
+    "Order",
     "Synthesis",
     "check_certificate",
-    "convert_layout",
-    "converted",
+    "ruled_out",
+    "storage_layout",
     "synthesize",
 ]
+
+_PLACES = {
+    "layoutalg.registers": (
+        "Conversion",
+        "Cost",
+        "Plan",
+        "convert_layout",
+        "converted",
+    ),
+}
+__getattr__ = moved("layoutalg.synthesis", {name: room for room, names in _PLACES.items() for name in names})

@@ -4,7 +4,7 @@ The idea.  Who cannot use the best layout wants the next best: another swizzle t
 tensor-map copy writes, padding if swizzling is unwelcome, and storage order to compare with.  Where nothing
 is, the swizzle with the fewest wavefronts is, among right shifts of a linear tile that keep vectors whole.
 
->>> from layoutalg.synthesis.synthesizer import synthesize
+>>> from layoutalg.synthesis import synthesize
 >>> for other in synthesize((16, 16), ["ldmatrix.x4"], element="f16").alternatives:
 ...     print(other.layout, other.kind, other.total)
 Sw<2,3,3> o 0 o (16,16):(16,1) swizzle 4
@@ -18,15 +18,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, UnsupportedError
 from layoutalg.f2 import rank
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, Swizzle
+from layoutalg.layout import AnyLayout, Layout, Swizzle
 from layoutalg.synthesis.maps import kernel_of, swizzled_tile
 from layoutalg.synthesis.patterns import Pattern, Tile
 from layoutalg.synthesis.result import Alternative, Kind, Order

@@ -21,12 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple
-from layoutalg.layout import Layout
+from layoutalg.layout import IntTuple, Layout
 from layoutalg.synthesis.result import Order, storage_layout
 
 

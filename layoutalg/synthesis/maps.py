@@ -15,9 +15,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.f2 import basis, kernel, to_f2
-from layoutalg.layout import Layout, layout_of, modes
-from layoutalg.measure import merge, plain, size
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle, Swizzles
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Layout,
+    Swizzle,
+    Swizzles,
+    layout_of,
+    merge,
+    modes,
+    plain,
+    size,
+)
 from layoutalg.synthesis.patterns import Tile
 
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.lanes import batch_lanes
-from layoutalg.analysis.report import Place, SharedReport
+from layoutalg.analysis import (
+    Access,
+    Place,
+    SharedReport,
+    analyze_access,
+    batch_lanes,
+    instruction_offsets,
+    served_batch,
+)
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import IntTuple, product
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, IntTuple, Layout, product
 from layoutalg.synthesis.result import Order, storage_layout
 
 

@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.addressing import addressing
-from layoutalg.analysis.enumerated import access_extent
+from layoutalg.analysis import Access, access_extent, addressing
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, NotLinearError, ShapeError, UnsupportedError
 from layoutalg.f2 import affine_f2, apply, basis, rank, to_f2
-from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout
+from layoutalg.layout import IntTuple, Layout, product, to_text
 from layoutalg.synthesis.result import Order, storage_layout
 
 

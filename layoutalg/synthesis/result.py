@@ -19,13 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis import Access, SharedReport, TmaAccess
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.int_tuple import IntTuple, flatten_tree
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree
 
 Order: TypeAlias = Literal["row", "col"]
 Form: TypeAlias = Literal["any", "single", "tma"]

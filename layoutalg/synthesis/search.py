@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 
 from layoutalg.errors import UndecidedError
 from layoutalg.f2 import basis, complement, intersection, rank
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import Swizzle
 
 Basis: TypeAlias = "tuple[int, ...]"
 

@@ -13,7 +13,7 @@ anything is tried: bits past the memory are never set.  Most swizzles fail on th
 of them are asked at once.
 
 >>> from layoutalg.arch import ARCHS
->>> from layoutalg.synthesis.result import storage_layout
+>>> from layoutalg.synthesis import storage_layout
 >>> base, machine = storage_layout((64, 96), "row"), ARCHS["sm_90"]
 >>> rows = Access.default("ldmatrix.x4", base, "f16")
 >>> str(next(free_singles([visits_of(base, rows, machine)], 64 * 96, 64 * 96, machine)).swizzle)
@@ -29,15 +29,10 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.enumerated import access_extent
-from layoutalg.analysis.guard import Guard
+from layoutalg.analysis import Access, Guard, access_extent, served_batch
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import UndecidedError
-from layoutalg.layout import Layout, leaves, modes
-from layoutalg.measure import plain, size
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import Layout, Swizzle, leaves, modes, plain, size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,10 +28,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, get_args
 
-from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.addressing import addressing
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis import Access, SharedReport, TmaAccess, addressing, analyze_access
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
@@ -44,9 +41,7 @@ from layoutalg.errors import (
     UnknownNameError,
 )
 from layoutalg.f2 import intersection
-from layoutalg.int_tuple import IntTuple, normalize, product, to_text
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, normalize, product, to_text
 from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
 from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile

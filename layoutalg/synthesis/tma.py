@@ -10,7 +10,7 @@ leaves gaps:
     f16 (64,32), 64 bytes a row     Sw<3,3,3> o 0 o (64,32):(64,1)             4096 bytes more than the tile
 
 Notes.  The XOR acts on absolute addresses: the tile must start at a multiple of 8 spans, a box at one of
-128 bytes.  What a box is written as is asked of layoutalg.analysis.legality_tma, which is held against what
+128 bytes.  What a box is written as is asked of layoutalg.legality.tma, which is held against what
 an H200 wrote.
 
 Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, tensor swizzling modes.
@@ -22,18 +22,23 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
-from layoutalg.analysis.access import TmaAccess
-from layoutalg.analysis.legality_tma import check_tma
-from layoutalg.analysis.tma_rules import MAX_BOX_ELEMS
-from layoutalg.arch import Arch
-from layoutalg.arch.swizzle_modes import HOPPER_MODES, SwizzleMode, find_swizzle_mode
-from layoutalg.digits import compose_layouts
+from layoutalg.analysis import TmaAccess
+from layoutalg.arch import HOPPER_MODES, Arch, SwizzleMode, find_swizzle_mode
+from layoutalg.compose import compose_layouts
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout, layout_of
-from layoutalg.measure import merge, plain
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    layout_of,
+    merge,
+    plain,
+    product,
+    to_text,
+)
+from layoutalg.legality import MAX_BOX_ELEMS, check_tma
 from layoutalg.synthesis.result import Order
 
 _BOX_START_BYTES = 128

@@ -4,7 +4,7 @@ The idea.  A certificate is a handful of numbers whose meaning is a page of theo
 with the numbers of the case in hand.  Everything is proved again first, so each sentence holds; where that
 takes too long, the last sentence says so.
 
->>> from layoutalg.synthesis.synthesizer import synthesize
+>>> from layoutalg.synthesis import synthesize
 >>> print(*certificate_words(synthesize((64, 64), ["ldmatrix.x4"], element="f16")), sep="\\n")
 Asked: a layout of the tile (64,64) of f16, stored by rows, on which this access has no bank conflict:
 ldmatrix.x4. It may take the tile's own 8192 bytes.
@@ -26,18 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis import Access, TmaAccess
 from layoutalg.errors import UndecidedError
-from layoutalg.int_tuple import to_text
+from layoutalg.layout import to_text
 from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.evidence import lane_accesses, linear_phases, word_count_bits
-from layoutalg.synthesis.proof.forms import (
-    class_in_words,
-    every_single,
-    paddings,
-    room_bytes,
-    tile_bytes,
-)
+from layoutalg.synthesis.proof.forms import class_in_words, every_single, paddings, room_bytes, tile_bytes
 from layoutalg.synthesis.proof.refutation import narrow_banks, words_met
 from layoutalg.synthesis.proof.tensor_maps import tiles_of_question
 from layoutalg.synthesis.result import Synthesis, padding_class
@@ -55,7 +49,7 @@ def certificate_words(synthesis: Synthesis) -> list[str]:
 
     Raises MismatchError, as `check_certificate` does, for a synthesis that is not so.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
     >>> print(*certificate_words(found)[2:4], sep="\\n")
     Access 0 (st.shared.b128) reads or writes 4 words of a lane together, so the words at one place of its

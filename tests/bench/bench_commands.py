@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.explanations import OPERATIONS
+from layoutalg.explanation import OPERATIONS
+from tests.cli.test_cli_matrix import COMMANDS
 from tests.command import run
-from tests.test_cli_matrix import COMMANDS
 
 EXTENTS = ("0", "1", "2", "3", "4", "7", "8", "16", "32", "64", "1099511627776", "n", "-1", "_", "")
 STRIDES = (

@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.errors import ParseError, ResourceError
-from layoutalg.index_text import parse_index
+from layoutalg.notation import parse_index
 from tests import index_trees
 
 BATCH = 100

@@ -8,8 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch import COPY_ATOMS, MMA_ATOMS
-from layoutalg.atom import CopyAtom, MMAAtom, Operand
+from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
 from layoutalg.dtype import DType
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _words(atom: CopyAtom) -> int:
 
 def side_bits(tv: Any) -> list[int]:
     """The bits of thread 0."""
-    from layoutalg.atom_effect import places
+    from layoutalg.atoms import places
 
     return list(places(tv)[0])
 

@@ -11,9 +11,9 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch.core_matrix import warpgroup_matrices
-from layoutalg.arch.descriptor import SmemDescriptor, encode_descriptor
-from layoutalg.arch.tensor_map import Enumerator, TensorMap, tensor_map_arguments
+from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor, tensor_map_arguments
+from layoutalg.arch.tensor_map import Enumerator
+from layoutalg.atoms.core_matrix import warpgroup_matrices
 from layoutalg.codegen.nvrtc import compile_cubin
 
 if TYPE_CHECKING:

@@ -21,18 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.algebra import cosize, is_injective, size
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.check import check
 from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
 from layoutalg.codegen.tile import Kernel
+from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
-from layoutalg.int_tuple import product
 from layoutalg.kernels.family import CARRIER
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product, size
 
 COUNT, SEED = 200, 20261121
 STRATA = ("plain", "padded", "not a power of two", "swizzled", "swizzled with carries")

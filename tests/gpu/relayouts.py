@@ -16,7 +16,7 @@ from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin
 from layoutalg.codegen.runtime import load_cubin, require_gpu, to_device, to_host
 from layoutalg.codegen.tile import Kernel
-from layoutalg.synthesis.conversion import Conversion, convert_layout
+from layoutalg.registers import Conversion, convert_layout
 from tests.relayouts import as_words, expected_words, known_bits, random_pair, random_tile, relayout_kernel
 
 ELEMENTS = ("u8", "f16", "f32", "f64", "c128")

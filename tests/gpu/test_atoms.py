@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.atom import CopyAtom, MMAAtom
-from layoutalg.atom_effect import hold, run_copy, run_mma
+from layoutalg.atoms import CopyAtom, MMAAtom, hold, run_copy, run_mma
 from layoutalg.codegen.runtime import gpu_status
 from tests.gpu.atoms import MATRIX_ATOMS, OPERANDS, WARP_ATOMS, ask_matrix, ask_mma, pack, unpack
 

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from layoutalg.analysis.canonical import canonical_layout
-from layoutalg.analysis.legality_tma import check_tma
-from layoutalg.analysis.legality_wgmma import check_wgmma
-from layoutalg.arch.descriptor import SmemDescriptor
-from layoutalg.arch.smem_atoms import Major, atom_layout
-from layoutalg.arch.swizzle_modes import HOPPER_MODES, SWIZZLE_MODES, SwizzleMode
-from layoutalg.arch.tensor_map import TensorMap
+from layoutalg.algebra import tile_to_shape
+from layoutalg.arch import (
+    HOPPER_MODES,
+    SWIZZLE_MODES,
+    Major,
+    SmemDescriptor,
+    SwizzleMode,
+    TensorMap,
+    atom_layout,
+)
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
-from layoutalg.products import tile_to_shape
+from layoutalg.legality import canonical_layout, check_tma, check_wgmma
 from tests.gpu.hopper import FILL, encode_tiled, tma_load, wgmma
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from layoutalg.kernels.permute_stage import PLAIN, PermuteConfig
 from layoutalg.kernels.transpose_family import build as build_transpose
 from layoutalg.kernels.transpose_family import problem as transpose_problem
 from layoutalg.kernels.transpose_plan import configs as transpose_configs
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import Swizzle
 
 TUNED = (
     ("f32", *CASES[1]), ("f32", (16384, 16384), (1, 0)), ("f32", *CASES[2]), ("f16", *CASES[2]),

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from layoutalg.hostcc import compile_shared
+from layoutalg.testing import compile_shared
 from tests.hostshim.ptx import in_cpp
 
 HERE = Path(__file__).parent

@@ -22,14 +22,13 @@ from layoutalg import (
     transpose,
 )
 from layoutalg.codegen.cuda import to_cuda
+from layoutalg.f2 import LinearLayout
 from layoutalg.kernels import gemm_sm80
 from layoutalg.kernels.families import find_family
 from layoutalg.kernels.gemm import gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
-from layoutalg.layout import Layout
-from layoutalg.linear import LinearLayout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.command import run
 
 

@@ -11,10 +11,10 @@ import numpy
 import pytest
 
 from layoutalg import budget
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.residues import Digit, Residues
+from layoutalg.analysis import Access, Residues, analyze_access
+from layoutalg.analysis.classes.residues import Digit
 from layoutalg.budget import UNITS, metered
+from layoutalg.decide import find_coordinate
 from layoutalg.dtype import dtype
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -24,12 +24,8 @@ from layoutalg.errors import (
     ShapeError,
     UndecidedError,
 )
-from layoutalg.index_text import parse_index
-from layoutalg.layout import Layout
-from layoutalg.notation import parse, parse_int_tuple, parse_tiler
-from layoutalg.scaled_basis import ScaledBasis
-from layoutalg.solving import find_coordinate
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, ScaledBasis, Swizzle
+from layoutalg.notation import parse, parse_index, parse_int_tuple, parse_tiler
 from tests.command import answer, refusal
 
 

@@ -12,8 +12,7 @@ from layoutalg.codegen.check import check
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import normalise
 from layoutalg.kernels.permute_plan import best
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.moves import Move, plans, verdict
 
 INTO_A_BUFFER = (

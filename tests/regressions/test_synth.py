@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import sympy
 
-from layoutalg.analysis import Access, SharedReport, analyze, solve_conflict_free
+from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.dtype import dtype
 from layoutalg.errors import MismatchError
 from layoutalg.layout import Layout
-from layoutalg.synthesis import Certificate, Synthesis, check_certificate, synthesize
+from layoutalg.symbolic import solve_conflict_free
+from layoutalg.synthesis import Certificate, Form, Synthesis, check_certificate, synthesize
 from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
-from layoutalg.synthesis.result import Form
 from tests.command import answer, run
 
 F16, F32 = dtype("f16"), dtype("f32")

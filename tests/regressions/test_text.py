@@ -7,7 +7,7 @@ import re
 import numpy
 import pytest
 
-from layoutalg.analysis.guard import Guard
+from layoutalg.analysis import Guard
 from layoutalg.codegen.arguments import check_integers, launch_grid
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.ctext import index_function, to_c
@@ -19,15 +19,13 @@ from layoutalg.codegen.runtime import Loaded
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.hostcc import compile_shared
 from layoutalg.kernels import transpose_family, transpose_plan
 from layoutalg.kernels.chains import chain_of_passes, overlapped
 from layoutalg.kernels.family import buffers
 from layoutalg.kernels.matrix import reference
 from layoutalg.kernels.reduce_plan import plans, reduce_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
-from layoutalg.testing import check_index_function
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
 from tests.guards import active_lanes
 from tests.hostshim import KernelFault, run_cuda_text

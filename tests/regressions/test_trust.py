@@ -17,9 +17,9 @@ import pytest
 from layoutalg import tools
 from layoutalg.codegen import cubin_cache, runtime
 from layoutalg.errors import CompileError
-from layoutalg.hostcc import compile_shared
 from layoutalg.kernels.arrays import view
-from layoutalg.symbols import is_symbolic
+from layoutalg.layout import is_symbolic
+from layoutalg.testing import compile_shared
 from tests.command import answer, refusal, run
 from tests.test_tools import gone
 

@@ -13,8 +13,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveErro
 from layoutalg.kernels.norm_family import plan
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.reduce_plan import reduce_problem
-from layoutalg.layout import Layout
-from layoutalg.swizzle import ComposedLayout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.norms import check, data, launch_all
 from tests.view_judge import run_in_simulator
 from tests.views import GUARD_BYTES, Case, Placed

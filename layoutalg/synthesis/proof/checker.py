@@ -12,7 +12,7 @@ and that there is none is shown in `refutation`.  What else a synthesis states i
 question, what the layout is and takes, the reports, and all of it for the alternatives.
 
 >>> from dataclasses import replace
->>> from layoutalg.synthesis.synthesizer import synthesize
+>>> from layoutalg.synthesis import synthesize
 >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
 >>> check_certificate(replace(found, layout=Layout((64, 64), (64, 1)), kind="plain"))
 Traceback (most recent call last):
@@ -26,9 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import find_instruction
 from layoutalg.errors import (
     AlignmentError,
@@ -39,10 +37,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.f2 import affine_f2, apply, basis, rank
-from layoutalg.int_tuple import product, to_text
-from layoutalg.layout import Layout, modes
-from layoutalg.measure import size
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, modes, product, size, to_text
 from layoutalg.synthesis.proof.evidence import (
     Phase,
     bank_map_kernel,
@@ -55,14 +50,7 @@ from layoutalg.synthesis.proof.evidence import (
 from layoutalg.synthesis.proof.forms import bytes_past, is_tma, paddings, room_bytes, tile_bytes
 from layoutalg.synthesis.proof.refutation import check_refutation
 from layoutalg.synthesis.proof.tensor_maps import is_written, tiles_of_question
-from layoutalg.synthesis.result import (
-    Form,
-    Kind,
-    Order,
-    Synthesis,
-    padding_class,
-    storage_layout,
-)
+from layoutalg.synthesis.result import Form, Kind, Order, Synthesis, padding_class, storage_layout
 
 
 def check_certificate(synthesis: Synthesis) -> str:
@@ -71,7 +59,7 @@ def check_certificate(synthesis: Synthesis) -> str:
     Raises MismatchError naming the first part of the synthesis that is not so, and UndecidedError when an
     exhaustive search is too long to be repeated.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> check_certificate(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
     'Sw<3,3,3> o 0 o (64,64):(64,1) is conflict-free for 1 access: K & F = 0 in F2^11, dim K = 6, dim F = 5'
     """

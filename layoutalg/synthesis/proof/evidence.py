@@ -15,16 +15,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access
-from layoutalg.analysis.addressing import addressing
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis import Access, addressing, batch_lanes, served_batch
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
 from layoutalg.f2 import affine_f2, apply, basis, kernel
-from layoutalg.int_tuple import product
-from layoutalg.layout import Layout, leaves, modes
-from layoutalg.measure import size
+from layoutalg.layout import Layout, leaves, modes, product, size
 from layoutalg.synthesis.result import Synthesis, storage_layout
 
 if TYPE_CHECKING:
@@ -60,8 +55,8 @@ class Phase:
 def lane_accesses(synthesis: Synthesis) -> list[Access]:
     """The accesses that have lanes, which are those with a report; ignored lanes repeat those that count.
 
-    >>> from layoutalg.analysis.access import TmaAccess
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.analysis import TmaAccess
+    >>> from layoutalg.synthesis import synthesize
     >>> len(lane_accesses(synthesize((64, 64), ["ldmatrix.x4", TmaAccess((64, 64), 128)], element="f16")))
     1
     """
@@ -82,7 +77,7 @@ def log2(n: int) -> int:
 def word_of(synthesis: Synthesis, element: int) -> int:
     """The word that holds an element, both numbered in the same order.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> word_of(synthesize((64, 64), ["ldmatrix.x4"], element="f16"), 9)
     4
     """
@@ -92,7 +87,7 @@ def word_of(synthesis: Synthesis, element: int) -> int:
 def word_count_bits(synthesis: Synthesis) -> int:
     """log2 of the words in the tile.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> word_count_bits(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
     11
     """
@@ -102,7 +97,7 @@ def word_count_bits(synthesis: Synthesis) -> int:
 def phase_of(synthesis: Synthesis, access: Access) -> Phase:
     """One phase of an access, over the words of the tile in storage order.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
     >>> phase_of(found, found.accesses[0]).footprint
     (1, 2, 32, 64, 128)
@@ -124,7 +119,7 @@ def phase_of(synthesis: Synthesis, access: Access) -> Phase:
 def linear_phases(synthesis: Synthesis) -> list[Phase] | None:
     """One phase of every access; None where tile or accesses are not linear over F2.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> linear_phases(synthesize((64, 96), ["ldmatrix.x4"], element="f16")) is None
     True
     """
@@ -188,7 +183,7 @@ def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
 
     Raises UndecidedError for more than MAX_ROWS of them, ShapeError where they leave the tile.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
     >>> rows = instructions_of(found, found.accesses[0])
     >>> rows.offsets.shape, len(rows.classes(256)[0])
@@ -235,7 +230,7 @@ def bank_map_kernel(synthesis: Synthesis, columns: Sequence[int]) -> tuple[int, 
     """The words, in storage order, that share the bank of word 0 when flat index 2^i goes to columns[i].
 
     >>> from layoutalg.f2 import to_f2
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((8, 64), ["ldmatrix.x1"], element="f16")
     >>> bank_map_kernel(found, to_f2(found.layout))
     (36, 72, 144)

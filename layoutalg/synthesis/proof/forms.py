@@ -15,18 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import find_instruction
-from layoutalg.int_tuple import IntTuple, product, to_text
-from layoutalg.layout import Layout
-from layoutalg.swizzle import Swizzle
+from layoutalg.layout import IntTuple, Layout, Swizzle, product, to_text
 from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout
 
 
 def tile_bytes(synthesis: Synthesis) -> int:
     """The memory of the tile itself.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> tile_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
     8192
     """
@@ -36,7 +34,7 @@ def tile_bytes(synthesis: Synthesis) -> int:
 def room_bytes(synthesis: Synthesis) -> int:
     """The memory that a layout may take: the tile's, what is allowed beyond it, and no more than there is.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> room_bytes(synthesize((64, 64), ["ldmatrix.x4"], element="f16", max_extra_bytes=100))
     8292
     """
@@ -46,7 +44,7 @@ def room_bytes(synthesis: Synthesis) -> int:
 def is_tma(synthesis: Synthesis) -> bool:
     """Whether the layout must be one that tensor-map copies write.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> is_tma(synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma"))
     True
     """
@@ -58,7 +56,7 @@ def every_single(synthesis: Synthesis) -> Iterator[Swizzle]:
 
     Two swizzles that differ past those bits move no offset differently, or both leave the memory.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> len(list(every_single(synthesize((64, 96), ["ldmatrix.x4"], element="f16"))))
     728
     """
@@ -76,7 +74,7 @@ def every_single(synthesis: Synthesis) -> Iterator[Swizzle]:
 def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
     """The bytes that the storage order takes past the tile's own memory under a swizzle.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> bytes_past(synthesize((64, 96), ["ldmatrix.x4"], element="f16"), Swizzle(1, 12, -1))
     16384
     """
@@ -89,7 +87,7 @@ def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
 def pad_step(synthesis: Synthesis) -> int:
     """The elements by multiples of which a row may grow: whole bytes, whole vectors of every access.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> pad_step(synthesize((64, 64), ["ldmatrix.x4", "st.shared.b32"], element="f16"))
     8
     """
@@ -104,7 +102,7 @@ def paddings(synthesis: Synthesis, limit_bytes: int | None = None) -> Iterator[t
     Pitches that differ by a whole turn of the banks have the same conflicts; the shortest of them is here.
     `limit_bytes` takes the place of max_extra_bytes.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((48, 4), ["ld.shared.b128"], element="f32", max_extra_bytes=1600)
     >>> [(extra, str(layout)) for extra, layout in paddings(found)]
     [(768, '(48,4):(8,1)'), (1536, '(48,4):(12,1)')]
@@ -138,7 +136,7 @@ def _set_apart(stride: IntTuple, run: int, pad: int) -> IntTuple:
 def ruled_out(synthesis: Synthesis) -> str:
     """The layouts in which a synthesis without a layout says that none is conflict-free, in words.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> ruled_out(synthesize((48, 20), ["ld.shared.b32@col"], element="f32", max_extra_bytes=1024))
     'single swizzles Sw<B,M,S> of (48,20):(20,1) in its memory and 1024 bytes more; (48,20):(20,1) with longer
     rows, by multiples of 4 bytes, up to 1024 bytes in all'
@@ -149,7 +147,7 @@ def ruled_out(synthesis: Synthesis) -> str:
 def class_in_words(synthesis: Synthesis, name: str) -> str:
     """The layouts that one class of a certificate is about, for the tile in hand.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> class_in_words(synthesize((64, 64), ["ldmatrix.x4"], element="f16"), "any-placement")
     'all placements'
     """

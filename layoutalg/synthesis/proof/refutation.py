@@ -20,11 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.analysis.analyzer import analyze_access
-from layoutalg.analysis.report import SharedReport
+from layoutalg.analysis import SharedReport, analyze_access
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
-from layoutalg.swizzle import AnyLayout
+from layoutalg.layout import AnyLayout
 from layoutalg.synthesis.proof.evidence import (
     Phase,
     instructions_of,
@@ -43,12 +42,7 @@ from layoutalg.synthesis.proof.forms import (
     tile_bytes,
 )
 from layoutalg.synthesis.proof.tensor_maps import tiles_of_question
-from layoutalg.synthesis.result import (
-    Synthesis,
-    padding_class,
-    storage_layout,
-    unit_class,
-)
+from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout, unit_class
 
 ADDRESSES = 1 << 26
 """Addresses that are swizzled, at most, to count single swizzles again."""
@@ -62,7 +56,7 @@ def check_refutation(synthesis: Synthesis) -> str:
 
     Raises MismatchError naming what is not so, UndecidedError when a search is too long to be repeated.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
     >>> check_refutation(found)
     'none is conflict-free of all placements: access 1 asks 32 words of 8 banks, since access 0 keeps 4 words
@@ -160,7 +154,7 @@ def narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> tuple[int, in
     The words are those that a phase of the first asks for at one place of the vectors of the second; the
     banks are those in which that place of a vector can lie.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
     >>> narrow_banks(found, linear_phases(found))
     (32, 8)

@@ -14,7 +14,7 @@ pieces of a span.  Rows are taken up to 256 at a time, which is the longest side
 asked about in 8-byte elements, whatever its own are, since copies move bytes; dense rows (mode none) are
 asked about as 16-byte chunks, which may make several dimensions.
 
-Source: CUDA Driver API, cuTensorMapEncodeTiled; see layoutalg.analysis.legality_tma.
+Source: CUDA Driver API, cuTensorMapEncodeTiled; see layoutalg.legality.tma.
 """
 
 from __future__ import annotations
@@ -23,14 +23,11 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import TmaAccess
-from layoutalg.analysis.legality_tma import TmaCopy, check_tma
-from layoutalg.arch import Arch
-from layoutalg.arch.swizzle_modes import CHUNK_BYTES, HOPPER_MODES, SwizzleMode, find_swizzle_mode
+from layoutalg.analysis import TmaAccess
+from layoutalg.arch import CHUNK_BYTES, HOPPER_MODES, Arch, SwizzleMode, find_swizzle_mode
 from layoutalg.errors import AlignmentError, MismatchError, UnsupportedError
-from layoutalg.int_tuple import product, to_text
-from layoutalg.layout import Layout
-from layoutalg.swizzle import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, product, to_text
+from layoutalg.legality import TmaCopy, check_tma
 from layoutalg.synthesis.proof.forms import tile_bytes
 from layoutalg.synthesis.result import Synthesis, storage_layout
 
@@ -69,7 +66,7 @@ class Written(NamedTuple):
 def places_of(synthesis: Synthesis, layout: AnyLayout) -> NDArray[Any]:
     """Where a layout of the tile puts each element of the storage order.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((8, 64), ["ldmatrix.x1"], element="f16")
     >>> places_of(found, found.layout)[64:68].tolist()
     [72, 73, 74, 75]
@@ -87,8 +84,8 @@ def tiles_of_question(synthesis: Synthesis) -> list[Written]:
 
     Raises as `check_tma` does for copies that no tensor map makes.
 
-    >>> from layoutalg.analysis.access import TmaAccess
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.analysis import TmaAccess
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 64), ["ldmatrix.x4", TmaAccess((64, 64), 128)], element="f16")
     >>> [tile.is_layout(found, found.layout) for tile in tiles_of_question(found)]
     [True]
@@ -101,7 +98,7 @@ def tiles_of_question(synthesis: Synthesis) -> list[Written]:
 def is_written(synthesis: Synthesis, layout: AnyLayout, extra_bytes: int) -> bool:
     """Whether copies of the question, or of any mode, write this layout with these gaps; False without TMA.
 
-    >>> from layoutalg.synthesis.synthesizer import synthesize
+    >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
     >>> is_written(found, found.layout, 0), is_written(found, found.layout, 128)
     (True, False)

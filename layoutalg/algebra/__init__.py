@@ -1,0 +1,69 @@
+"""The layout algebra: from two layouts a new one, as in CuTe, exact or refused with a witness.
+
+    inverse      complement, right_inverse, left_inverse
+    left_search  the search behind left_inverse where no law gives it
+    divide       logical_divide and its zipped, tiled and flat forms
+    product      logical_product, blocked_product, raked_product, tile_to_shape and the other forms
+    partition    local_tile, local_partition, slice_, dice, domain_offset
+    order        make_layout_like, make_ordered_layout
+    common       max_common_layout, max_common_vector, max_alignment, nullspace
+    recast       upcast, downcast, recast_layout: the same bytes in units of another size
+
+composition and normal_form are in layoutalg.compose and can be had here too.
+
+>>> from layoutalg.layout import Layout
+>>> print(logical_divide(Layout(24), Layout(4)), complement(Layout(4, 2), 16))
+(4,6):(1,4) (2,2):(1,8)
+"""
+
+from __future__ import annotations
+
+from layoutalg.algebra.common import max_alignment, max_common_layout, max_common_vector, nullspace
+from layoutalg.algebra.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from layoutalg.algebra.inverse import complement, left_inverse, right_inverse
+from layoutalg.algebra.order import make_layout_like, make_ordered_layout
+from layoutalg.algebra.partition import dice, domain_offset, local_partition, local_tile, slice_
+from layoutalg.algebra.product import (
+    blocked_product,
+    flat_product,
+    logical_product,
+    raked_product,
+    tile_to_shape,
+    tiled_product,
+    zipped_product,
+)
+from layoutalg.algebra.recast import downcast, recast_layout, upcast
+from layoutalg.compose import composition, normal_form
+
+__all__ = [
+    "blocked_product",
+    "complement",
+    "composition",
+    "dice",
+    "domain_offset",
+    "downcast",
+    "flat_divide",
+    "flat_product",
+    "left_inverse",
+    "local_partition",
+    "local_tile",
+    "logical_divide",
+    "logical_product",
+    "make_layout_like",
+    "make_ordered_layout",
+    "max_alignment",
+    "max_common_layout",
+    "max_common_vector",
+    "normal_form",
+    "nullspace",
+    "raked_product",
+    "recast_layout",
+    "right_inverse",
+    "slice_",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "upcast",
+    "zipped_divide",
+    "zipped_product",
+]

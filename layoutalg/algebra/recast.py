@@ -1,0 +1,192 @@
+"""upcast, downcast, recast_layout: the same memory, counted in wider or narrower elements.
+
+The idea.  Offsets are counted in elements.  Taking N neighbouring elements for one (upcast, a vector load)
+divides offsets by N; taking one for N (downcast) multiplies them, and the N parts become coordinates of
+the mode that already walks with stride 1.
+
+    upcast((8,4):(4,1), 2)    = (8,2):(2,1)        floor(offset / 2), every second column
+    downcast((8,2):(2,1), 2)  = (8,4):(4,1)
+
+An upcast by N is exact when each group of coordinates that it joins lies in one run of N offsets: strides
+are multiples of N or divide it, extents are filled, and the remainders of several modes never add up to
+another N.  Otherwise it is refused, with a coordinate at which floor(offset / N) is not what a layout says.
+
+Swizzles move along: a field at bit M is at bit M - log2 N.  A swizzled bit that falls inside the wider
+element would shuffle its parts; it may be dropped only if no offset of the layout has the bit it is read
+from, and is refused otherwise.
+
+>>> print(recast_layout(ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))), 16, 128))
+Sw<3,0,3> o 0 o (8,8):(8,1)
+
+Comparison with CuTe.  CuTe drops swizzle bits without a word, and lets `downcast` grow every mode of stride
+1, which repeats elements; here the first such mode grows.
+
+Source: CUTLASS, include/cute/layout.hpp, upcast, downcast, recast_layout.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn, overload
+
+from layoutalg.compose import NormalForm, find_normal_form
+from layoutalg.decide import find_offset_bit
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Layout,
+    Swizzle,
+    Swizzles,
+    check_integers,
+    check_layouts,
+    integer_leaves,
+    layout_of,
+    normalize,
+    unflatten_tree,
+)
+
+
+def _factor(name: str, layout: AnyLayout, n: int) -> int:
+    value = normalize(n, "factor")
+    if isinstance(value, tuple) or value < 1:
+        raise ShapeError(f"{name}({layout}, {n}): the factor must be a positive integer")
+    return value
+
+
+@overload
+def upcast(layout: Layout, n: int) -> Layout: ...
+@overload
+def upcast(layout: ComposedLayout, n: int) -> AnyLayout: ...
+def upcast(layout: AnyLayout, n: int) -> AnyLayout:
+    """The layout in elements `n` times as wide: floor(layout(c) / n), n neighbours joined into one.
+
+    Raises DivisibilityError, with a coordinate as `witness`, when no layout with the extents divided is
+    that function, or when a swizzle would move parts of a wider element.
+
+    >>> print(upcast(Layout((8, 4), (4, 1)), 2))
+    (8,2):(2,1)
+    """
+    check_layouts("upcast", layout)
+    n = _factor("upcast", layout, n)
+    if isinstance(layout, ComposedLayout):
+        return _upcast_swizzled(layout, n)
+    extents, strides = integer_leaves("upcast", layout)
+    joined: list[int] = []
+    steps: list[int] = []
+    left_over = corner = 0
+    base = 1
+    for s, d in zip(extents, strides, strict=True):
+        width = abs(d)
+        if s == 1 or d == 0 or width % n == 0:
+            joined.append(s)
+            steps.append(d // n if s > 1 else 0)
+        else:
+            run = n // width if n % width == 0 and d > 0 else 0
+            if run == 0 or (s > run and s % run):
+                _refuse_upcast(layout, n, base * (run or 1))
+            run = min(run, s)
+            left_over += (run - 1) * d
+            corner += (run - 1) * base
+            joined.append(s // run)
+            steps.append(1 if s > run else 0)
+        base *= s
+    if left_over >= n:
+        _refuse_upcast(layout, n, corner)
+    return layout_of(unflatten_tree(tuple(joined), layout.shape), unflatten_tree(tuple(steps), layout.shape))
+
+
+def _refuse_upcast(layout: AnyLayout, n: int, witness: int) -> NoReturn:
+    raise DivisibilityError(
+        f"upcast({layout}, {n}): offset {layout(witness)} at coordinate {witness} is not in a run of {n} "
+        f"that whole modes fill; strides must divide {n} or be multiples of it, and extents be filled",
+        lhs=layout,
+        rhs=n,
+        witness=witness,
+    )
+
+
+def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
+    swizzles, offset, inner = _swizzles_over_layout("upcast", layout, n)
+    shift = n.bit_length() - 1
+    if offset % n:
+        _refuse_upcast(layout, n, 0)
+    kept: list[Swizzle] = []
+    for i, swizzle in enumerate(swizzles):
+        inside = max(0, shift - swizzle.base)
+        for read, _ in sorted(swizzle.bit_pairs())[:inside]:
+            c = find_offset_bit(ComposedLayout(swizzles[i + 1 :], offset, inner), read)
+            if c is not None:
+                raise DivisibilityError(
+                    f"upcast({layout}, {n}): {swizzle} moves parts of an element of {n} at coordinate {c}, "
+                    f"whose offset has bit {read}; a swizzle from bit {shift} up is accepted",
+                    lhs=layout,
+                    rhs=n,
+                    witness=c,
+                )
+        kept.append(Swizzle(max(0, swizzle.bits - inside), max(0, swizzle.base - shift), swizzle.shift))
+    return ComposedLayout(Swizzles(*kept), offset // n, upcast(inner, n))
+
+
+def _swizzles_over_layout(name: str, layout: ComposedLayout, n: int) -> NormalForm:
+    form = find_normal_form(layout)
+    if form is None or (n & (n - 1) and (form.swizzles or form.offset)):
+        raise UnsupportedError(
+            f"{name}({layout}, {n}): accepted are swizzles over one layout, and powers of two"
+        )
+    return form
+
+
+@overload
+def downcast(layout: Layout, n: int) -> Layout: ...
+@overload
+def downcast(layout: ComposedLayout, n: int) -> AnyLayout: ...
+def downcast(layout: AnyLayout, n: int) -> AnyLayout:
+    """The layout in elements `n` times as narrow: the mode of stride 1 grows by `n`, other strides by n.
+
+    Raises DivisibilityError when no mode has stride 1, so that the parts have no mode to run in.
+
+    >>> print(downcast(Layout((8, 2), (2, 1)), 2))
+    (8,4):(4,1)
+    """
+    check_layouts("downcast", layout)
+    n = _factor("downcast", layout, n)
+    if isinstance(layout, ComposedLayout):
+        swizzles, offset, inner = _swizzles_over_layout("downcast", layout, n)
+        shift = n.bit_length() - 1
+        wide = Swizzles(*(Swizzle(s.bits, s.base + shift, s.shift) for s in swizzles))
+        return ComposedLayout(wide, offset * n, downcast(inner, n))
+    extents, strides = map(list, integer_leaves("downcast", layout))
+    ones = [i for i, d in enumerate(strides) if d == 1]
+    moving = [i for i in ones if extents[i] > 1]
+    still = [i for i, s in enumerate(extents) if s == 1]
+    grown = next(iter(moving or ones or still), None)
+    if grown is None and n > 1:
+        raise DivisibilityError(
+            f"downcast({layout}, {n}): no mode has stride 1, in which the {n} parts of an element could run",
+            lhs=layout,
+            rhs=n,
+        )
+    for i, s in enumerate(extents):
+        strides[i] *= n if s > 1 else 0
+        if i == grown and n > 1:
+            extents[i], strides[i] = s * n, 1
+    shape, stride = (unflatten_tree(tuple(flat), layout.shape) for flat in (extents, strides))
+    return layout_of(shape, stride)
+
+
+def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
+    """The layout of elements of `old_bits` bits, counted in elements of `new_bits` bits.
+
+    Raises what `upcast` and `downcast` raise, and ShapeError when neither width divides the other.
+
+    >>> print(recast_layout(Layout((8, 64), (64, 1)), 16, 128))
+    (8,8):(8,1)
+    """
+    check_integers("recast_layout", layout)
+    _factor("recast_layout", layout, old_bits)
+    _factor("recast_layout", layout, new_bits)
+    if new_bits % old_bits == 0:
+        return upcast(layout, new_bits // old_bits)
+    if old_bits % new_bits == 0:
+        return downcast(layout, old_bits // new_bits)
+    raise ShapeError(f"recast_layout({layout}, {old_bits}, {new_bits}): one width must divide the other")

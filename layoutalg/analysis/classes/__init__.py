@@ -1,0 +1,1 @@
+"""Instructions that cost the same are counted once: residues, footprints and guards."""

@@ -1,0 +1,233 @@
+"""MMAAtom and CopyAtom: one tensor-core or copy instruction as data, the way CuTe's traits describe it.
+
+The idea.  A warp-wide D = A B + C spreads three small matrices over the registers of its threads.  Which
+thread holds what is one layout an operand, from (thread, value) to the flat index of the matrix, columns
+first: A is M x K, B is N x K, C and D are M x N.
+
+    SM80_16x8x16_F32F16F16F32_TN        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+    A   ((4,8),(2,2,2)):((32,1),(16,8,128))     thread 5 = (1,1), value 0:  32 + 1, row 1 of column 2
+    B   ((4,8),(2,2)):((16,1),(8,64))
+    C   ((4,8),(2,2)):((32,1),(16,8))
+
+A copy instruction moves bits: (thread, value) of its source and of its destination are both mapped to bits
+of what is moved, so that the pair says which thread ends up with whose bits.  ldmatrix reads a row of 128
+bits in each thread and leaves 32 bits of four rows:
+
+    SM75_U32x4_LDSM_N    source (32,128):(128,1)    destination (32,(32,4)):(32,(1,1024))
+
+The atoms themselves are facts and live in layoutalg.arch: `find_mma_atom`, `find_copy_atom`.
+
+>>> from layoutalg.atoms import find_mma_atom
+>>> atom = find_mma_atom("SM80_16x8x16_F32F16F16F32_TN")
+>>> divmod(atom.a_tv(5, 0), 16), atom.registers("A"), atom.ptx
+((2, 1), 4, 'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32')
+
+Notes.  Where an operand is read from shared memory (wgmma), its layout gives every thread all of it, as in
+CuTe.  `check_mma_atom` and `check_copy_atom` are what the data of the registries has to pass.
+
+Source: CUTLASS, include/cute/atom/mma_traits.hpp and copy_traits.hpp; PTX ISA, "Warp-level matrix
+instructions" and "Asynchronous warpgroup-level matrix instructions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from layoutalg.algebra import upcast
+from layoutalg.decide import cosize, is_bijective, is_surjective
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import DivisibilityError, MismatchError, UnknownNameError
+from layoutalg.layout import Layout, layout_size, modes
+
+Operand: TypeAlias = Literal["A", "B", "C"]
+"""An operand of D = A B + C; D lies where C does."""
+
+Place: TypeAlias = Literal["registers", "shared"]
+"""Where an instruction finds an operand."""
+
+Arithmetic: TypeAlias = Literal["multiply", "saturate", "gauss", "xor.popc", "and.popc"]
+"""What is summed: products; products into a sum that stops at the ends of s32; products of complex numbers
+in three real multiplications, whose sums are kept apart; bits of a ^ b; bits of a & b."""
+
+
+class MMATypes(NamedTuple):
+    """Element types of D, A, B and C."""
+
+    d: DType
+    a: DType
+    b: DType
+    c: DType
+
+
+@dataclass(frozen=True, slots=True)
+class MMAAtom:
+    """One matrix instruction; its layouts are CuTe's ThrID, ALayout, BLayout and CLayout.
+
+    `thr_layout` maps the atom's own thread numbers to threads of the warp or warpgroup; the others map
+    (thread, value) to the flat index of an M x K, N x K and M x N matrix.  `arch` is the first architecture
+    that has it, `ptx` its mnemonic, of which it takes `instructions`.  `a_in` and `b_in` say where A and B
+    come from.  With `sparsity` 2, A holds two of any four elements along K, and `e_tv` places what says
+    which.
+    """
+
+    name: str
+    shape_mnk: tuple[int, int, int]
+    thr_layout: Layout
+    a_tv: Layout
+    b_tv: Layout
+    c_tv: Layout
+    dtypes: MMATypes
+    source: str
+    arch: str
+    ptx: str
+    arithmetic: Arithmetic = "multiply"
+    instructions: int = 1
+    a_in: Place = "registers"
+    b_in: Place = "registers"
+    sparsity: int = 1
+    e_tv: Layout | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads that take part: 32 of a warp, 8 of a quad pair, 128 of a warpgroup."""
+        return layout_size(self.thr_layout)
+
+    def tv(self, operand: Operand) -> Layout:
+        """(thread, value) -> flat index of the operand's matrix."""
+        layouts = {"A": self.a_tv, "B": self.b_tv, "C": self.c_tv}
+        return layouts[check_operand(operand)]
+
+    def extents(self, operand: Operand) -> tuple[int, int]:
+        """Rows and columns of the operand's matrix: (M, K), (N, K) or (M, N)."""
+        m, n, k = self.shape_mnk
+        return {"A": (m, k), "B": (n, k), "C": (m, n)}[check_operand(operand)]
+
+    def dtype(self, operand: Operand) -> DType:
+        """Element type of the operand."""
+        return {"A": self.dtypes.a, "B": self.dtypes.b, "C": self.dtypes.c}[check_operand(operand)]
+
+    def values(self, operand: Operand) -> int:
+        """Elements of the operand that a thread holds, or sees where they lie in shared memory."""
+        return layout_size(modes(self.tv(operand))[1])
+
+    def registers(self, operand: Operand) -> int:
+        """32-bit registers that the operand takes in each thread: 0 for one in shared memory."""
+        if {"A": self.a_in, "B": self.b_in, "C": "registers"}[check_operand(operand)] == "shared":
+            return 0
+        bits = self.dtype(operand).bits * self.values(operand)
+        if operand == "A":
+            bits //= self.sparsity
+        elif operand == "C" and self.arithmetic == "gauss":
+            bits = bits // 2 * 3
+        return -(-bits // 32)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check_operand(operand: Operand) -> Operand:
+    """`operand`, if it is "A", "B" or "C"; else UnknownNameError.
+
+    >>> check_operand("A")
+    'A'
+    """
+    if operand not in ("A", "B", "C"):
+        raise UnknownNameError("operand", str(operand), ("A", "B", "C"))
+    return operand
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAtom:
+    """One copy instruction; its layouts are CuTe's ThrID, SrcLayout, DstLayout and RefLayout.
+
+    The last three map (thread, value) to BITS of what one instruction moves, values being single bits;
+    `ref_tv` is the side that a TiledCopy counts threads and values by.  `src_op` and `dst_op` name the
+    access of each side as layoutalg.arch.INSTRUCTIONS does, "" for registers and where the space is open.
+
+    >>> from layoutalg.atoms import find_copy_atom
+    >>> str(find_copy_atom("SM75_U32x4_LDSM_N").value_layout("dst", "f16"))
+    '(32,(2,4)):(2,(1,64))'
+    """
+
+    name: str
+    thr_layout: Layout
+    src_tv: Layout
+    dst_tv: Layout
+    ref_tv: Layout
+    source: str
+    arch: str
+    ptx: str
+    src_op: str = ""
+    dst_op: str = ""
+
+    @property
+    def threads(self) -> int:
+        """Threads that take part."""
+        return layout_size(self.thr_layout)
+
+    def value_layout(self, side: Literal["src", "dst", "ref"], element: str | DType) -> Layout:
+        """The layout of one side with whole elements as values: CuTe's ValLayoutSrc, -Dst and -Ref.
+
+        Raises UnknownNameError, and DivisibilityError for elements wider than what stays together.
+        """
+        return self.bits_as(side, dtype(element).bits)
+
+    def bits_as(self, side: Literal["src", "dst", "ref"], width_bits: int) -> Layout:
+        """The layout of one side with groups of `width_bits` bits as values; raises as `value_layout`."""
+        layouts = {"src": self.src_tv, "dst": self.dst_tv, "ref": self.ref_tv}
+        if side not in layouts:
+            raise UnknownNameError("side of a copy", str(side), layouts)
+        found = upcast(layouts[side], width_bits)
+        is_whole = layout_size(found) * width_bits == layout_size(layouts[side])
+        if layout_size(modes(found)[0]) != self.threads or not is_whole:
+            raise DivisibilityError(
+                f"{self} in elements of {width_bits} bits: its {side}, {layouts[side]}, splits them",
+                lhs=layouts[side],
+                rhs=width_bits,
+            )
+        return found
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check_mma_atom(atom: MMAAtom) -> None:
+    """Raise MismatchError unless the layouts are those of a matrix instruction.
+
+    Every operand has the atom's threads as mode 0, A and B reach every element of their matrix and nothing
+    else, and C reaches every element once.
+
+    >>> from layoutalg.atoms import find_mma_atom
+    >>> check_mma_atom(find_mma_atom("SM70_8x8x4_F32F16F16F32_NT"))
+    """
+    for operand in ("A", "B", "C"):
+        tv, (rows, columns) = atom.tv(operand), atom.extents(operand)
+        _check_modes(f"{operand} of {atom}", tv, atom.threads)
+        if not is_surjective(tv, rows * columns) or cosize(tv) != rows * columns:
+            raise MismatchError(f"{operand} of {atom}, {tv}, does not cover {rows} x {columns} elements")
+    if not is_bijective(atom.c_tv):
+        raise MismatchError(f"C of {atom}, {atom.c_tv}, gives an element to two places")
+    if atom.e_tv is not None:
+        _check_modes(f"E of {atom}", atom.e_tv, atom.threads)
+
+
+def check_copy_atom(atom: CopyAtom) -> None:
+    """Raise MismatchError unless both sides reach the same bits, with the atom's threads as mode 0.
+
+    >>> from layoutalg.atoms import find_copy_atom
+    >>> check_copy_atom(find_copy_atom("SM90_U16x8_STSM_T"))
+    """
+    bits = cosize(atom.src_tv)
+    for side, tv in (("source", atom.src_tv), ("destination", atom.dst_tv), ("reference", atom.ref_tv)):
+        _check_modes(f"{side} of {atom}", tv, atom.threads)
+        if not is_surjective(tv, bits) or cosize(tv) != bits:
+            raise MismatchError(f"{side} of {atom}, {tv}, does not cover the {bits} bits that are moved")
+    if atom.ref_tv not in (atom.src_tv, atom.dst_tv):
+        raise MismatchError(f"reference of {atom}, {atom.ref_tv}, is neither its source nor its destination")
+
+
+def _check_modes(what: str, tv: Layout, threads: int) -> None:
+    parts = modes(tv)
+    if len(parts) != 2 or layout_size(parts[0]) != threads:
+        raise MismatchError(f"{what}, {tv}, does not have the modes (thread, value) with {threads} threads")

@@ -1,0 +1,222 @@
+"""MMA_ATOMS and COPY_ATOMS: every atom of every architecture by CUTLASS's name, and how to find one.
+
+>>> len(MMA_ATOMS) > 2000, find_mma_atom("SM80_16x8x8_F32TF32TF32F32_TN").registers("A")
+(True, 4)
+>>> find_mma_atom("SM90::GMMA::MMA_64x96x16_F32F16F16_SS<GMMA::Major::K, GMMA::Major::MN>").name
+'SM90_64x96x16_F32F16F16_SS'
+
+Notes.  The tables build an atom when it is first asked for and keep it; iterating goes over all names.
+CUTLASS's namespaces are accepted: SM90::MMA_ and SM90::GMMA::MMA_ stand for SM90_, SM90::GMMA::SPARSE::GMMA_
+for SM90_SPARSE_.  Whether an operand in shared memory is K- or M-major is an argument of the instruction and
+no part of the atom, so template arguments are read and left out; A in registers is K-major.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from layoutalg.arch import Arch
+from layoutalg.atoms.atom import CopyAtom, MMAAtom
+from layoutalg.dtype import dtype
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.atoms.rows import MMARow
+    from layoutalg.atoms.tables.wgmma import WgmmaRow
+
+A = TypeVar("A")
+
+
+class AtomTable(Mapping[str, A], Generic[A]):
+    """A read-only mapping from names to atoms, each of which is built when it is first asked for.
+
+    >>> "SM61_DP4A" in MMA_ATOMS
+    True
+    """
+
+    def __init__(self, load: Callable[[], dict[str, Callable[[], A]]]) -> None:
+        self._load: Callable[[], dict[str, Callable[[], A]]] = load
+        self._builders: dict[str, Callable[[], A]] = {}
+        self._built: dict[str, A] = {}
+
+    def _names(self) -> dict[str, Callable[[], A]]:
+        if not self._builders:
+            self._builders.update(self._load())
+        return self._builders
+
+    def __getitem__(self, name: str) -> A:
+        found = self._built.get(name)
+        if found is None:
+            found = self._built[name] = self._names()[name]()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+def _itself(atom: A) -> A:
+    return atom
+
+
+def _mma_builders() -> dict[str, Callable[[], MMAAtom]]:
+    from layoutalg.atoms.tables import (
+        sm61 as atoms_sm61,
+    )
+    from layoutalg.atoms.tables import (
+        sm70 as atoms_sm70,
+    )
+    from layoutalg.atoms.tables import (
+        sm75 as atoms_sm75,
+    )
+    from layoutalg.atoms.tables import (
+        sm80 as atoms_sm80,
+    )
+    from layoutalg.atoms.tables import (
+        sm89 as atoms_sm89,
+    )
+    from layoutalg.atoms.tables import (
+        sm90 as atoms_sm90,
+    )
+    from layoutalg.atoms.tables.wgmma import wgmma_rows
+
+    atoms = (*atoms_sm61.MMA_ATOMS, *atoms_sm70.MMA_ATOMS)
+    rows: tuple[MMARow | WgmmaRow, ...]
+    rows = (
+        *atoms_sm75.MMA_ATOMS,
+        *atoms_sm80.MMA_ATOMS,
+        *atoms_sm89.MMA_ATOMS,
+        *atoms_sm90.MMA_ATOMS,
+        *wgmma_rows(),
+    )
+    return {
+        **{atom.name: functools.partial(_itself, atom) for atom in atoms},
+        **{row.name: row.build for row in rows},
+    }
+
+
+def _copy_builders() -> dict[str, Callable[[], CopyAtom]]:
+    from layoutalg.atoms.tables import (
+        sm61 as atoms_sm61,
+    )
+    from layoutalg.atoms.tables import (
+        sm75 as atoms_sm75,
+    )
+    from layoutalg.atoms.tables import (
+        sm80 as atoms_sm80,
+    )
+    from layoutalg.atoms.tables import (
+        sm90 as atoms_sm90,
+    )
+
+    generations = (atoms_sm61, atoms_sm75, atoms_sm80, atoms_sm90)
+    atoms = (atom for generation in generations for atom in generation.COPY_ATOMS)
+    return {atom.name: functools.partial(_itself, atom) for atom in atoms}
+
+
+MMA_ATOMS: Mapping[str, MMAAtom] = AtomTable(_mma_builders)
+"""Every matrix instruction by name, read only."""
+
+COPY_ATOMS: Mapping[str, CopyAtom] = AtomTable(_copy_builders)
+"""Every copy instruction by name, read only."""
+
+_NAMESPACES = (
+    ("SM90::GMMA::SPARSE::GMMA_", "SM90_SPARSE_"),
+    ("SM90::GMMA::MMA_", "SM90_"),
+    ("SM90::MMA_", "SM90_"),
+)
+_TEMPLATE = re.compile(r"(SM90_\w+)<(.*)>")
+_VALUE_COPY = re.compile(r"(UniversalCopy|SM80_CP_ASYNC_\w+)<(\w+)(?:,(\w+))?>")
+_UNIVERSAL = re.compile(r"UniversalFMA<(\w+)>")
+
+
+def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
+    """The matrix instruction of a CUTLASS name; an MMAAtom is returned as it is.
+
+    Raises UnknownNameError with the nearest names, UnsupportedError for a wgmma whose A is M-major and in
+    registers.
+
+    >>> find_mma_atom("SM89_16x8x32_F32E4M3E5M2F32_TN").ptx
+    'mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32'
+    """
+    if isinstance(name, MMAAtom):
+        return name
+    spelled = _clean(name)
+    for prefix, ours in _NAMESPACES:
+        if spelled.startswith(prefix):
+            spelled = ours + spelled.removeprefix(prefix)
+    if (same := _UNIVERSAL.fullmatch(spelled)) is not None:
+        spelled = f"UniversalFMA<{','.join([same[1]] * 4)}>"
+    if (template := _TEMPLATE.fullmatch(spelled)) is not None:
+        spelled = template[1]
+        if "_RS" in spelled and template[2].split(",")[0].endswith("Major::MN"):
+            raise UnsupportedError(f"{name}: A is MN-major; an operand in registers is K-major")
+    if spelled not in MMA_ATOMS:
+        raise UnknownNameError("MMA atom", name, MMA_ATOMS)
+    return MMA_ATOMS[spelled]
+
+
+def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
+    """The copy instruction of a CUTLASS name, or of an access such as ld.shared.b128.
+
+    A CopyAtom is returned as it is.  Raises UnknownNameError with the nearest names.
+
+    >>> find_copy_atom("SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t>").dst_op
+    'cp.async.16'
+    """
+    if isinstance(name, CopyAtom):
+        return name
+    spelled = _VALUE_COPY.sub(_by_width, _clean(name))
+    if spelled not in COPY_ATOMS:
+        raise UnknownNameError("copy atom", name, COPY_ATOMS)
+    return COPY_ATOMS[spelled]
+
+
+def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
+    """Raise UnsupportedError when `machine` lacks the instruction, naming one of the same types that it has.
+
+    wgmma exists on sm_90 alone.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_90"])
+    >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_75"])
+    Traceback (most recent call last):
+    layoutalg.errors.UnsupportedError: sm_75 has no SM80_16x8x16_F32F16F16F32_TN, which needs sm_80; \
+it has SM75_16x8x8_F32F16F16F32_TN
+    """
+    if _has(machine, atom):
+        return
+    needs = f"{machine.name} has no {atom.name}, which needs {atom.arch}"
+    if isinstance(atom, CopyAtom):
+        raise UnsupportedError(needs)
+    names = (name for name in MMA_ATOMS if not name.startswith(("SM90_64x", "SM90_SPARSE")))
+    same = (a for a in map(MMA_ATOMS.__getitem__, names) if a.dtypes == atom.dtypes and _has(machine, a))
+    best = max(same, key=lambda a: a.shape_mnk, default=None)
+    kind = f"D of {atom.dtypes.d}, A of {atom.dtypes.a} and B of {atom.dtypes.b}"
+    raise UnsupportedError(f"{needs}; it has {best or f'no instruction for {kind}'}")
+
+
+def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
+    if atom.ptx.startswith("wgmma"):
+        return machine.compute_capability == (9, 0)
+    return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
+
+
+def _by_width(match: re.Match[str]) -> str:
+    """UniversalCopy<half_t,half_t> as UniversalCopy<uint16_t>: the width counts, equal on both sides."""
+    name, source, target = match.groups()
+    widths = {re.sub(r"^u?int(\d+)_t$", r"\1", text) for text in (source, target or source)}
+    known = {text if text.isdigit() else str(dtype(text).bits) for text in widths}
+    return f"{name}<uint{known.pop()}_t>" if len(known) == 1 else match[0]
+
+
+def _clean(name: object) -> str:
+    """A name without spaces and without the namespace cute."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"atom {name!r} is a {type(name).__name__}; a name or an atom is needed")
+    return name.replace(" ", "").replace("cute::", "")

@@ -1,0 +1,1 @@
+"""The rows of MMA and copy atoms, one file per architecture."""

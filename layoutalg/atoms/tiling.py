@@ -1,0 +1,126 @@
+"""What TiledMMA and TiledCopy share: layouts on (thread, value) coordinates, and the part of one thread.
+
+The idea.  Both bring a matrix to the form (thread, (value, (rest, rest, ...))) and give each thread its slice
+as (value, rest, rest, ...).  The matrix may be swizzled: changing coordinates happens below the swizzle.
+
+>>> part, offset = take(Layout(32), Layout((4, (2, (4,))), (8, (1, (2,)))), 3)
+>>> print(part, offset)
+(2,4):(1,2) 24
+
+Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp; include/cute/layout.hpp, make_fragment_like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
+
+from layoutalg.algebra import make_ordered_layout, tiled_product
+from layoutalg.atoms.tensor import Tensor
+from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Coordinate,
+    Layout,
+    filter_zeros,
+    innermost,
+    layout_of,
+    layout_size,
+    modes,
+    slice_and_offset,
+)
+
+
+def nearest_multiple(n: int, of: int) -> int:
+    """The positive multiple of `of` that is closest to n.
+
+    >>> nearest_multiple(50, 32), nearest_multiple(3, 32)
+    (64, 32)
+    """
+    return max(1, (n + of // 2) // of) * of
+
+
+def as_layout(value: object) -> Layout:
+    """A layout as it is; an extent or a shape as the column-major layout of it; else ArgumentTypeError.
+
+    >>> print(as_layout((2, 2, 1)))
+    (2,2,1):(1,2,0)
+    """
+    if isinstance(value, Layout):
+        return value
+    if isinstance(value, (int, tuple)):
+        return Layout(value)
+    raise ArgumentTypeError(
+        f"{value!r} is a {type(value).__name__}; a layout, an extent or a shape is needed"
+    )
+
+
+@overload
+def inside(layout: Layout, change: Callable[[Layout], Layout]) -> Layout: ...
+@overload
+def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout: ...
+def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
+    """`layout` on other coordinates: `change` applied to the plain layout below any swizzles.
+
+    >>> from layoutalg.layout import Swizzle
+    >>> print(inside(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(8)), lambda plain: Layout((2, 4), (4, 1))))
+    Sw<1,0,2> o 0 o (2,4):(4,1)
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, inside(layout.inner, change))
+    return change(layout)
+
+
+def check_multiples(what: str, matrix: AnyLayout, tile: tuple[int, ...]) -> None:
+    """Raise ShapeError unless the first modes of `matrix` are multiples of the extents of a tile.
+
+    >>> check_multiples("A", Layout((64, 16)), (32, 16))
+    """
+    matrix = innermost(matrix)
+    if not isinstance(matrix, Layout):
+        raise ArgumentTypeError(f"{what}: {matrix!r} is a {type(matrix).__name__}; a layout is needed")
+    parts = modes(matrix)
+    if len(parts) < len(tile):
+        raise ShapeError(f"{what}: {matrix} has {len(parts)} modes; {len(tile)} or more are needed")
+    for i, (part, extent) in enumerate(zip(parts, tile, strict=False)):
+        if layout_size(part) % extent:
+            raise ShapeError(
+                f"{what}: mode {i} of {matrix} has {layout_size(part)} elements and the tile {extent}; the "
+                f"nearest multiple is {nearest_multiple(layout_size(part), extent)}"
+            )
+
+
+def take(matrix: AnyLayout | Tensor, layout: AnyLayout, thread: Coordinate) -> tuple[AnyLayout, int] | Tensor:
+    """The values of one thread of (thread, (value, (rest, ...))) as (value, rest, ...).
+
+    `layout` is `matrix` on those coordinates; of a Tensor a Tensor, of a layout (layout, offset).
+
+    >>> part, offset = take(Layout(32), Layout((4, (2, (4,))), (8, (1, (2,)))), 3)
+    >>> print(part, offset)
+    (2,4):(1,2) 24
+    """
+    rests = modes(modes(modes(innermost(layout))[1])[1])
+    part, moved = slice_and_offset((thread, (None, (None,) * len(rests))), layout)
+    if isinstance(matrix, Tensor):
+        return Tensor(matrix.buffer, part, matrix.offset + moved)
+    return part, moved
+
+
+def make_fragment_like(layout: AnyLayout) -> Layout:
+    """Registers for the elements of a partition: mode 0 varies first, then the others by their strides.
+
+    Strides of 0 stay 0 in mode 0.  Of a composed layout, that of the layout inside.
+
+    Source: CUTLASS, include/cute/layout.hpp, make_fragment_like.
+
+    >>> print(make_fragment_like(Layout(((2, 2), 4, 2), ((1, 8), 1024, 16))))
+    ((2,2),4,2):((1,2),8,4)
+    """
+    layout = innermost(layout)
+    if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
+        return Layout(layout.shape)
+    first, rest = layout[0], layout[1:]
+    kept = Layout(filter_zeros(first).shape)
+    registers = layout_of(first.shape, kept.stride)
+    return tiled_product(registers, make_ordered_layout(rest.shape, rest.stride))

@@ -1,0 +1,37 @@
+"""One layout after another: composition, the law that the whole algebra rests on, and the normal form.
+
+    composed     composition, by mode and with swizzles
+    normal       normal_form: a chain of swizzles over an offset and a layout, and what finds it
+    digits       composition of two plain layouts, digit by digit, or the coordinate where there is none
+    coordinates  composition and products of layouts whose strides are coordinates
+    symbolic     composition, complement and comparison of layouts with symbols
+
+>>> from layoutalg.layout import Layout
+>>> print(composition(Layout((6, 4), (4, 1)), Layout(12, 2)))
+(3,4):(8,1)
+"""
+
+from __future__ import annotations
+
+from layoutalg.compose.composed import Chain, Tiler, by_mode, composition, fitting_modes, tiler_text
+from layoutalg.compose.coordinates import axes_of
+from layoutalg.compose.digits import compose_layouts
+from layoutalg.compose.normal import NormalForm, find_normal_form, need_normal_form, normal_form
+from layoutalg.compose.symbolic import complement_symbols, require_same
+
+__all__ = [
+    "Chain",
+    "NormalForm",
+    "Tiler",
+    "axes_of",
+    "by_mode",
+    "complement_symbols",
+    "compose_layouts",
+    "composition",
+    "find_normal_form",
+    "fitting_modes",
+    "need_normal_form",
+    "normal_form",
+    "require_same",
+    "tiler_text",
+]

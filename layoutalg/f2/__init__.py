@@ -1,0 +1,49 @@
+"""Linear algebra over F2, and the layouts that are linear in the bits of their coordinate.
+
+An XOR swizzle, a bank and a register layout are matrices of bits.  to_f2 turns a layout into its matrix where
+there is one, LinearLayout is that matrix with named dimensions (Triton's vocabulary).
+
+    matrix        Echelon, and rank, kernel, solve, ... of matrices whose columns are integers
+    affine        to_f2, affine_f2: the matrix of a layout or of a swizzled layout, or NotLinearError
+    realize       from a matrix back to swizzles over a layout
+    linear        LinearLayout: named in and out dimensions; *, compose, invert, divide_left, sublayout, ...
+
+>>> print(LinearLayout({"lane": [1, 2], "register": [4]}, {"offset": 8}).invert()(offset=5))
+{'lane': 1, 'register': 1}
+"""
+
+from __future__ import annotations
+
+from layoutalg.f2.affine import affine_f2, to_f2
+from layoutalg.f2.linear import LinearLayout, unpack
+from layoutalg.f2.matrix import (
+    Columns,
+    apply,
+    basis,
+    complement,
+    contains,
+    identity,
+    intersection,
+    kernel,
+    multiply,
+    rank,
+    solve,
+)
+
+__all__ = [
+    "Columns",
+    "LinearLayout",
+    "affine_f2",
+    "apply",
+    "basis",
+    "complement",
+    "contains",
+    "identity",
+    "intersection",
+    "kernel",
+    "multiply",
+    "rank",
+    "solve",
+    "to_f2",
+    "unpack",
+]

@@ -1,0 +1,373 @@
+"""Layout: a shape and a stride of the same form, read as a function from coordinates to offsets.
+
+The idea.  `Layout(shape, stride)(crd)` is the inner product of a coordinate with the stride.  The
+coordinate may be one flat index, one index a mode, or a full tree (see int_tuple).
+
+    Layout((4, 8), (8, 1))         4 x 8, row-major:    (i, j) -> 8 i + j
+    Layout((4, 8))                 4 x 8, column-major: (i, j) -> i + 4 j, CuTe's default
+    Layout(((2, 4), 8), ((1, 16), 2))     a mode may itself be a tuple: hierarchical tiles
+
+    Layout((4, 8), (ScaledBasis(1, 1), ScaledBasis(1, 0)))     coordinates: (i, j) -> (j, i), see scaled_basis
+    Layout((n, 8), (1, n))         n a sympy symbol: one layout for all its values, see symbols
+
+Notes.  A flat index at or past the size extends the last mode, as in CuTe: 4:3 at 7 is 21.  Strides a user
+gives are kept as given; default strides of modes of extent 1 are 0.  `==` compares structure; functions
+are compared by `layoutalg.algebra.same_function`.
+
+Comparison with CuTe.  The same algebra with run-time values only (`_8` and `8` are one value), and with
+one contract more: every operation is exact or raises.
+
+>>> print(Layout((4, 8), (8, 1)), Layout((4, 8), (8, 1))(2, 3))
+(4,8):(8,1) 19
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
+from layoutalg.layout.int_tuple import (
+    MAX_DEPTH,
+    IntTuple,
+    congruent_trees,
+    flatten_tree,
+    index_at,
+    inner_product,
+    most_offset,
+    normalize,
+    prefix_product,
+    product,
+    to_text,
+)
+from layoutalg.layout.symbols import is_symbolic, require, symbolic_leaf
+from layoutalg.layout.value import Value
+
+
+class Layout(Value):
+    """The function `crd -> <crd, stride>` on the coordinates of `shape`.  Immutable and hashable.
+
+    `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.  Leaves
+    may be sympy expressions, and strides scaled bases; attributes are typed as the integers they stand for.
+    Raises ShapeError or ArgumentTypeError for anything else, UndecidedError for an extent that need not be
+    positive.
+
+    >>> Layout((2, 4)).stride
+    (1, 2)
+    """
+
+    __slots__ = ("shape", "stride")
+    __match_args__ = ("shape", "stride")
+
+    shape: IntTuple
+    stride: IntTuple
+
+    def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
+        shape = normalize(shape, "shape", leaf_of_shape)
+        try:
+            for s in flatten_tree(shape):
+                if s <= 0:
+                    raise ShapeError(f"extent {s} in shape {to_text(shape)}: extents must be positive")
+        except TypeError:  # a sympy relation that is neither true nor false
+            require_positive(shape)
+        stride = prefix_product(shape) if stride is None else normalize(stride, "stride", leaf_of_stride)
+        if not congruent_trees(shape, stride):
+            raise ShapeError(
+                f"stride {to_text(stride)} does not have the form of shape {to_text(shape)}: "
+                f"every extent needs exactly one stride"
+            )
+        try:
+            add = type(sum(flatten_tree(stride))) is int
+        except ShapeError:
+            add = False
+        if not add:
+            _check_bases(stride)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "stride", stride)
+
+    @staticmethod
+    def from_strides(shape: Iterable[int], strides: Iterable[int]) -> Layout:
+        """A layout from a shape and strides as NumPy and PyTorch give them, strides in ELEMENTS.
+
+        Raises ShapeError when the lengths differ.
+
+        >>> print(Layout.from_strides([64, 128], [128, 1]))
+        (64,128):(128,1)
+        """
+        return Layout(tuple(shape), tuple(strides))
+
+    @staticmethod
+    def from_array(x: Any) -> Layout:
+        """The layout of an array that has `.shape`, `.strides` (in bytes) and `.itemsize`: NumPy, CuPy.
+
+        Raises AlignmentError when a byte stride is not a multiple of the item size.
+
+        >>> import numpy
+        >>> print(Layout.from_array(numpy.zeros((3, 5), dtype="f4").T))
+        (5,3):(1,5)
+        """
+        for d in x.strides:
+            if d % x.itemsize:
+                raise AlignmentError(
+                    f"byte stride {d} is not a multiple of the item size {x.itemsize}: "
+                    f"no layout in elements describes this array",
+                    offset=d,
+                    required_bytes=x.itemsize,
+                )
+        return Layout(tuple(x.shape), tuple(d // x.itemsize for d in x.strides))
+
+    # As in Value, with the parts written out: layouts are compared and hashed millions of times.
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.shape == other.shape and self.stride == other.stride
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.stride))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return (layout_of, (self.shape, self.stride))
+
+    def __call__(self, *crd: Any) -> Any:
+        """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
+
+        Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
+        bases the result is a coordinate.  Raises ShapeError for a coordinate that is negative or does not
+        fit the shape, ResourceError when an offset does not fit an int64 array.
+        """
+        one = crd[0] if len(crd) == 1 else crd
+        for part in one if type(one) is tuple else (one,):
+            if type(part) is not int:
+                offset = index_at(one, self.shape, self.stride)
+                break
+        else:
+            offset = inner_product(one, self.shape, self.stride)
+        return offset.coordinate() if type(offset) is ScaledBasis else offset
+
+    def most_offset(self, crd: Any) -> int:
+        """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
+        return most_offset(crd, self.shape, self.stride)
+
+    def __getitem__(self, mode: int | slice) -> Layout:
+        """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
+        if not isinstance(mode, (int, slice)) or isinstance(mode, bool):
+            raise ArgumentTypeError(f"mode {mode!r} is a {type(mode).__name__}; an int or a slice is needed")
+        shape, stride = self.shape, self.stride
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+            shape, stride = (shape,), (stride,)
+        try:
+            return layout_of(shape[mode], stride[mode])
+        except IndexError:
+            raise ShapeError(f"mode {mode} of {self}: it has {len(shape)} modes") from None
+
+    def __str__(self) -> str:
+        return f"{to_text(self.shape)}:{to_text(self.stride)}"
+
+
+def leaf_of_shape(value: Any, what: str) -> Any:
+    """A leaf of a shape that is no integer, in canonical form; None for what no extent can be.
+
+    >>> leaf_of_shape(4.0, "shape") is None
+    True
+    """
+    return symbolic_leaf(value, what) if is_symbolic(value) else None
+
+
+def leaf_of_stride(value: Any, what: str) -> Any:
+    """A leaf of a stride that is no integer, in canonical form; None for what no stride can be.
+
+    >>> print(leaf_of_stride(ScaledBasis(2, 0), "stride"))
+    2@0
+    """
+    if isinstance(value, ScaledBasis):
+        return value.scaled(symbolic_leaf(value.value, what)) if is_symbolic(value.value) else value
+    return leaf_of_shape(value, what)
+
+
+def require_positive(shape: IntTuple) -> None:
+    """Every extent is positive for all values of its symbols; UndecidedError where that does not follow.
+
+    >>> require_positive((4, 8))
+    """
+    import sympy
+
+    for extent in flatten_tree(shape):
+        if not require(f"a layout of shape {to_text(shape)}", sympy.Le(1, extent)):
+            raise ShapeError(f"extent {extent} in shape {to_text(shape)}: extents must be positive")
+
+
+def _check_bases(stride: IntTuple) -> None:
+    """Refuse strides that do not add: integers beside bases, or a mode that is both a number and a tuple."""
+    strides: tuple[Any, ...] = flatten_tree(stride)
+    paths = {leaf.modes: leaf for leaf in strides if isinstance(leaf, ScaledBasis)}
+    if not paths:
+        return
+    for leaf in strides:
+        if not isinstance(leaf, ScaledBasis) and leaf != 0:
+            raise ShapeError(
+                f"stride {to_text(stride)} mixes the integer {leaf} with scaled bases, and an offset does "
+                f"not add to a coordinate; either all strides move along modes or none (0 stands for both)"
+            )
+    for path, leaf in paths.items():
+        for n in range(1, len(path)):
+            if path[:n] in paths:
+                raise ShapeError(
+                    f"stride {to_text(stride)}: {paths[path[:n]]} and {leaf} do not add, since a mode of a "
+                    f"coordinate is either a number or a tuple"
+                )
+
+
+_new = object.__new__
+_set_shape = Layout.__dict__["shape"].__set__
+_set_stride = Layout.__dict__["stride"].__set__
+
+
+def layout_of(shape: IntTuple, stride: IntTuple) -> Layout:
+    """A Layout from parts that are already known to be valid: the library's own constructor, unchecked.
+
+    >>> print(layout_of((2, 4), (4, 1)))
+    (2,4):(4,1)
+    """
+    out = _new(Layout)
+    _set_shape(out, shape)
+    _set_stride(out, stride)
+    return out
+
+
+def make_identity_layout(shape: IntTuple) -> Layout:
+    """The layout that sends every coordinate of `shape` to itself: strides 1 along each leaf's own path.
+
+    Composed with and divided by tilers it gives the coordinates of tiles, as a TMA instruction takes them;
+    here those of the first elements of the boxes of 32 x 8.
+
+    Source: CUTLASS, include/cute/layout.hpp, make_identity_layout.
+
+    >>> from layoutalg.algebra import zipped_divide
+    >>> boxes = zipped_divide(make_identity_layout((128, 64)), (32, 8))
+    >>> print(boxes, boxes(0, (2, 3)))
+    ((32,8),(4,8)):((1@0,1@1),(32@0,8@1)) (64,24)
+    """
+    return Layout(shape, make_basis_like(Layout(shape).shape))
+
+
+def modes(layout: Layout) -> tuple[Layout, ...]:
+    """The top-level modes, each a layout.
+
+    >>> [str(m) for m in modes(Layout(((2, 4), 8)))]
+    ['(2,4):(1,2)', '8:8']
+    """
+    try:
+        shape, stride = layout.shape, layout.stride
+    except AttributeError:
+        raise _not_plain("modes", layout) from None
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        return (layout,)
+    return tuple(map(layout_of, shape, stride))
+
+
+def _not_plain(operation: str, value: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{operation} of {shown(value)}: this is a {type(value).__name__}; a plain layout is needed"
+    )
+
+
+def concat(*layouts: Layout) -> Layout:
+    """One layout whose modes are the given layouts, CuTe's make_layout(a, b, ...).
+
+    Raises ShapeError when the result is nested deeper than MAX_DEPTH levels.
+
+    >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
+    (4,(2,2)):(1,(8,4))
+    """
+    try:
+        shape = tuple([a.shape for a in layouts])
+        stride = tuple([a.stride for a in layouts])
+    except AttributeError:
+        raise _not_plain("concat", next(a for a in layouts if not isinstance(a, Layout))) from None
+    check_depth(shape)
+    return layout_of(shape, stride)
+
+
+def check_depth(shape: tuple[IntTuple, ...]) -> None:
+    """Refuse a shape that is nested deeper than MAX_DEPTH levels.
+
+    >>> check_depth((4, (2, 2)))
+    """
+    nested = [s for s in shape if isinstance(s, tuple)]
+    for _ in range(MAX_DEPTH):
+        if not nested:
+            return
+        nested = [s for part in nested for s in part if isinstance(s, tuple)]
+    raise ShapeError(
+        f"the result is nested deeper than {MAX_DEPTH} levels; coalesce or flatten its modes first"
+    )
+
+
+def has_bases(layout: Layout) -> bool:
+    """True when a stride is a scaled basis, so that the layout gives coordinates.
+
+    >>> has_bases(make_identity_layout((4, 8))), has_bases(Layout(4))
+    (True, False)
+    """
+    return any(isinstance(d, ScaledBasis) for _, d in any_leaves(layout))
+
+
+def has_symbols(layout: Layout) -> bool:
+    """True when an extent or a stride is a sympy expression.
+
+    >>> has_symbols(Layout((4, 8)))
+    False
+    """
+    strides = (d.value if isinstance(d, ScaledBasis) else d for _, d in any_leaves(layout))
+    return any(map(is_symbolic, flatten_tree(layout.shape))) or any(map(is_symbolic, strides))
+
+
+def integer_leaves(operation: str, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Flat extents and flat strides, for an operation that takes integers alone; refused by its name.
+
+    >>> integer_leaves("right_inverse", Layout((4, 8)))
+    ((4, 8), (1, 4))
+    """
+    extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
+    if type(sum(extents)) is type(sum(strides)) is int:
+        return extents, strides
+    raise not_integers(operation, layout)
+
+
+def not_integers(operation: str, layout: Layout) -> UnsupportedError:
+    """The error of an operation that takes integers alone.
+
+    >>> print(not_integers("right_inverse", make_identity_layout((4, 8))).message)
+    right_inverse of (4,8):(1@0,1@1): its strides move along modes; integers are accepted
+    """
+    why = "its strides move along modes" if has_bases(layout) else "it has symbols"
+    return UnsupportedError(f"{operation} of {layout}: {why}; integers are accepted")
+
+
+def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Flat (extent, stride) pairs, leftmost fastest.
+
+    >>> leaves(Layout(((2, 4), 8), ((1, 16), 2)))
+    ((2, 1), (4, 16), (8, 2))
+    """
+    return tuple(zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True))
+
+
+def any_leaves(layout: Layout) -> tuple[tuple[Any, Any], ...]:
+    """`leaves`, typed as what they may be: integers, sympy expressions and, as strides, scaled bases.
+
+    >>> any_leaves(make_identity_layout((4,)))
+    ((4, ScaledBasis(1, 0)),)
+    """
+    return leaves(layout)
+
+
+def layout_size(layout: Layout) -> int:
+    """Number of coordinates.
+
+    >>> layout_size(Layout((4, 8)))
+    32
+    """
+    return product(layout.shape)

@@ -1,0 +1,341 @@
+"""The rules of a TMA copy, and what a request breaks of them.
+
+The idea.  Every requirement is a row of `TMA_RULES` with its source, and one small check that yields what was
+asked, what would be accepted and the nearest change.  Nothing stops at the first broken rule.
+
+    tma.stride      strides 200 bytes     multiples of 16 bytes     pad rows to 104 f16 (208 bytes)
+    tma.box_inner   256 bytes, mode 128B  16, 32, ..., 128 bytes    2 boxes of 64 f16, or mode none
+
+>>> TMA_RULES["tma.box_side"].text
+'a box side is 1 to 256 elements'
+
+Notes.  The driver's answers to 6000 requests, asked on an H200 with driver 580, agree with these rules: it
+refuses what breaks one of them and, beyond that, boxes of 2^18 bytes and more, which no block's shared memory
+holds.  One rule is the manual's alone: the driver takes an interleave of 32 bytes in any swizzle mode.
+
+Sources.  CUDA Driver API, cuTensorMapEncodeTiled; CUDA C++ Programming Guide, "Asynchronous Data Copies using
+the Tensor Memory Accelerator", alignment tables and "Swizzle".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+
+from layoutalg.arch import CHUNK_BYTES, FLOAT_TYPES, SOURCE, SWIZZLE_MODES, TENSOR_MAP_TYPES, Arch, TensorMap
+from layoutalg.dtype import DType
+from layoutalg.errors import AlignmentError, UnsupportedError
+from layoutalg.layout import Layout, flatten_tree, unflatten_tree
+from layoutalg.legality.rules import Rule, Violation
+
+MAX_RANK = 5
+MAX_BOX_ELEMS = 256
+MAX_EXTENT = 1 << 32
+MAX_STRIDE_BYTES = 1 << 40
+MAX_ELEMENT_STRIDE = 8
+SHARED_ALIGNMENT_BYTES = 128
+
+_GUIDE = "CUDA C++ Programming Guide, Tensor Memory Accelerator"
+_H200 = "asked of the driver of an H200; tests/data/h200_tensor_maps.jsonl"
+
+_RULES = (
+    Rule("tma.element", "the element type has a CUtensorMapDataType", SOURCE, UnsupportedError),
+    Rule("tma.mode", "the swizzle mode exists on the architecture", _H200, UnsupportedError, "measured"),
+    Rule("tma.rank", "1 to 5 dimensions, at least 3 with an interleave", SOURCE),
+    Rule("tma.inner_stride", "the innermost dimension is contiguous", SOURCE),
+    Rule("tma.global_base", "the tensor starts at a multiple of 16 bytes", SOURCE, AlignmentError),
+    Rule("tma.extent", "an extent is at most 2^32", SOURCE),
+    Rule("tma.stride", "strides are multiples of 16 bytes", SOURCE, AlignmentError),
+    Rule("tma.stride_range", "strides are 0 to 2^40 - 1 bytes", SOURCE),
+    Rule("tma.box_side", "a box side is 1 to 256 elements", SOURCE),
+    Rule("tma.box_inner", "the innermost box side is whole chunks within the swizzle span", SOURCE),
+    Rule("tma.element_stride", "an element stride is 1 to 8", SOURCE),
+    Rule("tma.interleave", "an interleave of 32 bytes needs the 32-byte mode", SOURCE),
+    Rule("tma.nan_fill", "only floating-point elements can be filled with NaN", SOURCE),
+    Rule("tma.shared_size", "the box fits the shared memory of a block", _GUIDE),
+    Rule("tma.shared_base", "the box starts at a multiple of 128 bytes", _GUIDE, AlignmentError),
+    Rule("tma.pattern", "the box starts where the swizzle pattern does", _GUIDE, AlignmentError),
+    Rule("tma.layout", "the shared layout is what the copy writes", _GUIDE),
+)
+
+TMA_RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
+"""Every rule by name, in the order in which they are checked; read only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TmaRequest:
+    """What is asked: a tensor, its tensor map, and the alignments (bytes) of both ends.
+
+    `order` lists the leaves of the tensor's shape in the order of the map's dimensions, innermost first.
+    """
+
+    tensor: Layout
+    map: TensorMap
+    order: tuple[int, ...]
+    global_alignment: int
+    shared_alignment: int
+    machine: Arch
+
+    @property
+    def element(self) -> DType:
+        """The element type."""
+        return self.map.element
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements that one box delivers along each dimension: the step of the innermost is ignored."""
+        steps = (1, *self.map.element_strides[1:])
+        return tuple(-(-side // max(1, step)) for side, step in zip(self.map.box, steps, strict=True))
+
+    @property
+    def pitch_bytes(self) -> int:
+        """Bytes from one row of the box to the next in shared memory.
+
+        Under a swizzle rows are a span apart, also where they are shorter: MEASURED on an H200
+        (tests/data/h200_tma_writes.jsonl).
+        """
+        mode = self.map.mode
+        return max(self.counts[0] * self.element.bits // 8, mode.row_bytes if mode.swizzle.bits else 0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that the box spans."""
+        return prod(self.counts[1:]) * self.pitch_bytes
+
+    def in_tree(self, values: tuple[int, ...]) -> object:
+        """Values of the map's dimensions in the tree of the tensor's shape."""
+        flat = [0] * len(values)
+        for place, value in zip(self.order, values, strict=True):
+            flat[place] = value
+        return unflatten_tree(tuple(flat), self.tensor.shape)
+
+    def with_stride(self, dimension: int, stride: int) -> Layout:
+        """The tensor with another stride, in elements, of one dimension of the map."""
+        flat = list(flatten_tree(self.tensor.stride))
+        flat[self.order[dimension]] = stride
+        return Layout(self.tensor.shape, unflatten_tree(tuple(flat), self.tensor.shape))
+
+
+def broken_rules(request: TmaRequest) -> Iterator[Violation]:
+    """Every broken rule, layout apart; an element without a tensor map is the only one that stops the rest.
+
+    >>> from layoutalg.legality.tma import make_request
+    >>> request = make_request(Layout((8, 64), (64, 1)), (8, 64), "f16", mode="64B")
+    >>> [violation.rule.name for violation in broken_rules(request)]
+    ['tma.box_inner']
+    """
+    if request.element.name not in TENSOR_MAP_TYPES:
+        yield _element(request)
+        return
+    for check in (_mode, _rank, _inner, _global_base, _extents, _strides, _box, _steps, _flags, _shared):
+        yield from check(request)
+
+
+def _element(request: TmaRequest) -> Violation:
+    bits = request.element.bits
+    nearest = f"u8, with {8 // bits} elements to each" if bits < 8 else f"f64, {bits // 64} for each element"
+    return Violation(
+        TMA_RULES["tma.element"],
+        f"the element is {request.element}, of {bits} bits",
+        ", ".join(TENSOR_MAP_TYPES),
+        nearest,
+    )
+
+
+def _mode(request: TmaRequest) -> Iterator[Violation]:
+    if request.machine.compute_capability < (10, 0) and request.map.mode.sm_90_code is None:
+        names = ", ".join(mode.name for mode in SWIZZLE_MODES.values() if mode.sm_90_code is not None)
+        yield Violation(
+            TMA_RULES["tma.mode"],
+            f"the mode is {request.map.mode} on {request.machine.name}",
+            names,
+            "128B",
+            (("mode", "128B"),),
+        )
+
+
+def _rank(request: TmaRequest) -> Iterator[Violation]:
+    rank, least = request.map.rank, 3 if request.map.interleave_bytes else 1
+    if rank > MAX_RANK:
+        yield Violation(
+            TMA_RULES["tma.rank"],
+            f"the tensor has {rank} leaves",
+            f"{least} to {MAX_RANK}",
+            f"merge contiguous leaves, or one map for each index of the {rank - MAX_RANK} outermost",
+        )
+    elif rank < least:
+        yield Violation(
+            TMA_RULES["tma.rank"],
+            f"the tensor has {rank} leaves and an interleave of {request.map.interleave_bytes} bytes",
+            f"{least} to {MAX_RANK}, or no interleave",
+            "no interleave",
+            (("interleave_bytes", 0),),
+        )
+
+
+def _inner(request: TmaRequest) -> Iterator[Violation]:
+    stride = flatten_tree(request.tensor.stride)[request.order[0]]
+    if stride != 1:
+        yield Violation(
+            TMA_RULES["tma.inner_stride"],
+            f"no leaf of {request.tensor} has stride 1, the least stride is {stride}",
+            "a leaf of stride 1",
+            f"copy the tensor to one that is contiguous along leaf {request.order[0]} first",
+            (("tensor", request.with_stride(0, 1)),),
+        )
+
+
+def _multiple(request: TmaRequest) -> int:
+    """What addresses and strides in global memory are multiples of, in bytes."""
+    return 32 if request.map.interleave_bytes == 32 else 16
+
+
+def _global_base(request: TmaRequest) -> Iterator[Violation]:
+    need = _multiple(request)
+    if request.global_alignment % need:
+        yield Violation(
+            TMA_RULES["tma.global_base"],
+            f"the tensor's address is aligned to {request.global_alignment} bytes",
+            f"multiples of {need} bytes",
+            f"{need} bytes",
+            (("global_alignment_bytes", need),),
+        )
+
+
+def _extents(request: TmaRequest) -> Iterator[Violation]:
+    for extent in request.map.dims:
+        if extent > MAX_EXTENT:
+            yield Violation(
+                TMA_RULES["tma.extent"],
+                f"an extent is {extent}",
+                f"1 to {MAX_EXTENT}",
+                f"{-(-extent // MAX_EXTENT)} tensor maps, each of a part of the extent",
+            )
+
+
+def _strides(request: TmaRequest) -> Iterator[Violation]:
+    need, bits = _multiple(request), request.element.bits
+    for dimension, stride in enumerate(request.map.strides_bytes, 1):
+        leaf = f"the stride of leaf {request.order[dimension]} is {stride} bytes"
+        if not 0 <= stride < MAX_STRIDE_BYTES:
+            last = MAX_STRIDE_BYTES - need
+            change = "a pointer to the other end of the leaf" if stride < 0 else f"at most {last} bytes"
+            nearer = -stride if stride < 0 else last
+            yield Violation(
+                TMA_RULES["tma.stride_range"],
+                leaf,
+                f"0 to {MAX_STRIDE_BYTES - 1}",
+                change,
+                (("tensor", request.with_stride(dimension, 8 * nearer // bits)),),
+            )
+        elif stride % need:
+            padded = -(-stride // need) * need
+            yield Violation(
+                TMA_RULES["tma.stride"],
+                leaf,
+                f"multiples of {need} bytes",
+                f"{padded} bytes, {padded - stride} bytes of padding",
+                (("tensor", request.with_stride(dimension, 8 * padded // bits)),),
+            )
+
+
+def _box(request: TmaRequest) -> Iterator[Violation]:
+    box, bits, mode = request.map.box, request.element.bits, request.map.mode
+    for dimension, side in enumerate(box):
+        if not 1 <= side <= MAX_BOX_ELEMS:
+            yield Violation(
+                TMA_RULES["tma.box_side"],
+                f"the box side of leaf {request.order[dimension]} is {side} elements",
+                f"1 to {MAX_BOX_ELEMS}",
+                f"{-(-side // MAX_BOX_ELEMS)} boxes of {MAX_BOX_ELEMS}" if side > 1 else "1",
+                (("box", request.in_tree(_replaced(box, dimension, min(max(side, 1), MAX_BOX_ELEMS)))),),
+            )
+    spanned = mode.swizzle.bits > 0 and not request.map.interleave_bytes
+    bytes_ = box[0] * bits // 8
+    if box[0] > 0 and (bytes_ % CHUNK_BYTES or (spanned and bytes_ > mode.row_bytes)):
+        chunk = 8 * CHUNK_BYTES // bits
+        widest = min(8 * mode.row_bytes // bits if spanned else MAX_BOX_ELEMS, MAX_BOX_ELEMS)
+        best = min(-(-box[0] // chunk) * chunk, widest)
+        boxes = -(-box[0] // best)
+        change = f"{boxes} boxes of {best}" if boxes > 1 else f"{best} elements"
+        yield Violation(
+            TMA_RULES["tma.box_inner"],
+            f"the innermost box side is {box[0]} elements = {bytes_} bytes",
+            f"multiples of {CHUNK_BYTES} bytes"
+            + (f", at most {mode.row_bytes} in mode {mode}" if spanned else ""),
+            change + (", or mode none" if spanned and bytes_ % CHUNK_BYTES == 0 else ""),
+            (("box", request.in_tree(_replaced(box, 0, best))),),
+        )
+
+
+def _replaced(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def _steps(request: TmaRequest) -> Iterator[Violation]:
+    steps = request.map.element_strides
+    for dimension, step in enumerate(steps):
+        if not 1 <= step <= MAX_ELEMENT_STRIDE:
+            nearest = min(max(step, 1), MAX_ELEMENT_STRIDE)
+            yield Violation(
+                TMA_RULES["tma.element_stride"],
+                f"the element stride of leaf {request.order[dimension]} is {step}",
+                f"1 to {MAX_ELEMENT_STRIDE}",
+                str(nearest),
+                (("element_strides", request.in_tree(_replaced(steps, dimension, nearest))),),
+            )
+
+
+def _flags(request: TmaRequest) -> Iterator[Violation]:
+    mode = request.map.mode
+    if request.map.interleave_bytes == 32 and mode.name != "32B":
+        yield Violation(
+            TMA_RULES["tma.interleave"],
+            f"an interleave of 32 bytes in mode {mode}",
+            "mode 32B",
+            "mode 32B",
+            (("mode", "32B"),),
+        )
+    if request.map.nan_fill and request.element.name not in FLOAT_TYPES:
+        yield Violation(
+            TMA_RULES["tma.nan_fill"],
+            f"elements of {request.element} outside the tensor are to be NaN",
+            ", ".join(sorted(FLOAT_TYPES)),
+            "fill with 0",
+            (("nan_fill", False),),
+        )
+
+
+def _shared(request: TmaRequest) -> Iterator[Violation]:
+    limit, box = request.machine.max_shared_bytes_per_block, request.map.box
+    if request.shared_bytes > limit:
+        longest = max(range(1, len(box)), key=lambda i: box[i], default=0)
+        rest = -(-request.shared_bytes // max(1, box[longest]))
+        yield Violation(
+            TMA_RULES["tma.shared_size"],
+            f"the box spans {request.shared_bytes} bytes",
+            f"at most {limit}",
+            f"{max(1, limit // rest)} along leaf {request.order[longest]}",
+            (("box", request.in_tree(_replaced(box, longest, max(1, limit // rest)))),),
+        )
+    alignment, period = request.shared_alignment, request.map.mode.period_bytes
+    if alignment % SHARED_ALIGNMENT_BYTES:
+        yield Violation(
+            TMA_RULES["tma.shared_base"],
+            f"the box's address is aligned to {alignment} bytes",
+            f"multiples of {SHARED_ALIGNMENT_BYTES} bytes",
+            f"{max(SHARED_ALIGNMENT_BYTES, period)} bytes",
+            (("shared_alignment_bytes", max(SHARED_ALIGNMENT_BYTES, period)),),
+        )
+    elif alignment % period:
+        moved = request.map.mode.swizzle(alignment)
+        yield Violation(
+            TMA_RULES["tma.pattern"],
+            f"the box's address is aligned to {alignment} bytes: at address {alignment} the XOR of address "
+            f"bits puts its first chunk at {moved}",
+            f"multiples of {period} bytes, after which the pattern of mode {request.map.mode} repeats",
+            f"{period} bytes",
+            (("shared_alignment_bytes", period),),
+        )

@@ -1,0 +1,271 @@
+"""check_wgmma: is this shared-memory layout an operand of wgmma, and with which descriptors?
+
+The idea.  A tile (M or N, K) is read by instructions of 64 x K or N x K.  What each of them takes must be a
+canonical layout, whatever its spelling; then a descriptor says where it starts and how it goes on, and the
+next instruction's differs in the start address alone:
+
+    f16 (128,64) K-major 128B      K = 16 is 32 bytes: + 2 in the low word; 64 rows: + 512
+
+>>> from layoutalg.arch import encode_descriptor
+>>> from layoutalg.arch import atom_layout
+>>> from layoutalg.algebra import tile_to_shape
+>>> tile = tile_to_shape(atom_layout("Layout_K_SW128_Atom", "f16"), (128, 64))
+>>> operand = check_wgmma(tile, "f16", "A").require()
+>>> print(operand)
+A f16 64 x 16, K-major 128B: LBO 16, SBO 1024 bytes; low word + (0, 2, 4, 6) along K, + (0, 512) along M
+>>> hex(encode_descriptor(operand.descriptor(1, 3)))
+'0x4000004000010206'
+
+Notes.  A base between two repetitions of the pattern needs a base offset: an H200 reads such operands where
+`canonical.element_address` says (MEASURED, tests/data/h200_wgmma_reads.jsonl), but TMA cannot write them.
+Shared memory that ordinary stores have written needs fence.proxy.async before wgmma reads it.
+
+Comparison with CUTLASS.  make_gmma_desc accepts the canonical types alone, by static_assert; here any layout
+that is the same function is accepted, and what is refused comes with the rule and a layout that is legal.
+
+Sources.  PTX ISA, wgmma.mma_async.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, TypeAlias
+
+from layoutalg.arch import (
+    CHUNK_BYTES,
+    MAX_OFFSET_BYTES,
+    WGMMA_M,
+    WGMMA_TYPES,
+    Arch,
+    Major,
+    SmemDescriptor,
+    WgmmaType,
+)
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.layout import AnyLayout, Layout, normalize
+from layoutalg.legality.canonical import MAJORS, Canonical, check_major, operand_shape, recognize, restrict
+from layoutalg.legality.rules import Legality, Violation
+from layoutalg.legality.wgmma_rules import (
+    WGMMA_RULES,
+    best_guess,
+    broken,
+    diagnose,
+    nearest_layout,
+    no_n,
+    no_type,
+    require_wgmma,
+)
+
+Operand: TypeAlias = Literal["A", "B"]
+
+PHASE_BYTES = 128
+"""What one step of the base offset is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaOperand:
+    """An operand tile in shared memory: `blocks[i][j]` is what instruction i, j (along M or N, K) reads.
+
+    `rows` x `k` elements go into one instruction; `base_bytes` is the tile's address, `base_offset` the phase
+    of its swizzle pattern.
+    """
+
+    operand: Operand
+    element: DType
+    rows: int
+    k: int
+    base_bytes: int
+    base_offset: int
+    blocks: tuple[tuple[Canonical, ...], ...]
+
+    @property
+    def canonical(self) -> Canonical:
+        """The first instruction's canonical layout."""
+        return self.blocks[0][0]
+
+    def start_bytes(self, mn_step: int = 0, k_step: int = 0) -> int:
+        """The address at which an instruction's part starts."""
+        return self.base_bytes + self.blocks[mn_step][k_step].start_elems * self.element.bits // 8
+
+    def descriptor(self, mn_step: int = 0, k_step: int = 0) -> SmemDescriptor:
+        """The descriptor of instruction `mn_step` along M or N and `k_step` along K."""
+        block = self.blocks[mn_step][k_step]
+        return SmemDescriptor(
+            start_bytes=self.start_bytes(mn_step, k_step),
+            lbo_bytes=block.lbo_bytes,
+            sbo_bytes=block.sbo_bytes,
+            mode=block.mode,
+            base_offset=self.base_offset,
+        )
+
+    def advance(self, axis: Literal["MN", "K"]) -> tuple[int, ...]:
+        """What each instruction along an axis adds to the first one's low word."""
+        count = len(self.blocks[0]) if axis == "K" else len(self.blocks)
+        starts = [self.start_bytes(*((0, i) if axis == "K" else (i, 0))) for i in range(count)]
+        return tuple((start - starts[0]) // CHUNK_BYTES for start in starts)
+
+    def __str__(self) -> str:
+        side = "M" if self.operand == "A" else "N"
+        return (
+            f"{self.operand} {self.element} {self.rows} x {self.k}, {self.canonical}; low word + "
+            f"{_listed(self.advance('K'))} along K, + {_listed(self.advance('MN'))} along {side}"
+        )
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, values))})"
+
+
+def check_wgmma(
+    layout: AnyLayout,
+    element: str | DType,
+    operand: Operand,
+    *,
+    major: Major | None = None,
+    n: int | None = None,
+    base_bytes: int = 0,
+    arch: str | Arch = "sm_90",
+) -> Legality[WgmmaOperand]:
+    """Is `layout`, (M or N, K) -> offset in elements, a tile that wgmma can read as its operand A or B?
+
+    `major` is "K" or "MN" (None: whichever it is), `n` the N of the instruction, for B (None: the largest
+    that divides the tile), `base_bytes` the tile's address in shared memory.  Raises ShapeError for a layout
+    without two modes, UnknownNameError for other operands, UnsupportedError for an architecture without
+    wgmma.
+
+    Source: PTX ISA, wgmma.mma_async, "Shared Memory Matrix Layout".
+
+    >>> print(check_wgmma(Layout((64, 64), (64, 1)), "bf16", "A").violations[0])
+    wgmma.swizzle: the swizzle is none; accepted are Sw<3,3,3>, of mode 128B; \
+nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
+    """
+    element = dtype(element)
+    require_wgmma(arch)
+    if operand not in ("A", "B"):
+        raise UnknownNameError("operand", str(operand), ("A", "B"))
+    if major is not None:
+        check_major(major)
+    base = normalize(base_bytes, "base_bytes")
+    if isinstance(base, tuple) or base < 0:
+        raise ShapeError(f"base_bytes {base_bytes!r}; an address of at least 0 is needed")
+    shape = operand_shape(layout)
+    subject = f"wgmma operand {operand}, {element} {layout}"
+    kind = WGMMA_TYPES.get(element.name)
+    if kind is None:
+        return Legality(subject, (no_type(element),))
+    rows = WGMMA_M if operand == "A" else _n_of(shape[0], n, kind)
+    found = _extents(kind, operand, shape, rows, major or best_guess(layout, kind))
+    if found:
+        return Legality(subject, tuple(found))
+    answer = _blocks(layout, kind, operand, major, rows, shape)
+    if isinstance(answer, Violation):
+        return Legality(subject, (answer,))
+    base_offset = 0
+    if answer[0][0].mode.swizzle.bits:
+        base_offset = base % answer[0][0].mode.period_bytes // PHASE_BYTES
+    result = WgmmaOperand(operand, element, rows, kind.k, base, base_offset, answer)
+    wrong = tuple(_placement(result, layout, kind))
+    phase = f"base offset {base_offset}: TMA, which XORs addresses, cannot write this tile"
+    return Legality(subject, wrong, (phase,) if base_offset else (), None if wrong else result)
+
+
+def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
+    """The N asked for; else the largest that divides the tile, 8 where none does."""
+    if n is not None:
+        value = normalize(n, "n")
+        if isinstance(value, tuple) or value < 1:
+            raise ShapeError(f"n {n!r}; a positive integer is needed")
+        return value
+    return max((size for size in kind.n_sizes if tile_n % size == 0), default=8)
+
+
+def _extents(
+    kind: WgmmaType, operand: Operand, shape: tuple[int, int], rows: int, major: Major
+) -> list[Violation]:
+    if operand == "B" and rows not in kind.n_sizes:
+        nearest = min(kind.n_sizes, key=lambda size: (shape[0] % size != 0, abs(size - rows), size))
+        return [no_n(kind, rows, nearest)]
+    out = []
+    for axis, extent, unit in (("M" if operand == "A" else "N", shape[0], rows), ("K", shape[1], kind.k)):
+        if extent % unit:
+            shaped = nearest_layout(kind, major if kind.transposable else "K", shape, rows)
+            asked = f"the tile has {extent} elements along {axis}"
+            out.append(broken("wgmma.extent", asked, f"multiples of {unit}", shaped))
+    return out
+
+
+def _blocks(
+    layout: AnyLayout,
+    kind: WgmmaType,
+    operand: Operand,
+    major: Major | None,
+    rows: int,
+    shape: tuple[int, int],
+) -> tuple[tuple[Canonical, ...], ...] | Violation:
+    """What every instruction reads, or why one of them cannot."""
+    mn, k = shape
+    box = Layout((rows, kind.k), (1, mn))
+    parts = [
+        [restrict(layout, i * rows + j * kind.k * mn, box) for j in range(k // kind.k)]
+        for i in range(mn // rows)
+    ]
+    first = parts[0][0]
+    seen = (m for m in MAJORS if recognize(first, m, kind.name))
+    which = major or next(seen, None) or best_guess(first, kind)
+    if which == "MN" and not kind.transposable:
+        nearest = nearest_layout(kind, "K", shape, rows)
+        asked = f"operand {operand} of {kind.name} is MN-major"
+        accepted = "K-major layouts; f16 and bf16 alone can be MN-major"
+        fix = (("major", "K"), ("layout", nearest))
+        return Violation(WGMMA_RULES["wgmma.transpose"], asked, accepted, str(nearest), fix)
+    out: list[tuple[Canonical, ...]] = []
+    for line in parts:
+        read = []
+        for part in line:
+            one = recognize(part, which, kind.name)
+            if one is None:
+                return diagnose(part, kind, which, layout, rows)
+            read.append(one)
+        out.append(tuple(read))
+    return tuple(out)
+
+
+def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Iterator[Violation]:
+    """Alignment and range of the base, then of the first instruction whose fields do not fit."""
+    mode, base = operand.canonical.mode, operand.base_bytes
+    period = mode.period_bytes
+    unit = PHASE_BYTES if mode.swizzle.bits else CHUNK_BYTES
+    if base % unit:
+        aligned = -(-base // period) * period
+        phases = f" with a base offset, of {period} without" if mode.swizzle.bits else ""
+        yield Violation(
+            WGMMA_RULES["wgmma.start"],
+            f"the tile of mode {mode} starts at byte {base}",
+            f"multiples of {unit} bytes{phases}",
+            f"byte {aligned}",
+            (("base_bytes", aligned),),
+        )
+        return
+    nearest = nearest_layout(kind, operand.canonical.major, operand_shape(layout), operand.rows)
+    for (i, line), j in product(enumerate(operand.blocks), range(len(operand.blocks[0]))):
+        start = operand.start_bytes(i, j)
+        if start % CHUNK_BYTES:
+            asked = f"instruction ({i},{j}) starts {start - base} bytes into the tile"
+            yield broken("wgmma.start", asked, f"multiples of {CHUNK_BYTES} bytes", nearest)
+            return
+        for name, value in (("LBO", line[j].lbo_bytes), ("SBO", line[j].sbo_bytes), ("start", start)):
+            if value % CHUNK_BYTES or not 0 <= value <= MAX_OFFSET_BYTES:
+                asked = f"instruction ({i},{j}) has {name} {value} bytes"
+                accepted = f"multiples of {CHUNK_BYTES} from 0 to {MAX_OFFSET_BYTES} bytes"
+                if name == "start" and start - base <= MAX_OFFSET_BYTES:
+                    lower = (MAX_OFFSET_BYTES - (start - base)) // period * period
+                    fix = (("base_bytes", lower),)
+                    yield Violation(
+                        WGMMA_RULES["wgmma.offset"], asked, accepted, f"a base of {lower} bytes", fix
+                    )
+                else:
+                    yield broken("wgmma.offset", asked, accepted, nearest)
+                return

@@ -1,0 +1,170 @@
+"""Occupancy: how many blocks of a kernel an SM holds at once, and which resource says no to one more.
+
+The idea.  An SM gives each block warps, registers, shared memory and a slot, each in whole units.  The
+scarcest decides:
+
+    warps        ceil(threads / 32)
+    registers    a warp takes 32 * registers_per_thread, rounded up to 256, out of ONE of 4 register files
+    shared       shared_bytes and what the system keeps, rounded up to 128 or 256 bytes
+    blocks       1
+
+A Turing kernel of 256 threads, 104 registers a thread and 48 KiB: shared memory leaves room for one block,
+so raising the registers to 166 costs nothing.
+
+>>> report = occupancy_of("sm_75", threads=256, registers_per_thread=104, shared_bytes=49152)
+>>> report.blocks_per_sm, report.warps_per_sm, report.limiting
+(1, 8, ('shared',))
+>>> occupancy_of("sm_75", threads=256, registers_per_thread=166, shared_bytes=49152).limiting
+('registers', 'shared')
+
+Notes.  A warp lives in one partition: of the 10 warps of 200 registers a thread that 65,536 registers could
+hold, only 8 fit, 2 in each file of 16,384.  The shared memory of an SM is the largest part of the L1 cache
+that can be made shared; a launch that prefers L1 gets less.
+
+Source: CUDA C++ Programming Guide, "Compute Capabilities"; cuda_occupancy.h of the CUDA toolkit, with
+which tests/test_occupancy.py compares every architecture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import ResourceError, ShapeError
+from layoutalg.layout import normalize
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One resource of an SM: what a block takes of it in whole units, how much there is, blocks that fit.
+
+    `resource` is "warps", "registers", "shared" (bytes) or "blocks".
+
+    >>> Limit("shared", 50176, 233472, 4).idle
+    32768
+    """
+
+    resource: str
+    per_block: int
+    available: int
+    blocks: int
+
+    @property
+    def idle(self) -> int:
+        """What is left when as many blocks as fit are there."""
+        return self.available - self.blocks * self.per_block
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Blocks and warps that an SM holds at once; `limiting` names the resources that allow no more.
+
+    `limits` has every resource that the kernel uses.
+
+    >>> report = occupancy_of("sm_90", threads=256, registers_per_thread=64)
+    >>> [(limit.resource, limit.blocks) for limit in report.limits]
+    [('warps', 8), ('registers', 4), ('blocks', 32), ('shared', 228)]
+    """
+
+    arch: str
+    threads: int
+    registers_per_thread: int
+    shared_bytes: int
+    blocks_per_sm: int
+    warps_per_sm: int
+    max_warps_per_sm: int
+    limits: tuple[Limit, ...]
+
+    @property
+    def occupancy(self) -> float:
+        """Warps present over warps possible.
+
+        >>> occupancy_of("sm_90", threads=1024, registers_per_thread=32).occupancy
+        1.0
+        """
+        return self.warps_per_sm / self.max_warps_per_sm
+
+    @property
+    def limiting(self) -> tuple[str, ...]:
+        """The resources that have no room for another block."""
+        return tuple(limit.resource for limit in self.limits if limit.blocks == self.blocks_per_sm)
+
+
+def occupancy_of(
+    arch: str | Arch, *, threads: int, registers_per_thread: int, shared_bytes: int = 0
+) -> Occupancy:
+    """How many blocks of `threads` threads an SM holds, and why not more.
+
+    `shared_bytes` is static and dynamic shared memory of a block together.  Raises ResourceError when not
+    even one block fits (the launch would fail), naming resource and limit; ShapeError for counts that make
+    no sense.
+
+    >>> report = occupancy_of("sm_90", threads=384, registers_per_thread=168, shared_bytes=200 * 1024)
+    >>> report.blocks_per_sm, report.limiting, report.occupancy
+    (1, ('registers', 'shared'), 0.1875)
+    """
+    machine = find_arch(arch)
+    threads = _count("threads", threads, 1)
+    registers = _count("registers_per_thread", registers_per_thread, 1)
+    shared = _count("shared_bytes", shared_bytes, 0)
+    for resource, asked, most in (
+        ("threads a block", threads, machine.max_threads_per_block),
+        ("registers a thread", registers, machine.max_registers_per_thread),
+        ("shared memory a block in bytes", shared, machine.max_shared_bytes_per_block),
+    ):
+        if asked > most:
+            raise ResourceError(f"{resource} on {machine.name}", asked, most)
+    warps = -(-threads // machine.lanes)
+    limits = [
+        Limit("warps", warps, machine.max_warps_per_sm, machine.max_warps_per_sm // warps),
+        _register_limit(machine, warps, registers),
+        Limit("blocks", 1, machine.max_blocks_per_sm, machine.max_blocks_per_sm),
+    ]
+    taken = _round_up(shared + machine.reserved_shared_bytes_per_block, machine.shared_allocation_unit_bytes)
+    if taken:
+        room = machine.shared_bytes_per_sm
+        limits.append(Limit("shared", taken, room, room // taken))
+    for limit in limits:
+        if not limit.blocks:
+            raise ResourceError(
+                f"{limit.resource} of an SM of {machine.name}", limit.per_block, limit.available
+            )
+    blocks = min(limit.blocks for limit in limits)
+    return Occupancy(
+        machine.name,
+        threads,
+        registers,
+        shared,
+        blocks,
+        blocks * warps,
+        machine.max_warps_per_sm,
+        tuple(limits),
+    )
+
+
+def _register_limit(machine: Arch, warps: int, registers: int) -> Limit:
+    """Registers are taken by whole warps, each from the file of one partition."""
+    per_warp = _round_up(registers * machine.lanes, machine.register_allocation_unit)
+    # A launch is checked as if each partition got as many warps as the fullest one.
+    checked = per_warp * _round_up(warps, machine.sm_partitions)
+    if checked > machine.registers_per_sm:
+        raise ResourceError(
+            f"registers a block on {machine.name}",
+            checked,
+            machine.registers_per_sm,
+            hint=f"{warps} warps of {registers} registers a thread, each warp in units of "
+            f"{machine.register_allocation_unit}",
+        )
+    fitting = machine.registers_per_sm // machine.sm_partitions // per_warp * machine.sm_partitions
+    return Limit("registers", per_warp * warps, machine.registers_per_sm, fitting // warps)
+
+
+def _round_up(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
+
+
+def _count(name: str, n: int, least: int) -> int:
+    value = normalize(n, name)
+    if isinstance(value, tuple) or value < least:
+        raise ShapeError(f"{name} is {n!r}; an integer of at least {least} is needed")
+    return value

@@ -1,0 +1,13 @@
+"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm.
+
+Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack, and runs a generated kernel: on the GPU where
+the array lies there, else on the simulator.
+
+>>> import numpy as np
+>>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()
+[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+"""
+
+from layoutalg.kernels import layer_norm, permute, reduce, relayout, softmax, transpose
+
+__all__ = ["layer_norm", "permute", "reduce", "relayout", "softmax", "transpose"]

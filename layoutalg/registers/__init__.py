@@ -1,0 +1,53 @@
+"""Values in registers: which lane holds what, reductions over them, and conversions between register layouts.
+
+fragments    fragment, holders, register_layout: registers of MMA operands as LinearLayouts
+reductions   reduction_of: which shuffles and exchanges add up one dimension
+conversion   convert_layout: the cheapest plan from one register layout to another
+place_map    a conversion as a map of register, lane and warp bits
+packing      several values per 32-bit register
+shuffles     plans of warp shuffles
+exchange     plans through shared memory
+steps        the steps of a plan, their cost, and running them on the CPU
+"""
+
+from __future__ import annotations
+
+from layoutalg.registers.conversion import Conversion, Kind, Plan, convert_layout
+from layoutalg.registers.fragments import (
+    Fragment,
+    Holders,
+    fragment,
+    holders,
+    linear_fragment,
+    register_layout,
+)
+from layoutalg.registers.packing import REGISTER_BITS, places_of, serves_as_it_is, words
+from layoutalg.registers.reductions import Reduction, reduction_of
+from layoutalg.registers.steps import Cost, Load, Rename, Select, Shuffle, Store, Transfer, converted
+
+__all__ = [
+    "REGISTER_BITS",
+    "Conversion",
+    "Cost",
+    "Fragment",
+    "Holders",
+    "Kind",
+    "Load",
+    "Plan",
+    "Reduction",
+    "Rename",
+    "Select",
+    "Shuffle",
+    "Store",
+    "Transfer",
+    "convert_layout",
+    "converted",
+    "fragment",
+    "holders",
+    "linear_fragment",
+    "places_of",
+    "reduction_of",
+    "register_layout",
+    "serves_as_it_is",
+    "words",
+]

@@ -1,0 +1,33 @@
+"""`layoutalg solve`: for which leading dimensions, pads or strides an access is free of conflicts.
+
+layout          SymbolicLayout: a layout with named parameters
+question        Condition, Criterion: what is asked, and of which parameters
+solve           solve_conflict_free, solve_sectors, symbolic_cost
+generic_values  one value per class of values that cannot be told apart
+solutions       ResidueSet, Periodic: the answer, as residues of a period
+"""
+
+from __future__ import annotations
+
+from layoutalg.symbolic.layout import SymbolicLayout
+from layoutalg.symbolic.question import Condition
+from layoutalg.symbolic.solutions import Periodic, ResidueSet
+from layoutalg.symbolic.solve import (
+    efficiency_share,
+    solve_conflict_free,
+    solve_sectors,
+    symbolic_access,
+    symbolic_cost,
+)
+
+__all__ = [
+    "Condition",
+    "Periodic",
+    "ResidueSet",
+    "SymbolicLayout",
+    "efficiency_share",
+    "solve_conflict_free",
+    "solve_sectors",
+    "symbolic_access",
+    "symbolic_cost",
+]

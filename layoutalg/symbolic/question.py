@@ -1,0 +1,191 @@
+"""A question about an access in symbols, its answer for given numbers, and the question itself as an answer.
+
+The idea.  For numbers in place of the symbols a question is one concrete analysis: `count`.  What cannot be
+decided for all numbers, as more than one symbol, or a stride that is not linear in it, comes back as the
+condition itself: a Condition, which `holds` for values once all are known, by that same analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from layoutalg.analysis import Access, SharedReport, addressing, analyze_access
+from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
+from layoutalg.layout import AnyLayout, Layout, flatten_tree, free_symbols, substituted
+from layoutalg.symbolic.layout import Symbolic, SymbolicLayout, as_symbolic, check_expression
+
+if TYPE_CHECKING:
+    import sympy
+
+MAX_COUNTS = 1 << 12
+"""Concrete analyses behind one answer, at most; beyond it the condition comes back undecided."""
+
+
+class Cost(NamedTuple):
+    """What an access costs in all: wavefronts or sectors, the ideal, and useful and moved bytes."""
+
+    total: int
+    ideal: int
+    useful_bytes: int = 0
+    moved_bytes: int = 0
+
+
+class Criterion(NamedTuple):
+    """A property of a cost: none beyond the ideal (`threshold` None), or an efficiency of at least that."""
+
+    text: str
+    sides: tuple[str, str]
+    threshold: Fraction | None = None
+
+    def holds(self, cost: Cost | None) -> bool:
+        """False where the instruction refuses the layout."""
+        if cost is None:
+            return False
+        if self is FEWEST:
+            raise UndecidedError(
+                "the fewest sectors are not known where it is open what other values take", budget=MAX_COUNTS
+            )
+        if self.threshold is None:
+            return cost.total == cost.ideal
+        return cost.useful_bytes >= self.threshold * cost.moved_bytes
+
+
+NO_CONFLICTS = Criterion("has no bank conflicts", ("wavefronts", "ideal"))
+FEWEST = Criterion("takes the fewest sectors", ("sectors", "fewest"))
+
+
+class Question(NamedTuple):
+    """What `access` on `layout` costs on `machine`, with `base` added to its base address, in bytes."""
+
+    layout: SymbolicLayout
+    access: Access
+    base: Any
+    rule: Instruction
+    machine: Arch
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A question that has no closed answer: for which values it `holds`, and why it is left open.
+
+    >>> from sympy import symbols
+    >>> from layoutalg.symbolic import solve_conflict_free
+    >>> from layoutalg.layout import Layout
+    >>> ld, k = symbols("ld k")
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> open_ = solve_conflict_free(((32, 32), (ld * k, 1)), column, ld)
+    >>> print(open_)
+    ld.shared.b32 on (32,32):(k*ld,1) has no bank conflicts (open: k is not known)
+    >>> open_.holds({ld: 11, k: 3}), open_.holds({ld: 11, k: 2})
+    (True, False)
+    """
+
+    question: Question
+    criterion: Criterion
+    why: str
+
+    def holds(self, values: Mapping[Any, int]) -> bool:
+        """Whether it is so for these values, one for every symbol."""
+        return self.criterion.holds(count(self.question, values))
+
+    def condition(self) -> sympy.Basic:
+        """The condition as an equation or inequality of unknown functions of the symbols."""
+        import sympy
+
+        q = self.question
+        symbols = sorted(free_symbols(q.layout.stride, q.layout.offset, q.base), key=str)
+        what, bound = self.criterion.sides
+        left, right = (sympy.Function(name)(*symbols) if name else 0 for name in (what, bound))
+        return sympy.Eq(left, right) if bound else sympy.Ge(left, self.criterion.threshold)
+
+    def __str__(self) -> str:
+        q = self.question
+        return f"{q.access.op} on {q.layout} {self.criterion.text} (open: {self.why})"
+
+    def _latex(self, printer: Any) -> str:
+        text: str = printer.doprint(self.condition())
+        return text
+
+
+def make_question(
+    layout: Symbolic,
+    access: Access,
+    base: Any = 0,
+    arch: str | Arch = "sm_90",
+    space: Literal["shared", "global"] | None = None,
+) -> Question:
+    """The question; raises UnsupportedError for an instruction that does not address `space`.
+
+    Raises ArgumentTypeError for what is no Access, and for a base that is no integer or sympy expression.
+
+    >>> from sympy import Symbol
+    >>> from layoutalg.layout import Layout
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> print(make_question(((32, 32), (Symbol("ld"), 1)), column).layout)
+    (32,32):(ld,1)
+    """
+    if not isinstance(access, Access):
+        raise ArgumentTypeError(f"access {access!r} is a {type(access).__name__}; an Access is needed")
+    check_expression(base, "base")
+    machine = find_arch(arch)
+    rule = find_instruction(access.op, machine)
+    if space is not None and rule.space != space:
+        other = "solve_sectors" if space == "shared" else "solve_conflict_free"
+        raise UnsupportedError(f"{access.op} addresses {rule.space} memory; {other} answers for it")
+    return Question(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine)
+
+
+def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
+    """The cost at these values by a concrete analysis; None where the instruction refuses the layout.
+
+    It refuses addresses that are not aligned, and negative ones.
+
+    >>> from sympy import Symbol
+    >>> from layoutalg.layout import Layout
+    >>> ld, column = Symbol("ld"), Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> count(make_question(((32, 32), (ld, 1)), column), {ld: 36})[:2]
+    (4, 1)
+    """
+    layout, access = concrete(question, values)
+    try:
+        report = analyze_access(layout, access, question.machine)
+    except AlignmentError:
+        return None
+    except ShapeError:
+        if not is_negative(layout, access):
+            raise
+        return None
+    if isinstance(report, SharedReport):
+        return Cost(report.total, report.ideal_total)
+    return Cost(report.sectors, report.ideal, report.useful_bytes, report.moved_bytes)
+
+
+def concrete(question: Question, values: Mapping[Any, int]) -> tuple[AnyLayout, Access]:
+    """Layout and access at these values; raises UnsupportedError when a symbol's value is missing.
+
+    >>> from sympy import Symbol
+    >>> from layoutalg.layout import Layout
+    >>> ld, column = Symbol("ld"), Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> print(concrete(make_question(((32, 32), (ld, 1)), column), {ld: 36})[0])
+    (32,32):(36,1)
+    """
+    base = question.access.base_bytes + substituted(question.base, values)
+    return question.layout.at(values), replace(question.access, base_bytes=base)
+
+
+def is_negative(layout: AnyLayout, access: Access) -> bool:
+    """Whether a stride, the offset or the base is negative, so that addresses may be.
+
+    >>> from layoutalg.layout import Layout
+    >>> column = Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> is_negative(Layout((32, 32), (-1, 32)), column)
+    True
+    """
+    offset, inner = 0, layout
+    while not isinstance(inner, Layout):
+        offset, inner = min(offset, inner.offset), inner.inner
+    return min(offset, access.base_bytes, *flatten_tree(inner.stride)) < 0

@@ -1,0 +1,61 @@
+"""Checks for tests of your own: layouts, accesses and index functions, with the smallest counter-example.
+
+properties     check_bijective, check_same_function, check_family, check_index_function
+access_checks  check_conflict_free, check_coalesced
+strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
+minimal        shrinking a counter-example
+indexcode      an index function in C or CUDA, compiled and compared with a layout
+hostcc         the compiler of this machine
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.errors import UnsupportedError
+from layoutalg.testing.access_checks import check_coalesced, check_conflict_free
+from layoutalg.testing.hostcc import compile_shared, find_compiler
+from layoutalg.testing.indexcode import IndexCode
+from layoutalg.testing.minimal import shrink
+from layoutalg.testing.properties import (
+    check_bijective,
+    check_family,
+    check_index_function,
+    check_same_function,
+)
+
+if TYPE_CHECKING:
+    from layoutalg.testing.strategies import accesses, composed_layouts, int_tuples, layouts, shapes, swizzles
+
+_STRATEGIES = ("accesses", "composed_layouts", "int_tuples", "layouts", "shapes", "swizzles")
+
+__all__ = [
+    "IndexCode",
+    "accesses",
+    "check_bijective",
+    "check_coalesced",
+    "check_conflict_free",
+    "check_family",
+    "check_index_function",
+    "check_same_function",
+    "compile_shared",
+    "composed_layouts",
+    "find_compiler",
+    "int_tuples",
+    "layouts",
+    "shapes",
+    "shrink",
+    "swizzles",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STRATEGIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from layoutalg.testing import strategies
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"layoutalg.testing.{name} needs hypothesis: pip install 'layoutalg[testing]'"
+        ) from error
+    return getattr(strategies, name)

@@ -1,0 +1,132 @@
+"""upcast and downcast against floor(offset / n), and swizzles that survive them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.algebra import downcast, recast_layout, upcast
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, leaves, size
+from layoutalg.notation import parse
+from layoutalg.testing.strategies import composed_layouts, layouts
+from tests.brute import table
+
+factors = st.sampled_from([1, 2, 3, 4, 8])
+powers = st.sampled_from([1, 2, 4, 8, 16])
+
+
+def joined(layout: Layout, wider: Layout) -> list[int]:
+    """For every coordinate of `layout`, the coordinate of `wider` it has become part of."""
+    out: list[int] = []
+    for i in range(size(layout)):
+        total, base = 0, 1
+        for (s, _), (t, _) in zip(leaves(layout), leaves(wider), strict=True):
+            i, digit = divmod(i, s)
+            total += digit // (s // t) * base
+            base *= t
+        out.append(total)
+    return out
+
+
+@given(st.one_of(layouts(), layouts(power_of_two=True), layouts(negative=True)), factors)
+@example(Layout(8, 3), 2)
+@example(Layout((2, 2), (1, 1)), 2)
+@example(Layout((6, 4), (1, 12)), 4)
+def test_upcast_is_the_floor_of_the_offsets(layout: Layout, n: int) -> None:
+    try:
+        wider = upcast(layout, n)
+    except DivisibilityError as error:
+        assert error.witness is not None and 0 <= error.witness < size(layout)
+        return
+    assert [wider(c) for c in joined(layout, wider)] == [x // n for x in table(layout)]
+
+
+@given(st.one_of(layouts(), layouts(compact=True)), factors)
+def test_downcast_is_every_part_of_every_element(layout: Layout, n: int) -> None:
+    try:
+        narrower = downcast(layout, n)
+    except DivisibilityError:
+        assert n > 1 and not any(s == 1 or d == 1 for s, d in leaves(layout))
+        return
+    assert sorted(table(narrower)) == sorted(x * n + j for x in table(layout) for j in range(n))
+
+
+@given(layouts(compact=True), factors)
+def test_down_and_up_again(layout: Layout, n: int) -> None:
+    try:
+        narrower = downcast(layout, n)
+    except DivisibilityError:
+        return
+    assert table(upcast(narrower, n)) == table(layout)
+
+
+@given(composed_layouts(power_of_two=True, max_size=64), powers)
+@example(ComposedLayout(Swizzle(3, 0, 3), 0, Layout(32)), 4)
+@example(ComposedLayout(Swizzle(3, 1, 3), 0, Layout((2, 2))), 8)
+@example(ComposedLayout(Swizzle(1, 0, -2), 0, Layout(8)), 2)
+def test_upcast_under_swizzles(layout: ComposedLayout, n: int) -> None:
+    try:
+        wider = upcast(layout, n)
+    except DivisibilityError as error:
+        assert error.witness is not None and 0 <= error.witness < size(layout)
+        return
+    except UnsupportedError:
+        assert not layout.swizzles
+        return
+    assert isinstance(layout.inner, Layout)
+    inner = wider.inner if isinstance(wider, ComposedLayout) else wider
+    assert isinstance(inner, Layout)
+    assert [wider(c) for c in joined(layout.inner, inner)] == [x // n for x in table(layout)]
+
+
+@given(composed_layouts(power_of_two=True, max_size=64), powers)
+def test_downcast_under_swizzles(layout: ComposedLayout, n: int) -> None:
+    try:
+        narrower = downcast(layout, n)
+    except DivisibilityError:
+        return
+    assert sorted(table(narrower)) == sorted(x * n + j for x in table(layout) for j in range(n))
+
+
+@pytest.mark.parametrize(
+    ("layout", "old_bits", "new_bits", "wanted"),
+    [
+        ("(8,64):(64,1)", 16, 128, "(8,8):(8,1)"),
+        ("(8,8):(8,1)", 128, 16, "(8,64):(64,1)"),
+        ("(8,8):(8,1)", 16, 16, "(8,8):(8,1)"),
+        ("Sw<3,4,3> o 0 o (8,128):(128,1)", 8, 16, "Sw<3,3,3> o 0 o (8,64):(64,1)"),
+        ("Sw<3,3,3> o 8 o (8,64):(64,1)", 16, 128, "Sw<3,0,3> o 1 o (8,8):(8,1)"),
+        ("Sw<3,0,3> o 0 o (8,8):(8,1)", 128, 16, "Sw<3,3,3> o 0 o (8,64):(64,1)"),
+    ],
+)
+def test_recast(layout: str, old_bits: int, new_bits: int, wanted: str) -> None:
+    value = parse(layout)
+    assert not isinstance(value, Swizzle)
+    assert str(recast_layout(value, old_bits, new_bits)) == wanted
+
+
+def test_refusals() -> None:
+    with pytest.raises(DivisibilityError, match=r"upcast\(8:3, 2\): offset 3 at coordinate 1") as info:
+        upcast(Layout(8, 3), 2)
+    assert info.value.witness == 1
+    swizzled = ComposedLayout(Swizzle(3, 0, 3), 0, Layout(32))
+    with pytest.raises(DivisibilityError, match="moves parts of an element of 4 at coordinate 8") as info:
+        upcast(swizzled, 4)
+    assert info.value.witness == 8 and swizzled(8) % 4 != 0
+    with pytest.raises(DivisibilityError, match="no mode has stride 1"):
+        downcast(Layout(8, 2), 2)
+    with pytest.raises(ShapeError, match="one width must divide the other"):
+        recast_layout(Layout(8), 16, 24)
+    for bad in (0, -2, (2,)):
+        with pytest.raises(ShapeError, match="positive integer"):
+            upcast(Layout(8), bad)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError):
+        downcast(Layout(8), 2.0)  # type: ignore[call-overload]
+    with pytest.raises(UnsupportedError, match="powers of two"):
+        upcast(swizzled, 3)
+
+
+def test_extents_stay_in_their_modes() -> None:
+    assert flatten_tree(upcast(Layout(((2, 4), 8), ((1, 2), 8)), 4).shape) == (1, 2, 8)

@@ -1,0 +1,196 @@
+"""analyze: closed forms equal the definition, the right one is used, and none grows with the tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sympy
+from hypothesis import given
+
+from layoutalg.analysis import (
+    Access,
+    GlobalReport,
+    Place,
+    SharedReport,
+    analyze,
+    instruction_offsets,
+    wavefronts,
+)
+from layoutalg.arch import ARCHS
+from layoutalg.dtype import dtype
+from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
+from layoutalg.notation import parse
+from layoutalg.testing.strategies import LanesBelow, accesses
+from tests.work import counted
+
+
+def numbers(report: SharedReport | GlobalReport) -> tuple[Any, ...]:
+    if isinstance(report, SharedReport):
+        return report.total, report.ideal_total, report.instructions, report.worst, report.worst_ideal
+    return (
+        report.sectors, report.ideal, report.lines, report.worst_alignment, report.instructions,
+        report.useful_bytes,
+    )  # fmt: skip
+
+
+@given(accesses())
+def test_the_closed_form_is_the_definition(pair: tuple[AnyLayout, Access]) -> None:
+    layout, access = pair
+    report = analyze(layout, access)
+    assert numbers(report) == numbers(analyze(layout, access, method="enumerated"))
+    assert (report.method == "enumerated") == isinstance(access.active, LanesBelow)
+
+
+@given(accesses(kind="plain"))
+def test_every_linear_access_is_answered_by_rank(pair: tuple[AnyLayout, Access]) -> None:
+    layout, access = pair
+    if all(n & (n - 1) == 0 for n in _extents(access.tv)):
+        assert analyze(layout, access).method == "f2"
+
+
+def _extents(layout: Layout) -> tuple[int, ...]:
+    return flatten_tree(layout.shape)
+
+
+@given(accesses(space="shared"))
+def test_the_witness_shows_the_worst_instruction(pair: tuple[AnyLayout, Access]) -> None:
+    layout, access = pair
+    report = analyze(layout, access)
+    assert isinstance(report, SharedReport)
+    if report.witness is None:
+        assert report.worst == 0
+        return
+    rule = ARCHS["sm_90"].instructions[access.op]
+    elems = 8 * rule.width_bytes // access.element.bits
+    place = Place(report.witness.warp, report.witness.value // elems, report.witness.iteration)
+    offsets = instruction_offsets(layout, access, place)
+    assert wavefronts(access.op, offsets) == report.worst
+    for lane in report.witness.lanes:
+        offset = offsets[lane]
+        assert offset is not None
+        words = range(offset // 4, offset // 4 + max(1, rule.width_bytes // 4))
+        assert report.witness.bank in {word % 32 for word in words}
+
+
+@given(accesses())
+def test_a_named_method_is_used_or_refused(pair: tuple[AnyLayout, Access]) -> None:
+    layout, access = pair
+    for method in ("f2", "gcd", "digit-classes"):
+        try:
+            report = analyze(layout, access, method=method)
+        except UnsupportedError as error:
+            assert f"method {method!r} does not apply" in str(error)
+        else:
+            assert report.method == method
+            assert numbers(report) == numbers(analyze(layout, access))
+
+
+@pytest.mark.parametrize(
+    ("layout", "spec", "element", "method"),
+    [
+        ("(64,64):(64,1)", "ldmatrix.x4", "f16", "f2"),
+        ("Sw<3,3,3> o 0 o (64,64):(64,1)", "ldmatrix.x4", "f16", "f2"),
+        ("(32,32):(33,1)", "ld.shared.b32@col", "f32", "gcd"),
+        ("(64,33):(33,1)", "ld.shared.b8@col", "u8", "gcd"),
+        ("(32,9):(3,96)", "ld.shared.b8@col", "u8", "gcd"),
+        ("(64,64):(72,1)", "ldmatrix.x4", "f16", "digit-classes"),
+        ("Sw<3,3,3> o 0 o (64,64):(72,1)", "ldmatrix.x4", "f16", "digit-classes"),
+        ("(48,20):(20,1)", "ld.global.b32@row", "f32", "gcd"),
+        ("(48,20):(24,1)", "ld.global.b32@row", "f32", "digit-classes"),
+    ],
+)
+def test_which_method_answers(layout: str, spec: str, element: str, method: str) -> None:
+    tile = parse(layout)
+    assert not isinstance(tile, Swizzle)
+    access = Access.of(spec, tile, dtype(element))
+    assert analyze(tile, access).method == method
+
+
+def test_strides_that_do_not_compose_are_enumerated() -> None:
+    tile = Layout((4, 8), (8, 1))
+    access = Access("ld.shared.b32", Layout((8, 1), (3, 0)), dtype("f32"))
+    assert analyze(tile, access).method == "enumerated"
+    with pytest.raises(UnsupportedError, match="'auto' takes the one that does"):
+        analyze(tile, access, method="digit-classes")
+    wide = Layout((4, 1 << 40), (1 << 40, 1))
+    with pytest.raises(UndecidedError):
+        analyze(wide, Access("ld.shared.b32", Layout((1 << 30, 1), (3, 0)), dtype("f32")))
+
+
+def test_the_readme_example() -> None:
+    tile = Layout((64, 64), (64, 1))
+    report = analyze(tile, Access.default("ldmatrix.x4", tile, dtype("f16")))
+    assert isinstance(report, SharedReport)
+    assert (report.instructions, report.total, report.ideal_total) == (16, 512, 64)
+    assert (report.worst, report.worst_ideal, report.ways, report.conflict_free) == (32, 4, 8, False)
+    assert report.provenance == "measured"
+    swizzled = ComposedLayout(Swizzle(3, 3, 3), 0, tile)
+    better = analyze(swizzled, Access.default("ldmatrix.x4", swizzled, dtype("f16")))
+    assert isinstance(better, SharedReport) and better.conflict_free
+
+
+def test_provenance_follows_the_architecture() -> None:
+    tile = Layout((64, 64), (64, 1))
+    access = Access.default("ldmatrix.x4", tile, dtype("f16"))
+    assert analyze(tile, access, "sm_80").provenance == "assumed"
+    assert (
+        analyze(tile, Access.default("ld.global.b32", tile, dtype("f32")), "sm_80").provenance == "documented"
+    )
+
+
+def test_misalignment_shows() -> None:
+    tile = Layout((4, 32), (32, 1))
+    access = Access.default("ld.global.b32", tile, dtype("f32"))
+    aligned = analyze(tile, access)
+    shifted = analyze(tile, Access(access.op, access.tv, access.element, base_bytes=4))
+    assert isinstance(aligned, GlobalReport) and isinstance(shifted, GlobalReport)
+    assert (aligned.sectors, aligned.ideal, aligned.worst_alignment, aligned.efficiency) == (16, 16, 20, 1.0)
+    assert (shifted.sectors, shifted.worst_alignment, shifted.efficiency) == (20, 20, 0.8)
+
+
+def test_broadcast_reads_are_not_more_than_useful() -> None:
+    tile = Layout((4, 8), (8, 1))
+    access = Access("ld.global.b32", Layout((32, 1), (0, 0)), dtype("f32"))
+    report = analyze(tile, access)
+    assert isinstance(report, GlobalReport)
+    assert (report.sectors, report.ideal, report.efficiency) == (1, 1, 0.125)
+
+
+@pytest.mark.parametrize(
+    ("spec", "element", "padding"),
+    [
+        ("ldmatrix.x4", "f16", 0), ("ld.shared.b32@col", "f32", 0), ("ld.shared.b32@col", "f32", 1),
+        ("ldmatrix.x4", "f16", 8), ("ld.global.b128", "f16", 0), ("ld.global.b16@col", "f16", 1),
+    ],
+)  # fmt: skip
+def test_the_work_does_not_grow_with_the_tile(spec: str, element: str, padding: int) -> None:
+    """2^12 and 2^30 elements: about the same steps."""
+
+    def steps(side: int) -> int:
+        tile = Layout((side, side), (side + padding, 1))
+        access = Access.of(spec, tile, dtype(element))
+        report, taken = counted(lambda: analyze(tile, access))
+        assert report.method != "enumerated"
+        return taken
+
+    assert steps(1 << 15) < 3 * steps(1 << 6)
+
+
+def test_symbols_are_for_other_functions() -> None:
+    ld = sympy.Symbol("ld", integer=True, positive=True)
+    tile, plain = Layout((64, 64), (ld, 1)), Layout((64, 64), (64, 1))
+    with pytest.raises(UnsupportedError, match="solve_conflict_free, solve_sectors and symbolic_cost"):
+        analyze(tile, Access.default("ldmatrix.x4", plain, "f16"))
+
+
+def test_unknown_names() -> None:
+    tile = Layout((64, 64), (64, 1))
+    access = Access.default("ldmatrix.x4", tile, dtype("f16"))
+    with pytest.raises(UnknownNameError, match="unknown method 'rank'"):
+        analyze(tile, access, method="rank")  # type: ignore[call-overload]
+    with pytest.raises(UnsupportedError, match=r"sm_70 has no ldmatrix\.x4"):
+        analyze(tile, access, "sm_70")
+    with pytest.raises(UnknownNameError):
+        analyze(tile, Access("ld.shared.b33", access.tv, dtype("f16")))

@@ -1,0 +1,260 @@
+"""Atoms against CuTe's own text and against the PTX manual's formulas."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layoutalg.arch import ARCHS, INSTRUCTIONS, WGMMA_TYPES
+from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, places, require_atom
+from layoutalg.atoms.atom import check_copy_atom, check_mma_atom
+from layoutalg.errors import (
+    ArgumentTypeError,
+    DivisibilityError,
+    MismatchError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.layout import Layout
+from tests.ptx_fragments import FRAGMENTS, quad_pair, wgmma_a, wgmma_sums
+
+ROWS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "cute_cpp.jsonl").open(encoding="utf-8")
+]
+FIELDS = {
+    "ThrID": "thr_layout", "Shape_MNK": "shape_mnk", "ALayout": "a_tv", "BLayout": "b_tv",
+    "CLayout": "c_tv", "SrcLayout": "src_tv", "DstLayout": "dst_tv", "RefLayout": "ref_tv",
+}  # fmt: skip
+WARP_ATOMS = [name for name in MMA_ATOMS if not re.match(r"SM90_(SPARSE_)?64x", name)]
+WGMMA_SAMPLE = [name for name in MMA_ATOMS if re.match(r"SM90_(64x(8|24)|SPARSE_64x8)x", name)]
+WGMMA_SAMPLE += ["SM90_64x256x16_F32BF16BF16_SS", "SM90_64x96x8_F32TF32TF32_RS_TN"]
+
+
+def rows(op: str) -> list[Any]:
+    found = [row for row in ROWS if row["op"] == op]
+    assert found
+    return [pytest.param(row, id=str(row["id"])) for row in found]
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", rows("mma_traits") + rows("copy_traits"))
+def test_what_cute_prints(row: dict[str, Any]) -> None:
+    name, what = row["params"]["atom"], row["params"]["what"]
+    atom: object = find_mma_atom(name) if row["op"] == "mma_traits" else find_copy_atom(name)
+    assert str(getattr(atom, FIELDS[what])).replace(" ", "") == row["out"].replace("_", "")
+
+
+def test_the_tables_are_whole_and_read_only() -> None:
+    generations = Counter(re.match(r"SM\d+|Universal", name)[0] for name in WARP_ATOMS)  # type: ignore[index]
+    assert generations == {"Universal": 2, "SM61": 2, "SM70": 8, "SM75": 3, "SM80": 65, "SM89": 8, "SM90": 6}
+    families = Counter(name.split("_", 2)[2] for name in MMA_ATOMS if name.startswith("SM90_64x"))
+    assert families["F32F16F16_SS"] == families["F32TF32TF32_RS_TN"] == 32
+    assert families["S32U8S8_RS_TN_SATURATE"] == 18 and len(families) == 40
+    sparse = [name for name in MMA_ATOMS if name.startswith("SM90_SPARSE_")]
+    assert len(sparse) == sum(families.values())
+    with pytest.raises(TypeError):
+        MMA_ATOMS["x"] = MMA_ATOMS["SM61_DP4A"]  # type: ignore[index]
+    for name in (*WARP_ATOMS, *WGMMA_SAMPLE):
+        assert MMA_ATOMS[name].name == name == str(MMA_ATOMS[name])
+        assert MMA_ATOMS[name] is MMA_ATOMS[name]
+    assert all(name == atom.name == str(atom) for name, atom in COPY_ATOMS.items())
+
+
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        ("SM90::MMA_16x8x4_F64F64F64F64_TN", "SM90_16x8x4_F64F64F64F64_TN"),
+        ("SM90_64x96x16_F32F16F16_SS<GMMA::Major::MN, GMMA::Major::MN>", "SM90_64x96x16_F32F16F16_SS"),
+        ("SM90::GMMA::MMA_64x8x8_F32TF32TF32_RS_TN<>", "SM90_64x8x8_F32TF32TF32_RS_TN"),
+        (
+            "SM90::GMMA::SPARSE::GMMA_64x8x64_S32U8S8_RS_TN<>",
+            "SM90_SPARSE_64x8x64_S32U8S8_RS_TN",
+        ),
+        ("cute::SM61_DP4A", "SM61_DP4A"),
+        ("UniversalFMA<float>", "UniversalFMA<float,float,float,float>"),
+    ],
+)
+def test_spellings(spelled: str, name: str) -> None:
+    assert find_mma_atom(spelled) is MMA_ATOMS[name]
+    assert find_mma_atom(MMA_ATOMS[name]) is MMA_ATOMS[name]
+
+
+def test_copies_of_values_go_by_their_width() -> None:
+    for spelled, name in (
+        ("UniversalCopy<half_t>", "UniversalCopy<uint16_t>"),
+        ("UniversalCopy<float, uint32_t>", "UniversalCopy<uint32_t>"),
+        ("UniversalCopy<int8_t>", "UniversalCopy<uint8_t>"),
+        ("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<double>", "SM80_CP_ASYNC_CACHEALWAYS_ZFILL<uint64_t>"),
+        (
+            "SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t,cute::uint128_t>",
+            "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>",
+        ),
+    ):
+        assert find_copy_atom(spelled) is COPY_ATOMS[name]
+    for wrong in (
+        "UniversalCopy<float,double>",
+        "UniversalCopy<nothing>",
+        "SM80_CP_ASYNC_CACHEGLOBAL<float>",
+    ):
+        with pytest.raises(UnknownNameError):
+            find_copy_atom(wrong)
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        find_mma_atom("SM80_16x8x16_F32F16F16F23_TN")
+    assert str(caught.value).startswith(
+        "unknown MMA atom 'SM80_16x8x16_F32F16F16F23_TN': did you mean 'SM80_16x8x16_F32F16F16F32_TN'? "
+    )
+    assert str(caught.value).endswith(f" and {len(MMA_ATOMS) - 8} more")
+    with pytest.raises(UnknownNameError, match="did you mean 'SM75_U32x4_LDSM_N'"):
+        find_copy_atom("SM75_U32x4_LDMS_N")
+    with pytest.raises(UnsupportedError, match="an operand in registers is K-major"):
+        find_mma_atom("SM90::GMMA::MMA_64x8x16_F32F16F16_RS<GMMA::Major::MN, GMMA::Major::K>")
+    for find in (find_mma_atom, find_copy_atom):
+        with pytest.raises(ArgumentTypeError, match="a name or an atom is needed"):
+            find(8)  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="unknown operand 'D'"):
+        MMA_ATOMS["SM61_DP4A"].tv("D")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="unknown side of a copy"):
+        COPY_ATOMS["SM75_U32x1_MOVM_T"].value_layout("to", "f16")  # type: ignore[arg-type]
+    with pytest.raises(DivisibilityError, match="splits them"):
+        COPY_ATOMS["SM75_U16x2_LDSM_T"].value_layout("dst", "f32")
+
+
+def test_what_an_architecture_lacks_is_refused() -> None:
+    def refusal(name: str, arch: str) -> str:
+        atom = find_copy_atom(name) if name in COPY_ATOMS else find_mma_atom(name)
+        with pytest.raises(UnsupportedError) as caught:
+            require_atom(atom, ARCHS[arch])
+        return caught.value.message
+
+    assert refusal("SM80_16x8x8_F32TF32TF32F32_TN", "sm_75").endswith(
+        "which needs sm_80; it has no instruction for D of f32, A of tf32 and B of tf32"
+    )
+    assert refusal("SM90_64x96x16_F32F16F16_SS", "sm_80").endswith("it has SM80_16x8x16_F32F16F16F32_TN")
+    assert refusal("SM90_64x96x16_F32F16F16_SS", "sm_100").endswith("it has SM80_16x8x16_F32F16F16F32_TN")
+    assert refusal("SM90_U32x4_STSM_N", "sm_89") == "sm_89 has no SM90_U32x4_STSM_N, which needs sm_90"
+    for name, atom in COPY_ATOMS.items():
+        for machine in ARCHS.values():
+            for op in {atom.src_op, atom.dst_op} - {""}:
+                if op in machine.instructions:
+                    require_atom(atom, machine)
+                else:
+                    assert refusal(name, machine.name)
+
+
+# --- the data validates itself ---------------------------------------------------------------------------
+
+
+def test_every_atom_is_a_matrix_instruction() -> None:
+    for atom in MMA_ATOMS.values():
+        check_mma_atom(atom)
+        assert atom.source.startswith("PTX ISA 9.0, 9.7.")
+        assert atom.arch in {*ARCHS, "sm_61"}
+
+
+def test_every_copy_moves_what_it_reads() -> None:
+    for atom in COPY_ATOMS.values():
+        check_copy_atom(atom)
+        assert atom.source.startswith("PTX ISA 9.0, 9.7.")
+        assert {atom.src_op, atom.dst_op} <= {*INSTRUCTIONS, ""}
+
+
+def test_wrong_data_is_caught() -> None:
+    atom = MMA_ATOMS["SM80_16x8x32_S32S4S4S32_TN"]
+    short = dataclasses.replace(atom, b_tv=Layout(((4, 8), (8,)), ((32, 1), (8,))))
+    with pytest.raises(MismatchError, match="does not cover 8 x 32 elements"):
+        check_mma_atom(short)
+    with pytest.raises(MismatchError, match="gives an element to two places"):
+        check_mma_atom(dataclasses.replace(atom, c_tv=Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 0)))))
+    with pytest.raises(MismatchError, match="with 16 threads"):
+        check_mma_atom(dataclasses.replace(atom, thr_layout=Layout(16)))
+    copy = COPY_ATOMS["SM75_U32x4_LDSM_N"]
+    with pytest.raises(MismatchError, match="does not cover the 4096 bits"):
+        check_copy_atom(dataclasses.replace(copy, dst_tv=Layout((32, 128), (32, 1))))
+    with pytest.raises(MismatchError, match="neither its source nor its destination"):
+        check_copy_atom(dataclasses.replace(copy, ref_tv=Layout((32, 128), (1, 32))))
+
+
+# --- the manual ------------------------------------------------------------------------------------------
+
+
+def lane_values(tv: Layout, lanes: list[int]) -> Iterator[tuple[int, int, int]]:
+    """(lane, value, index) of a fragment whose threads are these lanes."""
+    table = places(tv)
+    for thread, lane in enumerate(lanes):
+        for value in range(table.shape[1]):
+            yield lane, value, int(table[thread, value])
+
+
+@pytest.mark.parametrize("name", [n for n in WARP_ATOMS if not n.startswith(("SM61", "Universal"))])
+def test_fragments_are_the_manuals(name: str) -> None:
+    atom = MMA_ATOMS[name]
+    (m, n, k), bits = atom.shape_mnk, min(atom.dtypes.a.bits, 64)
+    lanes = [atom.thr_layout(i) for i in range(atom.threads)]
+    if name.startswith("SM70"):
+        formulas = quad_pair(name[-2:], atom.dtypes.c.name)
+        assert lanes == [0, 1, 2, 3, 16, 17, 18, 19]
+    else:
+        formulas = FRAGMENTS[f"m{m}n{n}k{k}", bits]
+        assert lanes == list(range(32))
+    for operand, formula in zip("ABC", formulas, strict=True):
+        rows, columns = atom.extents(operand)  # type: ignore[arg-type]
+        for lane, value, index in lane_values(atom.tv(operand), lanes):  # type: ignore[arg-type]
+            group = lane // 16 if name.startswith("SM70") else lane // 4
+            row, column = formula(group, lane % 4, value)
+            if operand == "B":
+                row, column = column, row
+            assert row < rows and column < columns and index == row + rows * column, (operand, lane, value)
+
+
+@pytest.mark.parametrize("name", WGMMA_SAMPLE)
+def test_fragments_of_wgmma_are_the_manuals(name: str) -> None:
+    atom = MMA_ATOMS[name]
+    for thread, value, index in lane_values(atom.c_tv, list(range(128))):
+        warp, lane = divmod(thread, 32)
+        row, column = wgmma_sums(warp, lane // 4, lane % 4, value)
+        assert index == row + 64 * column
+    if atom.a_in == "registers" and atom.sparsity == 1:
+        element = wgmma_a(atom.dtypes.a.bits)
+        for thread, value, index in lane_values(atom.a_tv, list(range(128))):
+            warp, lane = divmod(thread, 32)
+            row, column = element(warp, lane // 4, lane % 4, value)
+            assert index == row + 64 * column
+
+
+def test_registers() -> None:
+    def registers(name: str) -> tuple[int, ...]:
+        atom = MMA_ATOMS[name]
+        return tuple(atom.registers(operand) for operand in ("A", "B", "C"))
+
+    assert registers("SM80_16x8x16_F32F16F16F32_TN") == (4, 2, 4)
+    assert registers("SM80_16x8x16_F16F16F16F16_TN") == (4, 2, 2)
+    assert registers("SM80_16x8x256_S32U1U1S32_TN_ANDPOPC") == (4, 2, 4)
+    assert registers("SM90_16x8x16_F64F64F64F64_TN") == (16, 8, 8)
+    assert registers("SM80_8x8x4_C64C64C64C64_TN") == (4, 4, 8)
+    assert registers("SM80_8x8x4_GC64C64C64GC64_TN") == (4, 4, 12)
+    assert registers("SM70_8x8x4_F32F16F16F32_NT") == (2, 2, 8)
+    assert registers("SM90_64x256x16_F32BF16BF16_SS") == (0, 0, 128)
+    assert registers("SM90_64x64x32_F16E4M3E5M2_RS_TN") == (4, 0, 16)
+    assert registers("SM90_SPARSE_64x64x32_F32F16F16_RS") == (4, 0, 32)
+
+
+def test_wgmma_names_follow_the_table_of_types() -> None:
+    for name in MMA_ATOMS:
+        if re.match(r"SM90_(SPARSE_)?64x", name):
+            atom = MMA_ATOMS[name]
+            kind = WGMMA_TYPES[atom.dtypes.a.name]
+            assert atom.shape_mnk[1] in kind.n_sizes and atom.shape_mnk[2] == kind.k * atom.sparsity
+            assert atom.dtypes.b.name in kind.b_types and atom.dtypes.d.name in kind.accumulators

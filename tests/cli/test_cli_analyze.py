@@ -1,0 +1,243 @@
+"""`layoutalg analyze`: the same numbers as the library, for layouts, index expressions and files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from layoutalg.analysis import wavefronts
+from layoutalg.arch import ARCHS
+from tests.command import answer, process, refusal, run
+
+PADDED = "(lane//8)*144 + (lane%8)*16"
+DATA = Path(__file__).parents[1] / "data" / "h200_wavefronts.jsonl"
+
+
+def test_the_example_of_the_readme() -> None:
+    payload = answer("analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+    assert payload["layout"] == "(64,64):(64,1)" and payload["dtype"] == "f16" and payload["arch"] == "sm_90"
+    (access,) = payload["accesses"]
+    assert access == {
+        "access": "ldmatrix.x4",
+        "op": "ldmatrix.x4",
+        "space": "shared",
+        "instructions": 16,
+        "total": 512,
+        "ideal_total": 64,
+        "worst": 32,
+        "worst_ideal": 4,
+        "ways": 8,
+        "conflict_free": False,
+        "witness": {"warp": 0, "value": 0, "iteration": 0, "ways": 8, "bank": 0, "lanes": list(range(8))},
+        "method": "f2",
+        "provenance": "measured",
+        "notes": [],
+    }
+    text = run("analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4").stdout
+    assert "16 instructions, each 8-way: 32 wavefronts against an ideal of 4" in text
+    assert "layoutalg synthesize '(64,64):(64,1)' --dtype f16 --access ldmatrix.x4" in text
+
+
+def test_accesses_repeat_and_take_mappings() -> None:
+    specs = ["ld.shared.b16@row", "ld.shared.b16@col", "ld.shared.b128@(32,8):(8,1)", "st.global.b32"]
+    words = [word for spec in specs for word in ("--access", spec)]
+    payload = answer("analyze", "(64,64):(1,64)", "--dtype", "f16", *words)
+    assert [a["access"] for a in payload["accesses"]] == specs
+    row, column, explicit, stored = payload["accesses"]
+    assert (row["worst"], column["worst"]) == (32, 1)
+    assert explicit["instructions"] == 1 and explicit["conflict_free"]
+    assert stored["efficiency"] == 1.0 and stored["space"] == "global"
+
+
+def test_without_access_loads_of_one_element_are_counted_both_ways() -> None:
+    payload = answer("analyze", "(32,33):(33,1)", "--dtype", "f32")
+    assert [a["access"] for a in payload["accesses"]] == ["ld.shared.b32@row", "ld.shared.b32@col"]
+
+
+@pytest.mark.parametrize("method", ["f2", "gcd", "digit-classes", "enumerated"])
+def test_a_method_can_be_asked_for(method: str) -> None:
+    payload = answer("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col", "--method", method)
+    (access,) = payload["accesses"]
+    assert access["method"] == method and access["total"] == 1024
+
+
+def test_large_tiles_take_no_longer() -> None:
+    payload = answer("analyze", "(1073741824,4096):(4096,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+    assert payload["accesses"][0]["instructions"] == (1 << 42) >> 8
+
+
+def test_the_base_counts_for_narrow_lanes() -> None:
+    def worst(base: str) -> int:
+        words = ("--access", "ld.shared.b16@(2,1):(65,0)", "--base", base)
+        return int(answer("analyze", "2048:1", "--dtype", "f16", *words)["accesses"][0]["worst"])
+
+    assert (worst("0"), worst("2")) == (2, 1)
+
+
+# --- index expressions and files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [PADDED, "(threadIdx.x / 8) * 144 + (threadIdx.x % 8) * 16", "(lane >> 3)*0x90 + ((lane & 7) << 4)"],
+)
+def test_an_index_expression_instead_of_a_layout(text: str) -> None:
+    payload = answer("analyze", "--index", text, "--op", "ld.shared.b128")
+    (access,) = payload["accesses"]
+    offsets = [lane // 8 * 144 + lane % 8 * 16 for lane in range(32)]
+    assert (payload["layout"], payload["index"], payload["dtype"]) == (None, text, None)
+    assert access["total"] == wavefronts("ld.shared.b128", offsets) == access["ideal_total"] == 4
+    assert access["method"] == "enumerated"
+
+
+def test_an_index_expression_over_warps_and_registers() -> None:
+    words = (
+        "--index",
+        "warp*4096 + reg*132 + lane*128",
+        "--op",
+        "ld.shared.b32",
+        "--warps",
+        "3",
+        "--regs",
+        "2",
+    )
+    (access,) = answer("analyze", *words)["accesses"]
+    assert access["instructions"] == 6 and access["total"] == 6 * 32 and access["ways"] == 32
+    (tid,) = answer("analyze", "--index", "tid*4", "--op", "ld.global.b32", "--warps", "4")["accesses"]
+    assert (tid["instructions"], tid["sectors"], tid["lines"], tid["worst_alignment"]) == (4, 16, 4, 20)
+    (mixed,) = answer("analyze", "--index", "lane*4*(warp*31 + 1)", "--op", "ld.shared.b32", "--warps", "2")[
+        "accesses"
+    ]
+    assert (mixed["total"], mixed["worst"], mixed["witness"]["warp"]) == (33, 32, 1)
+
+
+def test_offsets_in_elements_when_a_type_is_given() -> None:
+    bytes_, halves = (
+        answer("analyze", "--index", f"lane*{pitch}", "--op", "ld.shared.b16", *dtype)["accesses"][0]["total"]
+        for pitch, dtype in (("130", ()), ("65", ("--dtype", "f16")))
+    )
+    assert bytes_ == halves == 2
+
+
+@pytest.mark.parametrize(
+    ("measured", "op"),
+    [
+        ("LDSM4", "ldmatrix.x4"),
+        ("LDS64", "ld.shared.b64"),
+        ("CPA8", "cp.async.8"),
+        ("STG32", "st.global.b32"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_file_of_measured_offsets(tmp_path: Path, measured: str, op: str, as_json: bool) -> None:
+    rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if row["op"] == measured]
+    lines = [" ".join("null" if o is None else str(o) for o in row["offsets"]) for row in rows]
+    path = tmp_path / "offsets"
+    path.write_text(json.dumps([row["offsets"] for row in rows]) if as_json else "\n".join(lines))
+    (access,) = answer("analyze", "--offsets", str(path), "--op", op)["accesses"]
+    here, there = ("sectors", "sectors") if "global" in op else ("total", "wavefronts")
+    assert access[here] == sum(row[there] for row in rows), "what an H200 counted"
+    assert access["instructions"] == len(rows) > 9
+
+
+# --- exit codes ----------------------------------------------------------------------------------------
+
+
+def test_fail_on_decides_the_exit_code() -> None:
+    conflict = ("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col")
+    assert answer(*conflict)["failed"] == []
+    assert answer(*conflict, "--fail-on", "conflicts", exit_code=1)["failed"] == ["conflicts"]
+    free = ("analyze", "(32,33):(33,1)", "--access", "ld.shared.b32@(32,1):(1,0)")
+    assert answer(*free, "--fail-on", "conflicts")["failed"] == []
+    half = ("analyze", "--index", "lane*8", "--op", "ld.global.b32")
+    assert answer(*half, "--fail-on", "efficiency<0.5")["failed"] == []
+    assert answer(*half, "--fail-on", "efficiency<0.501", exit_code=1)["failed"] == ["efficiency<0.501"]
+    result = run(*half, "--fail-on", "efficiency<0.9")
+    assert result.exit_code == 1 and "Fails: efficiency<0.9." in result.stdout
+    assert process(*half, "--fail-on", "efficiency<0.9").returncode == 1
+
+
+def test_a_condition_that_judges_nothing_is_bad_input() -> None:
+    error, message = refusal(
+        "analyze", "--index", "lane*4", "--op", "ld.shared.b32", "--fail-on", "efficiency<0.9"
+    )
+    assert error == "ShapeError" and "judges global memory, which none of the accesses uses" in message
+
+
+BAD = [
+    ((), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE"),
+    (("8:1", "--index", "lane", "--op", "ld.shared.b8"), "ArgumentTypeError", "give one of"),
+    (("8:1", "--op", "ld.shared.b8"), "ArgumentTypeError", "for a layout say --access ld.shared.b8"),
+    (("--index", "lane"), "ArgumentTypeError", "need the instruction as --op"),
+    (
+        ("--index", "lane", "--op", "ld.shared.b8", "--access", "ld.shared.b8"),
+        "ArgumentTypeError",
+        "no --access",
+    ),
+    (("8:1", "--warps", "2"), "ArgumentTypeError", "--warps and --regs go with --index"),
+    (("--offsets", "x", "--op", "ld.shared.b8", "--regs", "2"), "ArgumentTypeError", "go with --index"),
+    (("--index", "lane", "--op", "ld.shared.b8", "--method", "f2"), "ArgumentTypeError", "needs a layout"),
+    (("--index", "lane *", "--op", "ld.shared.b8"), "ParseError", "expected a number, '(' or a variable"),
+    (("--index", "x*4", "--op", "ld.shared.b32"), "ParseError", "accepted are lane"),
+    (("--index", "lane - 1", "--op", "ld.shared.b8"), "ShapeError", "byte addresses are 0 to 2^62"),
+    (("--index", "lane*2", "--op", "ld.shared.b32"), "AlignmentError", "multiples of 4 bytes; lane 1 has 2"),
+    (("--index", "lane", "--op", "ld.shared.b12"), "UnknownNameError", "unknown instruction"),
+    (("--index", "lane", "--op", "ld.shared.b8", "--warps", "0"), "ShapeError", "--warps is 0"),
+    (("--index", "lane", "--op", "ld.shared.b8", "--warps", "9999999"), "ResourceError", "lanes of all"),
+    (
+        ("--index", "lane*1", "--op", "ld.shared.b8", "--dtype", "u4"),
+        "AlignmentError",
+        "does not start at a byte",
+    ),
+    (("--offsets", "no-such-file", "--op", "ld.shared.b8"), "OSError", "no-such-file: No such file"),
+    (("(4,8", "--access", "ld.shared.b32"), "ParseError", "position 4"),
+    (
+        ("(64,64):(64,1)", "--access", "ld.shared.b99"),
+        "UnknownNameError",
+        "unknown instruction",
+    ),
+    (("(64,64):(64,1)", "--dtype", "f17"), "UnknownNameError", "unknown dtype 'f17'"),
+    (("(64,64):(64,1)", "--arch", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
+    (("(64,64):(64,1)", "--arch", "sm_75", "--access", "cp.async.16"), "UnsupportedError", "sm_75 has no"),
+    (("(64,68):(68,1)", "--dtype", "f16", "--access", "ldmatrix.x4"), "AlignmentError", "multiple"),
+    (("(32,33):(33,1)", "--access", "ld.shared.b128@col"), "AlignmentError", "multiple"),
+    (("(64,64):(64,1)", "--access", "ld.shared.b32@diagonal"), "ParseError", "position 0"),
+    (("(64,64):(64,1)", "--access", "ld.shared.b32@(32,1:(1,0)"), "ParseError", "expected"),
+    (("(64,64):(64,1)", "--access", "ld.shared.b32@(9999,1):(1,0)"), "ShapeError", "reaches the flat index"),
+    (("(64,64):(64,1)", "--method", "guess"), "UnknownNameError", "accepted are auto, f2, gcd"),
+    (("(64,64):(64,1)", "--base", "2", "--access", "ld.shared.b32"), "AlignmentError", "multiples of 4"),
+    (
+        ("(64,64):(64,1)", "--fail-on", "conflict"),
+        "ParseError",
+        "accepted are conflicts and",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
+def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("analyze", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
+
+
+@pytest.mark.parametrize("machine", sorted(ARCHS))
+def test_every_architecture_can_be_asked(machine: str) -> None:
+    words = ("analyze", "(32,32):(32,1)", "--arch", machine, "--access", "ld.shared.b32@col")
+    payload = answer(*words)
+    assert payload["arch"] == machine and payload["accesses"][0]["ways"] == 32
+    if payload["accesses"][0]["provenance"] == "assumed":
+        note = f"ld.shared.b32 on {machine} is assumed: carried over from the rule counted on sm_90."
+        assert machine != "sm_90" and note in run(*words).stdout
+        assert note in payload["accesses"][0]["notes"][0]
+
+
+def test_the_text_fits_a_page_without_colours() -> None:
+    piped = process(
+        "analyze", "(64,64):(64,1)", "--access", "ld.shared.b32@col", "--access", "ld.global.b32@col"
+    )
+    assert piped.returncode == 0 and "\x1b" not in piped.stdout
+    lines = piped.stdout.splitlines()
+    assert max(len(line) for line in lines if not line.startswith("To look for one without conflicts")) <= 100

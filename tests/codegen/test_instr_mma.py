@@ -1,0 +1,241 @@
+"""mma.sync and ldmatrix: what every row of the table computes, and that its text is PTX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from layoutalg.atoms import collect, find_copy_atom, hold, run_copy, run_mma
+from layoutalg.atoms.atom import check_mma_atom
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.instr_mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma, find_mma
+from layoutalg.codegen.instr_sm75 import LDG, STG, STS, WARP_SYNC
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import UnknownNameError
+from layoutalg.layout import Layout
+from tests.hostshim import run_cuda_text
+from tests.ptx_fragments import FRAGMENTS
+
+ROWS = pytest.mark.parametrize("row", MMAS, ids=lambda m: m.name)
+RANDOM = np.random.default_rng(5)
+LOW = {"u8": 0}
+HIGH = {"s8": 127, "u8": 255}
+
+
+def integers(element: str, shape: tuple[int, int]) -> np.ndarray:
+    """Numbers small enough that every sum is exact: of bytes all, of the rest 0 to 8."""
+    kind = np.int64 if element in HIGH else np.float64
+    return RANDOM.integers(LOW.get(element, -8), HIGH.get(element, 8) + 1, shape).astype(kind)
+
+
+def matrices(row: Mma) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    a, b = integers(row.operand, (16, row.k)), integers(row.operand, (8, row.k))
+    c = RANDOM.integers(-50, 50, (16, 8)).astype(np.int64 if row.accumulator == "s32" else np.float64)
+    return a, b, c
+
+
+def words(row: Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndarray]:
+    """Registers (lanes, words) of C, A and B."""
+    atom = row.atom
+    return [
+        encode(hold(tv, x), element)
+        for tv, x, element in (
+            (atom.c_tv, c, row.accumulator), (atom.a_tv, a, row.operand), (atom.b_tv, b, row.operand)
+        )
+    ]  # fmt: skip
+
+
+@ROWS
+def test_a_row_is_an_atom_that_covers_its_tiles(row: Mma) -> None:
+    check_mma_atom(row.atom)
+    assert row.atom.shape_mnk[:2] == (16, 8) and row.atom.threads == 32
+    assert row.words == tuple(o.words for i in (1, 2, 0) for o in [MMA_SYNC[row].operands[i]])
+    assert row.cores == row.words[1]
+    assert find_mma(row.operand, row.accumulator, row.k) is row
+
+
+@ROWS
+def test_its_fragments_are_those_of_ptx(row: Mma) -> None:
+    """Element i of a lane by the formulas of the PTX manual, not by a layout."""
+    formulas = FRAGMENTS[f"m16n8k{row.k}", row.atom.dtype("A").bits]
+    for lane in range(32):
+        for i in range(row.atom.values("A")):
+            m, k = formulas[0](lane // 4, lane % 4, i)
+            assert row.atom.a_tv(lane, i) == m + 16 * k
+        for i in range(row.atom.values("B")):
+            k, n = formulas[1](lane // 4, lane % 4, i)
+            assert row.atom.b_tv(lane, i) == n + 8 * k
+        for i in range(4):
+            m, n = formulas[2](lane // 4, lane % 4, i)
+            assert row.atom.c_tv(lane, i) == m + 16 * n
+
+
+@ROWS
+def test_it_multiplies_exactly(row: Mma) -> None:
+    a, b, c = matrices(row)
+    d = MMA_SYNC[row].effect(None, None, *words(row, a, b, c))
+    assert d.dtype == np.uint32 and d.shape == (32, row.words[2])
+    got = collect(row.atom.c_tv, (16, 8), decode(d, row.accumulator))
+    np.testing.assert_array_equal(got, a @ b.T + c)
+    atom = row.atom
+    again = run_mma(atom, hold(atom.a_tv, a), hold(atom.b_tv, b), hold(atom.c_tv, c))
+    np.testing.assert_array_equal(collect(atom.c_tv, (16, 8), again), got)
+
+
+def test_each_warp_multiplies_its_own() -> None:
+    row = find_mma("f16", "f32", 16)
+    each = [matrices(row) for _ in range(3)]
+    together = [np.concatenate(x) for x in zip(*(words(row, *m) for m in each), strict=True)]
+    d = MMA_SYNC[row].effect(None, None, *together).reshape(3, 32, 4)
+    for got, (a, b, c) in zip(d, each, strict=True):
+        np.testing.assert_array_equal(collect(row.atom.c_tv, (16, 8), decode(got, "f32")), a @ b.T + c)
+
+
+def test_what_is_no_number_reaches_the_elements_it_should() -> None:
+    row = find_mma("bf16", "f32", 16)
+    a, b, c = matrices(row)
+    a[3, 5], c[7, 1] = np.nan, np.inf
+    d = MMA_SYNC[row].effect(None, None, *words(row, a, b, c))
+    got = collect(row.atom.c_tv, (16, 8), decode(d, "f32"))
+    assert np.isnan(got[3]).all() and np.isnan(got).sum() == 8
+    assert np.isinf(got[7, 1]) and np.isinf(got).sum() == 1
+
+
+def test_integer_sums_wrap() -> None:
+    row = find_mma("s8", "s32", 32)
+    a, b = np.full((16, 32), 127), np.full((8, 32), 127)
+    c = np.full((16, 8), (1 << 31) - 1)
+    d = MMA_SYNC[row].effect(None, None, *words(row, a, b, c))
+    assert (decode(d, "s32") == (1 << 31) - 1 + 32 * 127 * 127 - (1 << 32)).all()
+
+
+@ROWS
+def test_the_text_names_the_instruction_and_every_register(row: Mma) -> None:
+    text = MMA_SYNC[row].text
+    c, (a, b, _) = row.words[2], row.words
+    assert f"{row.atom.ptx} " in text and "asm volatile" in text
+    assert sorted(set(map(int, re.findall(r"%(\d+)", text)))) == list(range(a + b + c))
+    assert text.count('"r"(') == a + b and text.count('"+f"(') + text.count('"+r"(') == c
+
+
+def test_a_row_is_found_by_its_types_or_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown mma 'f16\.f32\.k4'"):
+        find_mma("f16", "f32", 4)
+
+
+# --- the text ------------------------------------------------------------------------------------------
+
+
+def probe(rows: Sequence[Mma]) -> Kernel:
+    """One warp loads the fragments of each row, multiplies and stores the sum over them."""
+    k = KernelBuilder("probe", 32)
+    for row in rows:
+        names = [f"{x}_{row.name}" for x in "dab"]
+        sizes = [o.words for o in MMA_SYNC[row].operands]
+        regs = [k.reg(name, n) for name, n in zip(names, sizes, strict=True)]
+        places = [
+            k.pointer(f"p{name}", 4, (n, 1), writable=True) for name, n in zip(names, sizes, strict=True)
+        ]
+        for reg, place in zip(regs, places, strict=True):
+            for w in range(reg.shape[0]):
+                k.do(LDG[4], reg[w], k.at(place, k.tid, w))
+        k.do(MMA_SYNC[row], *regs)
+        for w in range(regs[0].shape[0]):
+            k.do(STG[4], k.at(places[0], k.tid, w), regs[0][w])
+    return k.build()
+
+
+def test_the_texts_compute_the_effects() -> None:
+    given = [words(row, *matrices(row)) for row in MMAS]
+    data = [[x.copy() for x in each] for each in given]
+    run_cuda_text(to_cuda(probe(MMAS)), "probe", (1,), (32,), [x for each in data for x in each])
+    for row, each, got in zip(MMAS, given, data, strict=True):
+        np.testing.assert_array_equal(got[0], MMA_SYNC[row].effect(None, None, *each), err_msg=row.name)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+def test_the_texts_compile(arch: str) -> None:
+    here = [m for m in MMAS if MMA_SYNC[m].requires.sm <= int(arch[3:5])]
+    assert (
+        here and compile_cubin(to_cuda(probe(here), arch.removesuffix("a")), "probe", arch).spill_bytes == 0
+    )
+
+
+def transposes(instr: Instr) -> Kernel:
+    """out[lane] = the registers of an ldmatrix of the 512 bytes of x."""
+    k = KernelBuilder("matrices", 32)
+    x, y = k.pointer("x", 4, (4, 1)), k.pointer("y", 4, (4, 1), writable=True)
+    tile, v, d = k.shared("tile", 4, Layout((32, 4), (4, 1)), 128, 128), k.reg("v", 4), k.reg("d", 4)
+    k.do(LDG[16], v, k.at(x, k.tid, 0))
+    k.do(STS[16], k.at(tile, k.tid, 0), v)
+    k.do(WARP_SYNC)
+    k.do(instr, d, k.at(tile, k.tid, 0))
+    k.do(STG[16], k.at(y, k.tid, 0), d)
+    return k.build()
+
+
+@pytest.mark.parametrize("instr", [LDMATRIX, LDMATRIX_TRANS], ids=str)
+def test_the_text_of_ldmatrix_does_the_same_and_compiles(instr: Instr) -> None:
+    x = RANDOM.integers(0, 1 << 32, (32, 4), dtype=np.uint32)
+    results = []
+    for order in ("forward", "reverse"):
+        y = np.zeros_like(x)
+        run_cuda_text(to_cuda(transposes(instr)), "matrices", (1,), (32,), (x, y), order=order)
+        results.append(y)
+    simulated = np.zeros_like(x)
+    simulate(transposes(instr), {"x": x, "y": simulated})
+    for y in (*results, simulated):
+        np.testing.assert_array_equal(y, instr.effect(None, None, x))
+    assert compile_cubin(to_cuda(transposes(instr), "sm_75"), "matrices", "sm_75").spill_bytes == 0
+
+
+# --- ldmatrix ------------------------------------------------------------------------------------------
+
+
+def rows_of(matrices: np.ndarray) -> np.ndarray:
+    """What lane l addresses: row l % 8 of matrix l // 8, as words."""
+    return np.ascontiguousarray(matrices.reshape(-1, 8)).view(np.uint32)
+
+
+@pytest.mark.parametrize("warps", [1, 3])
+@pytest.mark.parametrize(
+    ("instr", "turned", "atom"),
+    [(LDMATRIX, False, "SM75_U32x4_LDSM_N"), (LDMATRIX_TRANS, True, "SM75_U16x8_LDSM_T")],
+    ids=str,
+)
+def test_ldmatrix_deals_rows_or_columns(instr: Instr, turned: bool, atom: str, warps: int) -> None:
+    """PTX: lane l gets elements 2 (l % 4) and 2 (l % 4) + 1 of row l // 4; .trans: of column l // 4."""
+    tiles = RANDOM.integers(0, 1 << 16, (warps, 4, 8, 8), dtype=np.uint16)
+    got = instr.effect(None, None, rows_of(tiles))
+    assert got.dtype == np.uint32 and got.shape == (32 * warps, 4)
+    halves = np.ascontiguousarray(got).view(np.uint16).reshape(warps, 32, 4, 2)
+    for warp in range(warps):
+        for lane in range(32):
+            for matrix in range(4):
+                tile = tiles[warp, matrix].T if turned else tiles[warp, matrix]
+                assert (halves[warp, lane, matrix] == tile[lane // 4, 2 * (lane % 4) :][:2]).all()
+        moved = run_copy(find_copy_atom(atom), rows_of(tiles[warp]).view(np.uint16))
+        np.testing.assert_array_equal(halves[warp].reshape(32, 8), moved)
+
+
+def test_ldmatrix_feeds_mma() -> None:
+    """A row-major A and B by ldmatrix, B k-major by .trans, as fragments of mma.m16n8k16."""
+    row = find_mma("f16", "f32", 16)
+    a, b, c = matrices(row)
+    half = np.float16
+    quarters = np.stack([a[:8, :8], a[8:, :8], a[:8, 8:], a[8:, 8:]]).astype(half)
+    ra = LDMATRIX.effect(None, None, rows_of(quarters))
+    of_b = np.stack([b[:, :8], b[:, 8:], b[:, :8], b[:, 8:]]).astype(half)
+    rb = LDMATRIX.effect(None, None, rows_of(of_b))[:, :2]
+    turned = LDMATRIX_TRANS.effect(None, None, rows_of(np.ascontiguousarray(of_b.transpose(0, 2, 1))))[:, :2]
+    np.testing.assert_array_equal(rb, turned)
+    d = MMA_SYNC[row].effect(None, None, words(row, a, b, c)[0], ra, rb)
+    np.testing.assert_array_equal(collect(row.atom.c_tv, (16, 8), decode(d, "f32")), a @ b.T + c)

@@ -1,0 +1,190 @@
+"""Conversions as steps of a tile program: right for random layouts, and as dear as the plan says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layoutalg.codegen.builder import KernelBuilder
+from layoutalg.codegen.check import check
+from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, STG
+from layoutalg.codegen.lower import lower
+from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.relayout import relayout
+from layoutalg.codegen.simulate import Simulation, simulate
+from layoutalg.codegen.tile import Kernel
+from layoutalg.errors import ShapeError, SimulationError, UnknownNameError
+from layoutalg.f2 import LinearLayout
+from layoutalg.registers import Conversion, Load, Plan, Store, convert_layout
+from tests.fragments import conversions
+from tests.hostshim import run_cuda_text
+from tests.relayouts import (
+    as_words,
+    expected_words,
+    known_bits,
+    random_pair,
+    random_tile,
+    relayout_kernel,
+)
+
+ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))
+
+
+def run(found: Conversion, kernel: Kernel, groups: int, seed: int = 0) -> Simulation:
+    """Simulate, and compare with the definition."""
+    bits = found.element.bits
+    tile = random_tile(found.src, bits, seed, groups)
+    src = np.ascontiguousarray(as_words(tile, bits)).ravel()
+    expected = expected_words(found.src, found.dst, tile, bits)
+    dst = np.zeros(expected.size, np.uint32)
+    check(kernel)
+    done = simulate(lower(kernel), {"src": src, "dst": dst}, group="warp" if seed % 2 else "block", seed=seed)
+    mask = known_bits(1 << found.places.in_bits["register"], bits)
+    assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
+    return done
+
+
+def costs_what_it_says(found: Conversion, plan: Plan, done: Simulation, groups: int) -> None:
+    """Instructions of the first warp, and wavefronts of all."""
+
+    def executed(*names: str) -> int:
+        return sum(done.executed[name][0] for name in names if name in done.executed)
+
+    assert executed("select32") == plan.cost.selects
+    assert executed("byte_permute") == plan.cost.permutes
+    assert executed("shuffle_xor", "shuffle_lane") == plan.cost.shuffles
+    assert executed("block_sync", "warp_sync") == plan.cost.barriers
+    wavefronts = 0
+    for step in plan.steps:
+        if isinstance(step, (Store, Load)):
+            warps = list(range(1 << found.places.in_bits["warp"]))
+            if isinstance(step, Store):
+                warps = [w for w in warps if not w & step.silent_warps]
+            _, total, _ = done.trace.total(step.transfer.op)
+            assert total == step.transfer.wavefronts * len(warps) * groups
+            wavefronts += step.transfer.wavefronts
+    assert wavefronts == plan.cost.wavefronts
+
+
+@settings(deadline=None)
+@given(conversions(min_lanes=5, max_lanes=5), ELEMENTS, st.integers(1, 2), st.integers(0, 99))
+def test_every_plan_of_random_layouts_is_the_definition_and_costs_what_it_says(
+    pair: tuple[LinearLayout, LinearLayout], element: str, groups: int, seed: int
+) -> None:
+    found = convert_layout(*pair, element)
+    for plan in (found.plan, *found.alternatives):
+        kernel = relayout_kernel(found, plan.kind, groups)
+        costs_what_it_says(found, plan, run(found, kernel, groups, seed), groups)
+
+
+@settings(deadline=None)
+@given(conversions(min_lanes=5, max_lanes=5, in_warp=True), st.sampled_from(("u8", "f16", "f32")))
+def test_inside_a_warp(pair: tuple[LinearLayout, LinearLayout], element: str) -> None:
+    found = convert_layout(*pair, element)
+    for plan in (found.plan, *found.alternatives):
+        costs_what_it_says(found, plan, run(found, relayout_kernel(found, plan.kind), 1), 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_printed_text_does_the_same(seed: int) -> None:
+    """As C++ on the host, so that operands and index code are what was simulated."""
+    element = ("f64", "u8", "f16", "f32", "u8")[seed]
+    found = convert_layout(*random_pair(seed), element)
+    bits = found.element.bits
+    for plan in (found.plan, *found.alternatives):
+        kernel = relayout_kernel(found, plan.kind)
+        tile = random_tile(found.src, bits, seed)
+        src = np.ascontiguousarray(as_words(tile, bits)).ravel()
+        expected = expected_words(found.src, found.dst, tile, bits)
+        dst = np.zeros(expected.size, np.uint32)
+        run_cuda_text(to_cuda(kernel), kernel.name, (1,), (kernel.threads,), (src, dst))
+        mask = known_bits(1 << found.places.in_bits["register"], bits)
+        assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_plan_compiles_without_spills(seed: int, arch: str) -> None:
+    found = convert_layout(*random_pair(seed), ("u8", "f16", "f32")[seed % 3], arch)
+    for plan in (found.plan, *found.alternatives):
+        kernel = relayout_kernel(found, plan.kind)
+        assert compile_cubin(to_cuda(kernel, arch), kernel.name, arch).spill_bytes == 0
+
+
+def test_elements_of_4_bits_move_by_whole_bytes() -> None:
+    """Pairs of nibbles stay together; bytes of two lanes change places."""
+    src = LinearLayout({"register": [1, 2, 4], "lane": [8, 16, 32, 64, 128]}, {"n": 256})
+    dst = LinearLayout({"register": [1, 8, 2], "lane": [4, 16, 32, 64, 128]}, {"n": 256})
+    found = convert_layout(src, dst, "u4")
+    for plan in (found.plan, *found.alternatives):
+        costs_what_it_says(found, plan, run(found, relayout_kernel(found, plan.kind), 1), 1)
+
+
+EXCHANGE = (
+    LinearLayout({"register": [32], "lane": [1, 2, 4, 8, 16], "warp": [64]}, {"n": 128}),
+    LinearLayout({"register": [64], "lane": [1, 2, 4, 8, 16], "warp": [32]}, {"n": 128}),
+)
+"""Two warps exchange a register."""
+
+
+def _in_a_loop(*, barrier: bool) -> Kernel:
+    """Twice the same exchange through the same shared memory."""
+    k = KernelBuilder("twice", 64)
+    src, dst = k.pointer("src", 4, (128, 1)), k.pointer("dst", 4, (128, 1), writable=True)
+    held = k.reg("held", 2)
+    with k.For("i", 2) as i:
+        k.do(LDG[8], held, k.at(src, i, k.tid * 2))
+        if barrier:
+            k.do(BAR)
+        out = relayout(k, convert_layout(*EXCHANGE, "f32"), held, "out")
+        k.do(STG[8], k.at(dst, i, k.tid * 2), out)
+    return k.build()
+
+
+def test_a_loop_needs_a_barrier_in_front_and_the_simulator_misses_it() -> None:
+    src, dst = np.arange(256, dtype=np.uint32), np.zeros(256, np.uint32)
+    simulate(_in_a_loop(barrier=True), {"src": src, "dst": dst})
+    tile = src.reshape(2, 2, 32, 2)
+    assert np.array_equal(dst.reshape(2, 2, 32, 2)[:, 0, :, 1], tile[:, 1, :, 0])
+    with pytest.raises(SimulationError, match="no block barrier in between"):
+        simulate(_in_a_loop(barrier=False), {"src": src, "dst": dst})
+
+
+def test_a_shuffle_of_half_a_warp_is_an_error() -> None:
+    k = KernelBuilder("part", 32)
+    dst, held = k.pointer("dst", 4, writable=True), k.reg("held", 1)
+    turned = LinearLayout({"lane": [16, 1, 2, 4, 8]}, {"n": 32})
+    straight = LinearLayout({"lane": [1, 2, 4, 8, 16]}, {"n": 32})
+    k.do(CLEAR[4], held)
+    with k.If(k.tid < 16):
+        out = relayout(k, convert_layout(straight, turned, "f32"), held, "out", "shuffle")
+        k.do(STG[4], k.at(dst, k.tid), out)
+    with pytest.raises(SimulationError, match="shuffle_lane of a whole warp, which thread 16 does not reach"):
+        simulate(k.build(), {"dst": np.zeros(32, np.uint32)})
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    found = convert_layout(*EXCHANGE, "f32")
+    k = KernelBuilder("k", 64)
+    with pytest.raises(ShapeError, match="held has 3 words; the source layout has 2 registers of 32 bits"):
+        relayout(k, found, k.reg("held", 3), "out")
+    with pytest.raises(UnknownNameError, match=r"plan .shuffle."):
+        relayout(k, found, k.reg("two", 2), "other", "shuffle")
+    with pytest.raises(ShapeError, match="32 lanes and 2 warps in a block of 96 threads"):
+        relayout(KernelBuilder("odd", 96), found, k.reg("three", 2), "out")
+    few = LinearLayout({"lane": [1, 2]}, {"n": 4})
+    with pytest.raises(ShapeError, match="layouts of 4 lanes"):
+        relayout(k, convert_layout(few, few, "f32"), k.reg("four", 1), "out")
+
+
+def test_a_part_of_a_register_array_is_relaid() -> None:
+    k = KernelBuilder("parts", 64)
+    many = k.reg("many", 3, 2)
+    first = relayout(k, convert_layout(*EXCHANGE, "f32"), many[1], "first")
+    second = relayout(k, convert_layout(*EXCHANGE, "f32"), many.slice(2, 0, count=2), "second", overlay=True)
+    assert first.shape == second.shape == (2,)
+    one, two = k.build().shared
+    assert one.offset_bytes == two.offset_bytes == 0

@@ -1,0 +1,414 @@
+"""Pictures: what a cell shows is what the layout says, and every rendering keeps it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import graphviz
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.analysis import traffic, wavefronts
+from layoutalg.arch import ARCHS, Arch, instruction_table
+from layoutalg.draw import (
+    Cell,
+    Panel,
+    Picture,
+    access_picture,
+    as_dot,
+    as_svg,
+    as_text,
+    graph,
+    layout_picture,
+    render,
+    schedule,
+    swizzle_picture,
+    tile_panel,
+    tv_picture,
+)
+from layoutalg.draw.graph import FORMATS
+from layoutalg.draw.palette import PALETTE
+from layoutalg.draw.picture import EMPTY, HUES, MAX_CELLS, bank_of
+from layoutalg.dtype import DTYPES, dtype
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+
+SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
+NESTED = Layout(((2, 4), (3, 2)), ((1, 16), (2, 100)))
+HOSTILE = "\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>"
+
+
+def texts(panel: Panel) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in panel.cells]
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    rank = draw(st.integers(1, 3))
+    shape = tuple(draw(st.integers(1, 5)) for _ in range(rank))
+    return Layout(shape, tuple(draw(st.integers(0, 40)) for _ in range(rank)))
+
+
+# --- what the cells say --------------------------------------------------------------------------------
+
+
+@given(layouts(), st.sampled_from([None, *DTYPES.values()]))
+def test_a_cell_holds_the_offset_of_its_coordinate(layout: Layout, element: object) -> None:
+    element_ = element if element is None else dtype(str(element))
+    (panel,) = layout_picture(layout, element=element_).panels
+    shape = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
+    rows = shape[0] if len(shape) > 1 else 1
+    assert isinstance(rows, int)
+    assert len(panel.rows) == len(panel.cells) == rows
+    for row, cells in enumerate(panel.cells):
+        assert len(cells) == len(panel.columns)
+        for column, cell in enumerate(cells):
+            offset = layout(row + rows * column)
+            assert cell.text == str(offset)
+            byte = offset if element_ is None else offset * element_.bits // 8
+            assert cell.hue == (offset % 8 * 4 if element_ is None else byte // 4 % 32)
+
+
+def test_a_nested_mode_is_flattened_leftmost_digit_fastest() -> None:
+    (panel,) = layout_picture(NESTED).panels
+    assert texts(panel)[:3] == [
+        ["0", "2", "4", "100", "102", "104"],
+        ["1", "3", "5", "101", "103", "105"],
+        ["16", "18", "20", "116", "118", "120"],
+    ]
+    assert all(int(texts(panel)[i][j]) == NESTED(i, j) for i in range(8) for j in range(6))
+
+
+def test_before_and_after_a_swizzle_hold_the_same_row_of_offsets_in_another_order() -> None:
+    before, after = swizzle_picture(SWIZZLED, element=dtype("f16")).panels
+    assert (before.title, after.title) == ("before Sw<3,3,3>", "after Sw<3,3,3>")
+    for row in range(8):
+        assert [int(t) for t in texts(before)[row]] == [64 * row + j for j in range(64)]
+        assert [int(t) for t in texts(after)[row]] == [SWIZZLED(row, j) for j in range(64)]
+        assert sorted(texts(before)[row]) == sorted(texts(after)[row])
+    column = {cells[0].hue for cells in after.cells}
+    assert len(column) == 8 and {cells[0].hue for cells in before.cells} == {0}
+
+
+@pytest.mark.parametrize("layout", [NESTED, ComposedLayout(Layout(8, 2), 0, Layout(4))])
+def test_a_layout_without_swizzle_has_no_before(layout: AnyLayout) -> None:
+    with pytest.raises(ArgumentTypeError, match="has no swizzle, so there is no before and after"):
+        swizzle_picture(layout)
+
+
+def test_the_accumulator_of_mma_m16n8() -> None:
+    tv = Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+    (panel,) = tv_picture(tv, (16, 8)).panels
+    for thread in range(32):
+        for value in range(4):
+            # PTX ISA, mma.m16n8k16: row = lane / 4 + 8 (i / 2), column = 2 (lane % 4) + i % 2
+            row, column = thread // 4 + 8 * (value // 2), 2 * (thread % 4) + value % 2
+            assert panel.cells[row][column] == Cell(f"T{thread}V{value}", thread)
+
+
+def test_cells_held_twice_or_never() -> None:
+    picture = tv_picture(Layout((2, 2), (0, 2)), (2, 2))
+    assert texts(picture.panels[0]) == [["T0V0+", "T0V1+"], ["", ""]]
+    assert picture.panels[0].cells[1][0] == EMPTY
+    assert any("several" in note for note in picture.notes)
+
+
+@pytest.mark.parametrize(
+    ("tv", "tile", "part"),
+    [
+        (Layout(32), (8, 4), "does not have two modes"),
+        (Layout((2, 2, 2)), (2, 4), "does not have two modes"),
+        (Layout((32, 2), (2, 1)), (8, 4), "thread 16, value 0 to 32, outside the 32 cells of the tile (8,4)"),
+        (Layout((2, 2), (-1, 1)), (2, 2), "thread 1, value 0 to -1"),
+        (Layout((2, 2)), (0, 4), "extents must be positive"),
+    ],
+)
+def test_a_tv_layout_that_does_not_fit_its_tile(tv: Layout, tile: tuple[int, int], part: str) -> None:
+    with pytest.raises(ShapeError, match=re.escape(part)):
+        tv_picture(tv, tile)
+
+
+def test_pictures_have_a_limit_that_is_named() -> None:
+    assert layout_picture(Layout((128, 128))).panels[0].cells[127][127].text == str(MAX_CELLS - 1)
+    with pytest.raises(ResourceError, match=r"cells of the picture: 1048576 asked, the limit is 16384"):
+        layout_picture(Layout((1 << 10, 1 << 10)))
+    with pytest.raises(ResourceError, match="cells of the picture"):
+        tv_picture(Layout((1 << 30, 1), (0, 0)), (1, 1))
+    with pytest.raises(ResourceError, match=r"nodes of the graph"):
+        as_dot(Layout(tuple([2] * 300)))
+
+
+@pytest.mark.parametrize("name", sorted(DTYPES))
+def test_the_bank_of_an_element(name: str) -> None:
+    element = DTYPES[name]
+    for offset in range(300):
+        assert bank_of(offset, element) == (offset * element.bits // 8 // 4) % 32
+
+
+# --- accesses ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def warps(draw: st.DrawFn, space: str) -> tuple[str, list[int | None]]:
+    rules = [rule for rule in ARCHS["sm_90"].instructions.values() if rule.space == space]
+    rule = draw(st.sampled_from(rules))
+    slots = draw(st.integers(1, 300))
+    slot = st.none() | st.integers(0, slots).map(lambda n: n * rule.width_bytes)
+    return rule.name, draw(st.lists(slot, min_size=32, max_size=32))
+
+
+@given(warps("shared"))
+@example(("ld.shared.b64", [8 * (lane // 2) for lane in range(32)]))
+@example(("red.shared.u32", [0] * 32))
+@example(("cp.async.8", [None] * 32))
+def test_the_schedule_is_one_the_hardware_could_run(warp: tuple[str, list[int | None]]) -> None:
+    instruction, offsets = warp
+    rule = ARCHS["sm_90"].instructions[instruction]
+    services = schedule(instruction, offsets)
+    wanted = {
+        (lane, word)
+        for lane, offset in enumerate(offsets[: rule.lanes])
+        if offset is not None
+        for word in {byte // 4 for byte in range(offset, offset + rule.width_bytes)}
+    }
+    assert {(s.lane, s.word) for s in services} == wanted and len(services) == len(wanted)
+    delivered: dict[tuple[int, int, int], set[object]] = {}
+    for s in services:
+        assert s.bank == s.word % 32
+        what = s.word if rule.broadcast else (s.word, s.lane)
+        delivered.setdefault((s.group, s.wavefront, s.bank), set()).add(what)
+    assert all(len(words) == 1 for words in delivered.values()), "a bank delivers one word a wavefront"
+    rows = {(s.group, s.wavefront) for s in services}
+    bias = rule.counter_bias if services else 0
+    assert len(rows) + bias == wavefronts(instruction, offsets)
+    (panel,) = access_picture(instruction, offsets).panels
+    assert len(panel.rows) == len(panel.cells) == len(rows) == len(set(panel.rows))
+    shown = {int(cell.text) for row in panel.cells for cell in row if cell.text}
+    assert shown <= {lane for lane, _ in wanted}
+
+
+@given(warps("global"))
+def test_a_global_access_shows_its_sectors_and_lines(warp: tuple[str, list[int | None]]) -> None:
+    (panel,) = access_picture(*warp).panels
+    moved = traffic(*warp)
+    assert len(panel.rows) == moved.lines
+    coloured = sum(cell.hue is not None for row in panel.cells for cell in row)
+    assert coloured == moved.sectors * 8
+    assert {bool(cell.text) for row in panel.cells for cell in row if cell.hue is not None} <= {True}
+
+
+def test_an_eight_way_conflict_is_eight_rows_high() -> None:
+    picture = access_picture("ldmatrix.x4", [128 * (lane % 16) + 16 * (lane // 16) for lane in range(32)])
+    (panel,) = picture.panels
+    assert panel.rows[:9] == ("a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "b0") and len(panel.rows) == 32
+    assert [cell.text for cell in panel.cells[8]] == ["8"] * 4 + [""] * 28
+    assert picture.notes[0].startswith("32 wavefronts;")
+    assert max(map(len, as_text(picture).splitlines())) == 100
+
+
+def test_notes_say_what_the_cells_cannot() -> None:
+    notes = access_picture("cp.async.4", [0] * 32).notes
+    assert "the hardware counter adds 3 to this instruction" in notes
+    assert "1 lane shares its word with a lower lane, which is shown" in access_picture(
+        "ld.shared.b32", [0, 0] + [None] * 30
+    ).notes  # fmt: skip
+    assert access_picture("ld.shared.b32", [None] * 32).panels[0].rows == ()
+
+
+def test_phase_groups_of_any_number_have_names() -> None:
+    toy = Arch(
+        name="toy",
+        compute_capability=(0, 0),
+        lanes=64,
+        banks=4,
+        max_shared_bytes_per_block=1024,
+        shared_bytes_per_sm=1024,
+        max_warps_per_sm=1,
+        max_blocks_per_sm=1,
+        instructions=instruction_table(lanes=64, banks=4),
+    )
+    (panel,) = access_picture("ld.shared.b128", [16 * lane for lane in range(64)], toy).panels
+    assert len(set(panel.rows)) == 64 and panel.rows[26] == "aa0" and len(panel.columns) == 4
+
+
+def test_the_touched_part_of_a_tile() -> None:
+    panel = tile_panel("tile", {(3, 5): (0, 1), (4, 7): (9, 33)})
+    assert (panel.rows, panel.columns) == (("3", "4"), ("5", "6", "7"))
+    assert panel.cells == ((Cell("0", 1), EMPTY, EMPTY), (EMPTY, EMPTY, Cell("9", 1)))
+    with pytest.raises(ResourceError, match="cells of the picture"):
+        tile_panel("tile", {(0, 0): (0, 0), (1000, 1000): (1, 0)})
+
+
+# --- renderings ----------------------------------------------------------------------------------------
+
+
+def test_text_of_a_small_layout() -> None:
+    assert as_text(layout_picture(Layout((2, 3), (3, 1)))) == (
+        "(2,3):(3,1)\n\noffsets\n  │ 0 1 2\n──┼──────\n0 │ 0 1 2\n1 │ 3 4 5\n\n"
+        "rows run through mode 0, 2, columns through 3; the colour is the offset mod 8"
+    )
+
+
+@given(layouts(), st.integers(40, 120), st.booleans())
+def test_text_fits_its_page_and_shows_every_cell_once(layout: Layout, width: int, unicode: bool) -> None:
+    picture = layout_picture(layout)
+    lines = as_text(picture, width=width, unicode=unicode).splitlines()
+    assert max(map(len, lines)) <= width
+    bar = "│" if unicode else "|"
+    shown = sorted(t for line in lines if bar in line for t in line.partition(bar)[2].split())
+    (panel,) = picture.panels
+    heads = list(panel.columns)
+    assert shown == sorted([t for row in texts(panel) for t in row] + heads)
+
+
+def test_wide_panels_fold_into_even_blocks_and_narrow_ones_stand_side_by_side() -> None:
+    wide = as_text(layout_picture(Layout((2, 64), (64, 1))), width=100)
+    assert re.findall(r"columns (\d+ to \d+)", wide) == ["0 to 23", "24 to 47", "48 to 63"]
+    small = ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1)))
+    lines = as_text(swizzle_picture(small)).splitlines()
+    assert "before Sw<1,0,1>    after Sw<1,0,1>" in lines
+    assert max(map(len, as_text(layout_picture(Layout((1, 9), (0, 10**30))), width=20).splitlines())) > 20
+
+
+def test_colour_is_optional_and_takes_no_room() -> None:
+    picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
+    plain, painted = as_text(picture), as_text(picture, color=True)
+    assert "\x1b" not in plain
+    assert "\x1b[30;48;2;102;194;165m" in painted
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        layout_picture(NESTED),
+        swizzle_picture(SWIZZLED, element=dtype("f16")),
+        tv_picture(Layout((2, 2), (0, 2)), (2, 2)),
+        access_picture("ld.global.b32", [4 * lane + 28 for lane in range(32)]),
+        access_picture("ld.shared.b32", [None] * 32),
+        Picture("empty", ()),
+    ],
+)
+def test_svg_is_valid_self_contained_and_shows_every_cell(picture: Picture) -> None:
+    svg = as_svg(picture)
+    root = ElementTree.fromstring(svg)
+    shown = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    for panel in picture.panels:
+        assert panel.title in shown
+        for row in texts(panel):
+            assert all(text in shown for text in row if text)
+    assert not re.search(r"href|url\(|<script|<image|@import", svg)
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for node in root.iter("{http://www.w3.org/2000/svg}rect"):
+        x, y = float(node.get("x", 0)), float(node.get("y", 0))
+        assert 0 <= x <= x + float(node.attrib["width"]) <= width
+        assert 0 <= y <= y + float(node.attrib["height"]) <= height
+
+
+def test_hostile_text_is_harmless_everywhere() -> None:
+    picture = Picture(HOSTILE, (Panel(HOSTILE, (HOSTILE,), (HOSTILE,), ((Cell(HOSTILE, 3),),)),), (HOSTILE,))
+    svg = as_svg(picture)
+    root = ElementTree.fromstring(svg)
+    assert "<script>" not in svg
+    assert not [node for node in root.iter() if node.tag.endswith("script")]
+    text = as_text(picture)
+    assert not set(text) & set("\x1b\x00\u202e")
+
+
+def test_the_palette_has_a_colour_a_bank() -> None:
+    assert len(PALETTE) == HUES == len(set(PALETTE))
+    assert all(0 <= part <= 255 for color in PALETTE for part in color)
+    luminance = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in PALETTE]
+    assert min(luminance) > 140, "black text must stay readable"
+
+
+# --- graphs --------------------------------------------------------------------------------------------
+
+GRAPHS: list[AnyLayout] = [
+    Layout(7),
+    NESTED,
+    SWIZZLED,
+    ComposedLayout(
+        (Swizzle(3, 2, 3), Swizzle(1, 0, -5)), 16, ComposedLayout(Layout((4, 8), (8, 1)), 2, NESTED)
+    ),
+]
+
+
+@pytest.mark.parametrize("layout", GRAPHS, ids=str)
+def test_the_graph_names_every_stage_in_order(layout: AnyLayout) -> None:
+    dot = as_dot(layout)
+    labels = [
+        quoted or plain
+        for quoted, plain in re.findall(r'^  n\d+ \[label=(?:"((?:[^"\\]|\\.)*)"|(\w+))', dot, re.M)
+    ]
+    assert labels[0].startswith("coordinate") and labels[-1] == "offset"
+    inner = layout
+    stages: list[str] = []
+    while isinstance(inner, ComposedLayout):
+        parts = (
+            [str(inner.outer)] if isinstance(inner.outer, Layout) else [str(s) for s in inner.swizzles[::-1]]
+        )
+        stages = ([f"+ {inner.offset}"] if inner.offset else []) + parts + stages
+        inner = inner.inner
+    assert [label.split("\\n")[0] for label in labels[labels.index("+") + 1 : -1]] == stages
+    edges = [(int(a), int(b)) for a, b in re.findall(r"n(\d+) -> n(\d+)", dot)]
+    assert all(a < b < len(labels) for a, b in edges)
+    assert {b for _, b in edges} == set(range(1, len(labels)))
+
+
+def test_dot_text_is_escaped() -> None:
+    from layoutalg.draw.graph import _escaped
+
+    labelled = graphviz.Digraph()
+    labelled.node("n", _escaped('a"]; evil\\\nb'))
+    assert labelled.source.splitlines()[1].strip() == r'n [label="a\"]; evil\\\nb"]'
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
+@pytest.mark.parametrize("layout", GRAPHS, ids=str)
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_graphviz_draws_every_graph(layout: AnyLayout, file_format: str) -> None:
+    drawn = render(as_dot(layout), file_format)
+    assert drawn.lstrip()[:5] in (b"<?xml", b"\x89PNG\r", b"%PDF-")
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
+def test_text_graphviz_cannot_read_is_an_error_of_ours() -> None:
+    with pytest.raises(UnsupportedError, match="could not draw the graph as svg"):
+        render("no graph", "svg")
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [
+        ("cat; exit 0", ""),
+        ("exit 3", "could not draw the graph as svg: it ended with status 3"),
+        ("sleep 300", "could not draw the graph as svg: no answer within 0.2 s"),
+        ("sleep 300 & wait", "could not draw the graph as svg: no answer within 0.2 s"),
+    ],
+)
+def test_a_renderer_of_any_behaviour_is_waited_for_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, ended: str
+) -> None:
+    program = tmp_path / "dot"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if ended:
+        monkeypatch.setattr(graph, "TIMEOUT_S", 0.2)
+        with pytest.raises(UnsupportedError, match=ended):
+            render("digraph {}", "svg")
+    else:
+        assert render("digraph {}", "svg") == b"digraph {}"
+
+
+def test_without_a_renderer_the_message_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UnsupportedError, match=r"needs graphviz's program dot.*apt-get install graphviz"):
+        render(as_dot(NESTED), "svg")
+    with pytest.raises(UnknownNameError, match="accepted are svg, png, pdf"):
+        render(as_dot(NESTED), "gif")

@@ -1,0 +1,268 @@
+"""Swizzles are bijections with a period; chains of them reduce and invert."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from itertools import product as pairs_of
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.compose import composition
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, swizzle_inverse
+from layoutalg.notation import parse
+from layoutalg.testing.strategies import composed_layouts, swizzles
+
+chains = st.lists(swizzles(), max_size=4).map(lambda chain: Swizzles(*chain))
+
+
+def apply(chain: Swizzles, x: int) -> int:
+    """The definition of a chain."""
+    for swizzle in chain.factors[::-1]:
+        x = swizzle(x)
+    return x
+
+
+@given(swizzles(), st.integers(0, 1 << 20))
+def test_bits_below_the_period_only(swizzle: Swizzle, x: int) -> None:
+    assert swizzle(x + swizzle.period) == swizzle(x) + swizzle.period
+    assert swizzle(x) ^ x == (swizzle(x) ^ x) & swizzle.zzz_mask
+    assert swizzle(x & ~swizzle.yyy_mask) == x & ~swizzle.yyy_mask
+
+
+@given(swizzles())
+@example(Swizzle(3, 0, 2))
+@example(Swizzle(0, 4, 0))
+def test_a_bijection_and_an_involution_when_it_says_so(swizzle: Swizzle) -> None:
+    image = [swizzle(x) for x in range(swizzle.period)]
+    assert sorted(image) == list(range(swizzle.period))
+    assert swizzle.is_involution == all(swizzle(y) == x for x, y in enumerate(image))
+
+
+@given(chains, st.integers(0, 4095))
+@example(Swizzles(Swizzle(3, 0, 1)), 0b1111)
+@example(Swizzles(Swizzle(3, 0, -1)), 0b1111)
+@example(Swizzles(), 5)
+def test_inverse_and_reduction(chain: Swizzles, x: int) -> None:
+    assert chain(x) == apply(chain, x)
+    assert apply(chain.inverse(), apply(chain, x)) == x
+    assert chain.inverse() == swizzle_inverse(chain) == swizzle_inverse(chain.factors)
+    assert apply(chain.reduced(), x) == apply(chain, x)
+    assert all(factor.bits for factor in chain.reduced())
+    assert Swizzles(chain, chain.inverse()).reduced()(x) == x
+
+
+@given(chains, st.lists(st.integers(-4096, 4096), min_size=1, max_size=20))
+def test_a_chain_is_a_function_of_arrays_and_expressions_too(chain: Swizzles, offsets: list[int]) -> None:
+    wanted = [apply(chain, x) for x in offsets]
+    assert chain(np.array(offsets)).tolist() == wanted
+    lane = Var("lane", 4096)
+    moved = chain(lane)
+    for x, y in zip(offsets, wanted, strict=True):
+        assert chain(x + chain.period) == y + chain.period
+        assert abs(y) <= chain.most_offset(4096, signed=True)
+        index = min(abs(x), 4095)
+        assert evaluate(moved, {lane: index}) == apply(chain, index) <= chain.most_offset(4095)
+    assert Swizzles.from_bit_pairs(chain.bit_pairs())(offsets[0]) == wanted[0]
+
+
+def test_a_chain_is_a_sequence_and_a_value() -> None:
+    a, b, c = Swizzle(1, 0, 2), Swizzle(2, 2, 2), Swizzle(0, 0, 0)
+    chain = Swizzles(a, Swizzles(b, c))
+    assert list(chain) == [a, b, c] == [chain[0], chain[1], chain[-1]] and len(chain) == 3
+    assert chain[1:] == Swizzles(b, c) and list(reversed(chain)) == [c, b, a] and b in chain
+    assert bool(Swizzles(c)) and not Swizzles() and Swizzles().period == 1
+    assert str(chain) == "Sw<1,0,2> o Sw<2,2,2> o Sw<0,0,0>" and str(Swizzles()) == "Sw<0,0,0>"
+    assert repr(chain[:2]) == "Swizzles(Swizzle(1, 0, 2), Swizzle(2, 2, 2))"
+    assert repr(Swizzles()) == "Swizzles()"
+    assert chain == Swizzles(a, b, c) != Swizzles(b, a, c)
+    others: list[object] = [(a, b, c), Swizzles(a, b)]
+    assert chain not in others and Swizzles(a) not in [a]
+    for parts in ((a, 3), ((a, b),), ("Sw<1,0,2>",)):
+        with pytest.raises(ArgumentTypeError, match="a swizzle is needed"):
+            Swizzles(*parts)
+    with pytest.raises(ArgumentTypeError, match=r"swizzle_inverse of 3: a swizzle is needed"):
+        swizzle_inverse((a, 3))  # type: ignore[arg-type]
+
+
+def test_what_is_composed_with_a_chain() -> None:
+    """A tuple of swizzles is taken for the chain it spells; a chain of one factor is that swizzle."""
+    a, b, plain = Swizzle(1, 0, 2), Swizzle(2, 2, 3), Layout((4, 8), (8, 1))
+    whole = ComposedLayout(Swizzles(a, b), 3, plain)
+    assert whole == ComposedLayout((a, b), 3, plain) and whole.outer == whole.swizzles == Swizzles(a, b)
+    assert parse(str(whole)) == whole and repr(whole).startswith("ComposedLayout(Swizzles(Swizzle(1, 0, 2), ")
+    one: Any
+    for one in (a, (a,), Swizzles(a)):
+        made = ComposedLayout(one, 0, plain)
+        assert made.outer == a and made.swizzles == Swizzles(a)
+    assert ComposedLayout(Swizzles(), 2, plain).outer == Swizzle(0, 0, 0)
+    assert ComposedLayout(plain, 0, plain).swizzles == Swizzles()
+    assert composition(a, b) == composition((a,), Swizzles(b)) == Swizzles(a, b)
+    assert composition(a, a) == Swizzle(0, 0, 0)
+    assert composition(Swizzle(1, 4, 3), Swizzle(2, 5, 3)) == Swizzle(3, 4, 3)
+    assert (
+        composition((a, b), plain) == composition(Swizzles(a, b), plain) == ComposedLayout((a, b), 0, plain)
+    )
+    assert composition(plain, (a, b)) == composition(plain, Swizzles(a, b))
+    outer: Any
+    for outer in ((), (a, 3), "Sw<1,0,2>"):
+        with pytest.raises(ArgumentTypeError, match="is not a Swizzle, a tuple of Swizzles or a Layout"):
+            ComposedLayout(outer, 0, plain)
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda p: p[0] != p[1]), max_size=8))
+def test_bit_pairs_are_applied_first_to_last(pairs: list[tuple[int, int]]) -> None:
+    chain = Swizzles.from_bit_pairs(pairs)
+    for x in range(256):
+        wanted = x
+        for y, z in pairs:
+            wanted ^= (wanted >> y & 1) << z
+        assert apply(chain, x) == wanted
+    assert len(chain) <= len(pairs)
+
+
+@given(swizzles())
+def test_bit_pairs_of_one_swizzle_give_it_back(swizzle: Swizzle) -> None:
+    assert Swizzles.from_bit_pairs(swizzle.bit_pairs()) == Swizzles(*[swizzle] if swizzle.bits else [])
+
+
+def test_two_alike_vanish_and_two_of_one_shift_join() -> None:
+    assert Swizzles(Swizzle(3, 4, 3), Swizzle(3, 4, 3)).reduced() == Swizzles()
+    assert Swizzles(Swizzle(1, 4, 3), Swizzle(2, 5, 3)).reduced() == Swizzles(Swizzle(3, 4, 3))
+    assert swizzle_inverse(Swizzle(3, 4, 3)) == Swizzles(Swizzle(3, 4, 3))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((3, 4, 0), "clears bits"),
+        ((-1, 4, 3), "must not be negative"),
+        ((3, -1, 3), "must not be negative"),
+        ((40, 40, 3), "past bit 64"),
+        ((0, 0, 1 << 40), "past bit 64"),
+    ],
+)
+def test_what_is_no_swizzle(parts: tuple[int, int, int], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        Swizzle(*parts)
+
+
+@pytest.mark.parametrize("parts", [(3.0, 4, 3), (True, 4, 3), ((3,), 4, 3), ("3", 4, 3)])
+def test_parts_are_integers(parts: tuple[int, int, int]) -> None:
+    with pytest.raises(ArgumentTypeError):
+        Swizzle(*parts)
+
+
+def test_values() -> None:
+    swizzle = Swizzle(3, 4, 3)
+    tile = ComposedLayout(swizzle, 2, Layout((8, 64), (64, 1)))
+    for value in (swizzle, tile, ComposedLayout((swizzle, Swizzle(1, 0, 2)), 0, tile)):
+        assert value == copy.deepcopy(value) == pickle.loads(pickle.dumps(value))
+        assert hash(value) == hash(copy.copy(value))
+        with pytest.raises(AttributeError, match="immutable"):
+            value.bits = 3
+    assert repr(tile) == "ComposedLayout(Swizzle(3, 4, 3), 2, Layout((8, 64), (64, 1)))"
+    assert swizzle != Swizzle(3, 4, -3) and swizzle != (3, 4, 3)
+    assert str(ComposedLayout((swizzle, Swizzle(1, 0, 2)), 0, Layout(4))) == "Sw<3,4,3> o Sw<1,0,2> o 0 o 4:1"
+    assert ComposedLayout((swizzle,), 0, Layout(4)) == ComposedLayout(swizzle, 0, Layout(4))
+
+
+@given(composed_layouts())
+def test_a_composed_layout_is_what_it_says(layout: ComposedLayout) -> None:
+    import numpy as np
+
+    size = np.prod([1, *np.ravel([s for s, _ in _leaves(layout.inner)])])
+    wanted = [apply(layout.swizzles, layout.offset + layout.inner(i)) for i in range(size)]
+    assert [layout(i) for i in range(size)] == wanted
+    assert layout(np.arange(size)).tolist() == wanted
+
+
+def _leaves(layout: object) -> tuple[tuple[int, int], ...]:
+    from layoutalg.layout import leaves
+
+    assert isinstance(layout, Layout)
+    return leaves(layout)
+
+
+def test_bad_composed_layouts() -> None:
+    good = Layout(4)
+    for outer in ("Sw<3,4,3>", (), (good,), None):
+        with pytest.raises(ArgumentTypeError, match="is not a Swizzle"):
+            ComposedLayout(outer, 0, good)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="inner"):
+        ComposedLayout(good, 0, Swizzle(1, 0, 1))  # type: ignore[arg-type]
+    for offset in (-1, (1,)):
+        with pytest.raises(ShapeError, match="offset"):
+            ComposedLayout(good, offset, good)  # type: ignore[arg-type]
+
+
+def test_a_symbol_has_no_bits() -> None:
+    import sympy
+
+    with pytest.raises(UnsupportedError, match=r"layoutalg\.analysis\.symbolic"):
+        Swizzle(3, 4, 3)(sympy.Symbol("n"))
+
+
+def test_every_small_swizzle_has_its_period_and_no_smaller() -> None:
+    for bits, base, shift in pairs_of(range(1, 4), range(3), (-3, -2, -1, 1, 2, 3)):
+        swizzle = Swizzle(bits, base, shift)
+        half = swizzle.period // 2
+        assert any(swizzle(x + half) != swizzle(x) + half for x in range(swizzle.period))
+
+
+@given(swizzles(), swizzles(), swizzles())
+def test_a_reduced_chain_has_the_same_effect(a: Swizzle, b: Swizzle, c: Swizzle) -> None:
+    chain = Swizzles(a, b, c).reduced()
+    undone = Swizzles(chain, chain.inverse()).reduced()
+    for x in (0, *(1 << i for i in range(16)), 0xBEEF):
+        assert chain(x) == a(b(c(x))) and undone(x) == x
+
+
+@given(swizzles())
+def test_a_chain_that_is_one_swizzle_becomes_it(a: Swizzle) -> None:
+    """Sw<B,M,S> twice is Sw<B-|S|,M,2S>, and nothing where the fields do not overlap."""
+    twice = Swizzles(a, a).reduced()
+    left = max(0, a.bits - abs(a.shift))
+    assert len(twice) == (left > 0)
+    assert not left or (twice[0].bits == left and twice[0].shift == 2 * a.shift)
+
+
+DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_any_integers_are_swizzled_as_integers_are(dtype: Any) -> None:
+    """Negative ones too, in two's complement; what int64 does not hold is refused."""
+    rng, limits, refused = random.Random(7), np.iinfo(dtype), 0
+    for _ in range(300):
+        bits, shift = rng.randrange(7), rng.choice([-1, 1]) * rng.randrange(1, 41)
+        swizzle = Swizzle(bits, rng.randrange(65 - bits - abs(shift)), shift)
+        low, high = (int(limits.min), int(limits.max)) if rng.random() < 0.5 else (-100, 100)
+        offsets = [rng.randint(max(low, int(limits.min)), min(high, int(limits.max))) for _ in range(4)]
+        wanted = [swizzle(x) for x in offsets]
+        mask, out = swizzle.yyy_mask, []
+        for x in offsets:
+            moved = (x & mask) >> shift if shift > 0 else (x & mask) << -shift
+            out.append(x ^ moved)
+        assert out == wanted
+        try:
+            got = swizzle(np.array(offsets, dtype))
+        except ShapeError:
+            refused += 1
+            assert any(not -(1 << 63) <= y < 1 << 63 for y in wanted)
+        else:
+            assert got.tolist() == wanted and swizzle(np.array(offsets, dtype)[:1][0]) == wanted[0]
+    assert refused < 30
+
+
+@given(swizzles(), st.integers(-(1 << 70), 1 << 70))
+def test_a_bijection_on_all_integers(swizzle: Swizzle, x: int) -> None:
+    assert swizzle(x + swizzle.period) == swizzle(x) + swizzle.period
+    assert swizzle(apply(swizzle_inverse(swizzle), x)) == x

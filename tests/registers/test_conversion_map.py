@@ -1,0 +1,101 @@
+"""The map of places: it finds every element, and the nearest place of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.f2 import LinearLayout
+from layoutalg.registers.fragments import PLACE
+from layoutalg.registers.packing import as_they_are
+from layoutalg.registers.place_map import crosses, place_map
+from tests.fragments import at, conversions, is_bijective
+
+WARP = LinearLayout.identity(0, "warp")
+
+
+def _places(layout: LinearLayout) -> dict[tuple[int, int, int], int]:
+    """(register, lane, warp) -> element."""
+    sizes = [1 << layout.in_bits[name] for name in PLACE]
+    return {
+        (r, n, w): layout(register=r, lane=n, warp=w)["n"]
+        for r in range(sizes[0])
+        for n in range(sizes[1])
+        for w in range(sizes[2])
+    }
+
+
+@given(conversions())
+def test_the_source_holds_there_what_the_destination_wants(pair: tuple[LinearLayout, LinearLayout]) -> None:
+    src, dst = pair
+    found, held = place_map(src, dst), _places(src)
+    for place, element in _places(dst).items():
+        assert held[at(found, *place)] == element
+
+
+@given(conversions())
+def test_values_cross_only_what_they_must(pair: tuple[LinearLayout, LinearLayout]) -> None:
+    """A warp is crossed exactly if some warp wants what it does not hold; then the same for lanes."""
+    src, dst = pair
+    found = place_map(src, dst)
+    warps, lanes = defaultdict(set), defaultdict(set)
+    for (_, n, w), element in _places(src).items():
+        warps[w].add(element)
+        lanes[n, w].add(element)
+    wanted = _places(dst).items()
+    assert crosses(found, "warp") == any(element not in warps[w] for (_, _, w), element in wanted)
+    if not crosses(found, "warp"):
+        assert crosses(found, "lane") == any(element not in lanes[n, w] for (_, n, w), element in wanted)
+
+
+@given(conversions())
+def test_between_bijections_it_is_invert_and_compose(pair: tuple[LinearLayout, LinearLayout]) -> None:
+    src, dst = pair
+    if is_bijective(src):
+        assert place_map(src, dst).columns == dst.invert_and_compose(src).columns
+
+
+@given(conversions())
+def test_what_is_packed_stays_together(pair: tuple[LinearLayout, LinearLayout]) -> None:
+    found = place_map(*pair)
+    for bits in range(min(found.in_bits["register"], found.out_bits["register"]) + 1):
+        packing = as_they_are(found, bits)
+        low, together = (1 << bits) - 1, True
+        for r, n, w in _places(pair[1]):
+            first, lane, warp = at(found, r & ~low, n, w)
+            together &= first & low == 0 and at(found, r, n, w) == (first | r & low, lane, warp)
+            if packing.bits == bits:
+                assert at(packing.units, r >> bits, n, w) == (first >> bits, lane, warp)
+        assert together == (packing.bits == bits)
+
+
+def test_a_dimension_that_is_left_out_has_size_one() -> None:
+    found = place_map(
+        LinearLayout({"lane": [1], "register": [2]}, {"n": 4}),
+        LinearLayout({"register": [2], "lane": [1]}, {"n": 4}),
+    )
+    assert found == LinearLayout.identity(1, "register") * LinearLayout.identity(1, "lane") * WARP
+
+
+def test_what_cannot_be_converted_is_refused() -> None:
+    n4 = LinearLayout({"register": [1], "lane": [2]}, {"n": 4})
+    with pytest.raises(ShapeError, match=r"hold different tensors: \{'n': 4\} and \{'n': 8\}"):
+        place_map(n4, LinearLayout({"register": [1], "lane": [2]}, {"n": 8}))
+    with pytest.raises(
+        ShapeError, match=r"the source has 2 lanes, the destination 4; a conversion keeps them"
+    ):
+        place_map(n4, LinearLayout({"lane": [1, 2]}, {"n": 4}))
+    with pytest.raises(ShapeError, match=r"the source has 1 warps, the destination 2"):
+        place_map(n4, LinearLayout({"lane": [1], "warp": [2]}, {"n": 4}))
+    with pytest.raises(UnsupportedError, match=r"the in dimension 'block' of size 2"):
+        place_map(n4, LinearLayout({"lane": [1], "block": [2]}, {"n": 4}))
+    with pytest.raises(
+        DivisibilityError, match=r"holds element \{'n': 2\}, which no place of the source does"
+    ) as e:
+        place_map(LinearLayout({"register": [1], "lane": [0]}, {"n": 4}), n4)
+    assert e.value.witness == 2
+    one = LinearLayout({"register": [1], "lane": [2], "block": []}, {"n": 4})
+    assert place_map(one, n4).columns == (1, 2)

@@ -1,0 +1,151 @@
+"""Exchanges through shared memory: right, without conflicts, and in vectors where there are any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.analysis import ideal_wavefronts, wavefronts
+from layoutalg.arch import ARCHS, Arch
+from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
+from layoutalg.f2 import LinearLayout
+from layoutalg.layout import AnyLayout
+from layoutalg.registers import Load, Store, Transfer, converted, register_layout
+from layoutalg.registers.exchange import exchange_plan
+from layoutalg.registers.steps import Step, run
+from tests.fragments import conversions, elements, wgmma
+
+SM90 = ARCHS["sm_90"]
+
+
+def _addresses(tile: AnyLayout, transfer: Transfer, unit_bits: int, warp: int) -> list[list[int]]:
+    """The byte addresses that the lanes of one warp give to each instruction, by the definition."""
+    found: list[list[int]] = []
+    for base, vector in zip(transfer.bases, transfer.vectors, strict=True):
+        lanes: list[int] = []
+        for lane in range(1 << len(transfer.lane_columns)):
+            start = base
+            for j, column in enumerate(transfer.lane_columns):
+                start ^= column * (lane >> j & 1)
+            for j, column in enumerate(transfer.warp_columns):
+                start ^= column * (warp >> j & 1)
+            places = [tile(start ^ k) for k in range(len(vector))]
+            assert places == list(range(places[0], places[0] + len(vector)))  # a vector is contiguous
+            assert places[0] % len(vector) == 0  # and aligned
+            lanes.append(places[0] * unit_bits // 8)
+        found.append(lanes)
+    return found
+
+
+def _sides(steps: tuple[Step, ...]) -> tuple[Store, Load]:
+    store, load = steps[:2]
+    assert isinstance(store, Store) and isinstance(load, Load) and store.tile == load.tile
+    assert sorted(store.tile(i) for i in range(store.size)) == list(range(store.size))
+    return store, load
+
+
+@given(conversions(), st.sampled_from((8, 16, 32, 64, 128)))
+def test_every_exchange_is_the_conversion(pair: tuple[LinearLayout, LinearLayout], unit_bits: int) -> None:
+    src, dst = pair
+    steps = exchange_plan(src, dst, 0, unit_bits, SM90)
+    assert np.array_equal(run(steps, elements(src)), converted(src, dst, elements(src)))
+
+
+@given(conversions(max_lanes=5), st.sampled_from((8, 16, 32, 64, 128)))
+def test_wavefronts_are_those_of_the_addresses_and_the_fewest(
+    pair: tuple[LinearLayout, LinearLayout], unit_bits: int
+) -> None:
+    steps = exchange_plan(*pair, 0, unit_bits, SM90)
+    store, load = _sides(steps)
+    for side, silent in ((store.transfer, store.silent_lanes), (load.transfer, 0)):
+        assert side.op.endswith(f".b{unit_bits * len(side.vectors[0])}")
+        for warp in range(1 << len(side.warp_columns)):
+            instructions = _addresses(store.tile, side, unit_bits, warp)
+            lanes = [
+                [
+                    *(None if lane & silent else x for lane, x in enumerate(offsets)),
+                    *[None] * (32 - len(offsets)),
+                ]
+                for offsets in instructions
+            ]
+            assert sum(wavefronts(side.op, offsets) for offsets in lanes) == side.wavefronts
+            assert sum(ideal_wavefronts(side.op, offsets) for offsets in lanes) == side.wavefronts
+
+
+@given(conversions(max_lanes=5), st.sampled_from((8, 32, 128)))
+def test_every_element_is_stored_once(pair: tuple[LinearLayout, LinearLayout], unit_bits: int) -> None:
+    """Lanes that hold the same would race."""
+    store, _ = _sides(exchange_plan(*pair, 0, unit_bits, SM90))
+    transfer = store.transfer
+    stored: list[int] = []
+    for warp in range(1 << len(transfer.warp_columns)):
+        for addresses in _addresses(store.tile, transfer, 8, warp):
+            for lane, start in enumerate(addresses):
+                if not (lane & store.silent_lanes or warp & store.silent_warps):
+                    stored += range(start, start + len(transfer.vectors[0]))
+    assert len(stored) == len(set(stored)) == len(set(elements(pair[0]).ravel().tolist()))
+
+
+def test_what_both_sides_hold_together_moves_in_vectors() -> None:
+    """Rows of 16 bytes a lane on one side, wgmma's pairs of columns on the other: 4 bytes in common."""
+    blocked = LinearLayout(
+        {
+            "register": [(0, 1), (0, 2), (0, 4), (16, 0), (32, 0)],
+            "lane": [(0, 8), (0, 16), (0, 32), (1, 0), (2, 0)],
+            "warp": [(4, 0), (8, 0)],
+        },
+        {"m": 64, "n": 64},
+    )
+    mma = register_layout(wgmma(64), (64, 64))
+    store, load = _sides(exchange_plan(blocked, mma, 1, 32, SM90))
+    assert (store.transfer.op, load.transfer.op) == ("st.shared.b32", "ld.shared.b32")
+    assert store.transfer.wavefronts == load.transfer.wavefronts == 16
+    store, load = _sides(exchange_plan(blocked, mma, 0, 32, SM90))
+    assert (store.transfer.op, load.transfer.op) == ("st.shared.b64", "ld.shared.b64")
+    assert store.transfer.wavefronts == load.transfer.wavefronts == 32
+    turned = LinearLayout({name: bases[::-1] for name, bases in blocked.ins}, blocked.outs)
+    store, load = _sides(exchange_plan(blocked, turned, 0, 32, SM90))
+    assert store.transfer.op == "st.shared.b128"
+
+
+def test_registers_that_repeat_are_stored_and_loaded_once() -> None:
+    twice = LinearLayout({"register": [1, 1], "lane": [2, 4], "warp": [8]}, {"n": 16})
+    other = LinearLayout({"register": [8, 8, 8], "lane": [2, 4], "warp": [1]}, {"n": 16})
+    steps = exchange_plan(twice, other, 0, 32, SM90)
+    store, load = _sides(steps)
+    assert len(store.transfer.vectors) == len(load.transfer.vectors) == 2
+    assert np.array_equal(run(steps, elements(twice)), elements(other))
+
+
+def test_what_cannot_be_exchanged_is_refused() -> None:
+    big = LinearLayout(
+        {"register": [1 << j for j in range(7)], "lane": [1 << j for j in range(7, 12)],
+         "warp": [1 << j for j in range(12, 17)]}, {"n": 1 << 17},
+    )  # fmt: skip
+    turned = LinearLayout({name: bases[::-1] for name, bases in big.ins}, {"n": 1 << 17})
+    with pytest.raises(ResourceError, match=r"shared memory of a tile \(131072\) of u32 in bytes: 524288"):
+        exchange_plan(big, turned, 0, 32, SM90)
+    many = LinearLayout({"lane": [1, 2, 4, 8, 16, 32]}, {"n": 64})
+    with pytest.raises(ShapeError, match=r"the layouts have 64 lanes, a warp of sm_90 32"):
+        exchange_plan(many, many, 0, 32, SM90)
+    with pytest.raises(
+        UnsupportedError, match=r"units of 4 bits: accesses of shared memory are 8 to 128 bits"
+    ):
+        exchange_plan(big, turned, 0, 4, SM90)
+
+
+@pytest.mark.parametrize("machine", ARCHS.values(), ids=lambda a: a.name)
+def test_every_architecture_exchanges(machine: Arch) -> None:
+    src = register_layout(wgmma(16), (64, 16))
+    dst = LinearLayout(
+        {
+            "register": [(0, 1), (0, 2), (0, 4)],
+            "lane": [(0, 8), (1, 0), (2, 0), (4, 0), (8, 0)],
+            "warp": [(16, 0), (32, 0)],
+        },
+        {"m": 64, "n": 16},
+    )
+    values = elements(src)
+    assert np.array_equal(run(exchange_plan(src, dst, 0, 32, machine), values), converted(src, dst, values))

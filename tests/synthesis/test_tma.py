@@ -1,0 +1,235 @@
+"""The layouts of TMA's swizzle modes: what check_tma calls legal, and what an H200 wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.analysis import Access, SharedReport, TmaAccess, analyze
+from layoutalg.arch import ARCHS, SWIZZLE_MODES
+from layoutalg.decide import is_injective
+from layoutalg.dtype import dtype
+from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
+from layoutalg.legality import check_tma
+from layoutalg.synthesis import Order, check_certificate, synthesize
+from layoutalg.synthesis.tma import TmaTile, tma_layouts
+
+HOPPER = ARCHS["sm_90"]
+ANY_BYTES = 1 << 20
+
+WRITES: list[dict[str, Any]] = [
+    row
+    for row in map(
+        json.loads, (Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl").open(encoding="utf-8")
+    )
+    if set(row["element_strides"]) == {1}
+]
+
+
+def tiles(
+    shape: IntTuple, element: str, order: Order, copies: list[TmaAccess] | None = None, extra: int = 0
+) -> list[TmaTile]:
+    return list(tma_layouts(shape, dtype(element), order, copies or [], HOPPER, extra))
+
+
+@pytest.mark.parametrize(
+    ("shape", "element", "order", "expected"),
+    [
+        ((64, 64), "f16", "row", ["(64,64):(64,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)",
+            "Sw<2,3,3> o 0 o (64,(32,2)):(32,(1,2048))", "Sw<1,3,3> o 0 o (64,(16,4)):(16,(1,1024))"]),
+        ((64, 16), "f32", "row", ["(64,16):(16,1)", "Sw<2,2,3> o 0 o (64,16):(16,1)",
+            "Sw<1,2,3> o 0 o (64,(8,2)):(8,(1,512))"]),
+        ((256, 8), "u8", "col", ["(256,8):(1,256)", "Sw<3,4,3> o 0 o ((128,2),8):((1,1024),128)",
+            "Sw<2,4,3> o 0 o ((64,4),8):((1,512),64)", "Sw<1,4,3> o 0 o ((32,8),8):((1,256),32)"]),
+    ],
+)  # fmt: skip
+def test_modes(shape: tuple[int, int], element: str, order: Order, expected: list[str]) -> None:
+    """Without bytes for gaps, the modes permute the tile's own memory."""
+    found = tiles(shape, element, order)
+    assert [str(tile.layout) for tile in found] == expected
+    for layout, extra_bytes in found:
+        assert extra_bytes == 0
+        assert sorted(layout(i) for i in range(size(layout))) == list(range(size(layout)))
+
+
+def test_rows_shorter_than_the_span_take_a_span() -> None:
+    found = tiles((64, 16), "f32", "row", extra=4096)
+    assert ("Sw<3,2,3> o 0 o (64,16):(32,1)", 4096) in [(str(layout), extra) for layout, extra in found]
+    assert tiles((64, 16), "f32", "row", extra=4095) == tiles((64, 16), "f32", "row")
+
+
+def test_a_copy_fixes_the_mode() -> None:
+    copies = [TmaAccess((64, 32), 64), TmaAccess((32, 32), 64)]
+    (found,) = tiles((64, 64), "f16", "row", copies)
+    assert str(found.layout) == "Sw<2,3,3> o 0 o (64,(32,2)):(32,(1,2048))"
+    assert not tiles((64, 64), "f16", "row", [TmaAccess((64, 64), 128), *copies])
+    narrow = [TmaAccess((64, 16), 64)]
+    (gaps,) = tiles((64, 64), "f16", "row", narrow, 8192)
+    assert str(gaps.layout) == "Sw<2,3,3> o 0 o (64,(16,4)):(32,(1,2048))" and gaps.extra_bytes == 8192
+
+
+@pytest.mark.parametrize("row", WRITES, ids=lambda r: f"{r['element']}-{r['box']}-{r['mode']}-{r['address']}")
+def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
+    """A tile of one box: every 16-byte chunk lies where it was written, gaps included."""
+    what, mode = dtype(row["element"]), SWIZZLE_MODES[row["mode"]]
+    box = tuple(row["box"])
+    copy = TmaAccess(box, mode.row_bytes if mode.swizzle.bits else 0)
+    (found,) = tiles(box, row["element"], "col", [copy], ANY_BYTES)
+    tensor = Layout(tuple(row["dims"]), (1, *(s // what.nbytes for s in row["strides_bytes"])))
+    chunk = 16 // what.nbytes
+    written: dict[int, int | None] = dict(row["chunks"])
+    for i in range(0, size(found.layout), chunk):
+        crd = _coordinate(i, box)
+        place = mode.swizzle(mode.swizzle(found.layout(i) * what.nbytes) + row["address"])
+        inside = all(x < n for x, n in zip(crd, row["dims"], strict=True))
+        assert written.pop(place) == (tensor(*crd) * what.nbytes if inside else None)
+    assert not written
+
+
+def _coordinate(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    out = []
+    for extent in shape:
+        out.append(index % extent)
+        index //= extent
+    return tuple(out)
+
+
+def in_leaves(extent: int, stride: int) -> tuple[IntTuple, IntTuple]:
+    """A side as leaves of at most 256 elements, which is what a box may have."""
+    return ((256, extent // 256), (stride, 256 * stride)) if extent > 256 else (extent, stride)
+
+
+@given(
+    st.tuples(st.integers(0, 8), st.integers(0, 10)).map(lambda logs: (1 << logs[0], 1 << logs[1])),
+    st.sampled_from(("u8", "f16", "f32", "f64")),
+    st.booleans(),
+    st.sampled_from((0, 1024, ANY_BYTES)),
+)
+def test_check_tma_accepts_every_layout(
+    shape: tuple[int, int], element: str, turned: bool, extra: int
+) -> None:
+    """One box a column block, at its own address, a multiple of 128 bytes: S(S(x) + address)."""
+    what, (rows, run) = dtype(element), shape
+    order: Order = "col" if turned else "row"
+    tile = (run, rows) if turned else shape
+    if run * what.bits % 128:
+        with pytest.raises(AlignmentError, match="no multiple of 16 bytes"):
+            tiles(tile, element, order, extra=extra)
+        return
+    found = tiles(tile, element, order, extra=extra)
+    assert found
+    for layout, extra_bytes in found:
+        assert is_injective(layout) and extra_bytes <= extra
+        bits = layout.swizzles[0].bits if isinstance(layout, ComposedLayout) else 0
+        mode = 16 << bits if bits else 0
+        inner = min(run, 8 * mode // what.bits or run)
+        (row_leaves, row_strides), (leaves, strides) = in_leaves(rows, run), in_leaves(inner, 1)
+        box: IntTuple = (leaves, row_leaves) if turned else (row_leaves, leaves)
+        tensor = Layout(box, (strides, row_strides) if turned else (row_strides, strides))
+        report = check_tma(tensor, box, element, mode=mode)
+        tile_bytes = size(layout) * what.nbytes
+        if (tile_bytes + extra_bytes) * inner // run > HOPPER.max_shared_bytes_per_block:
+            assert report.broken == ("tma.shared_size",)
+            continue
+        copy = report.require()
+        assert copy.shared_bytes * (run // inner) == tile_bytes + extra_bytes and copy.layout is not None
+        swizzle = Swizzle(bits, 4, 3)
+        for block in range(run // inner):
+            first = block * inner * (1 if turned else rows)
+            address = swizzle(layout(first) * what.nbytes)
+            assert address % 128 == 0
+            for i in range(0, rows * inner, max(1, rows * inner // 32)):
+                place = swizzle(swizzle(copy.layout(i) * what.nbytes) + address)
+                at = first + (i % inner + i // inner * run if turned else i)
+                assert layout(at) * what.nbytes == place
+
+
+@given(
+    st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda logs: (1 << logs[0], 1 << logs[1])),
+    st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    st.sampled_from(("u8", "f16", "f32")),
+    st.sampled_from((0, 32, 64, 128)),
+)
+def test_a_tile_of_boxes_holds_each_box_as_it_is_written(
+    box: tuple[int, int], counts: tuple[int, int], element: str, mode: int
+) -> None:
+    """Box by box, at its own address: S(S(x) + address), x where check_tma says the box puts its elements."""
+    shape = (box[0] << counts[0], box[1] << counts[1])
+    what, swizzle = dtype(element), SWIZZLE_MODES["none" if mode == 0 else f"{mode}B"].swizzle
+    alone = check_tma(Layout(shape, (shape[1], 1)), box, element, mode=mode)
+    try:
+        (found,) = tiles(shape, element, "row", [TmaAccess(box, mode)], ANY_BYTES)
+    except (AlignmentError, ShapeError):
+        pitch = mode or box[1] * what.nbytes
+        assert not alone.legal or (counts != (0, 0) and box[0] * pitch % 128)
+        return
+    written = alone.require().layout
+    assert written is not None
+    for first in ((i, j) for i in range(0, shape[0], box[0]) for j in range(0, shape[1], box[1])):
+        address = swizzle(found.layout(*first) * what.nbytes)
+        assert address % 128 == 0
+        for i in range(box[0]):
+            for j in range(0, box[1], 16 // what.nbytes):
+                place = swizzle(swizzle(written(i, j) * what.nbytes) + address)
+                assert found.layout(first[0] + i, first[1] + j) * what.nbytes == place
+
+
+@pytest.mark.parametrize("span_bytes", [32, 64, 128])
+def test_eight_rows_lie_in_different_bank_groups(span_bytes: int) -> None:
+    """The 16-byte pieces of a column, over 8 spans of 16 bytes each, fill all 32 banks."""
+    elems = span_bytes // 2
+    (found,) = tiles((64, elems), "f16", "row", [TmaAccess((64, elems), span_bytes)])
+    starts = [found.layout(row, 0) * 2 // 16 % 8 for row in range(8)]
+    assert len(set(starts)) == 8
+
+
+def test_a_synthesis_with_gaps() -> None:
+    """The copy decides; the gaps are memory that has to be allowed, and the ranks hold for them as well."""
+    asked: list[TmaAccess | str] = ["ld.shared.b128@col", TmaAccess((64, 16), 128)]
+    found = synthesize((64, 16), asked, element="f32", max_extra_bytes=4096)
+    assert (str(found.layout), found.kind, found.extra_bytes) == (
+        "Sw<3,2,3> o 0 o (64,16):(32,1)", "swizzle", 4096)  # fmt: skip
+    assert check_certificate(found) and found.layout is not None
+    for access in found.accesses:
+        if isinstance(access, Access):
+            report = analyze(found.layout, access, method="enumerated")
+            assert isinstance(report, SharedReport) and report.conflict_free
+    with pytest.raises(
+        ResourceError, match=r"gaps of TMA boxes \(64, 16\) of f32, .*4096 asked, the limit is 0"
+    ):
+        synthesize((64, 16), asked, element="f32")
+
+
+def test_nested_shapes_keep_their_coordinates() -> None:
+    for layout, _ in tiles((8, (2, 32)), "f16", "row"):
+        assert layout(3, (1, 5)) == layout(3 + 8 * (1 + 2 * 5))
+
+
+@pytest.mark.parametrize(
+    ("shape", "copy", "error", "message"),
+    [
+        ((8, 4), None, AlignmentError, "rows of 8 bytes are no multiple of 16 bytes"),
+        ((64, 64), TmaAccess((64, 4), 32), ShapeError, r"tma\.box_inner"),
+        ((64, 64), TmaAccess((64, 64), 64), ShapeError, r"tma\.box_inner"),
+        ((64, 64), TmaAccess((64, 48), 128), ShapeError, "does not divide the tile"),
+        ((64, 64), TmaAccess((64,), 128), ShapeError, "does not divide the tile"),
+        ((8, 16), TmaAccess((2, 16), 32), ShapeError, "take 64 bytes each; .* multiples of 128 bytes"),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    shape: tuple[int, int], copy: TmaAccess | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        tiles(shape, "f16", "row", [copy] if copy else [])
+
+
+def test_architectures_without_tma() -> None:
+    with pytest.raises(UnsupportedError, match="sm_80 has no TMA"):
+        synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma", arch="sm_80")
+    assert synthesize((64, 64), ["ldmatrix.x4"], element="f16", arch="sm_80").alternatives
