@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import layoutalg
-from layoutalg.layout import ComposedLayout, Derivation, Layout, Swizzle, Swizzles, as_chain
+from layoutalg.explanation import Derivation
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, as_chain
 from tests.definitions import DEFINITIONS, judge, small
 
 MAX_CASES = 300

@@ -41,14 +41,13 @@ from layoutalg.algebra import (
 )
 from layoutalg.compose import Chain, composition, normal_form
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
+from layoutalg.explanation.steps import Derivation, Page, notation
 from layoutalg.explanation.words import WORDS, refused, swizzle_words, value_steps
 from layoutalg.layout import (
     AnyLayout,
     ArithTuple,
     ComposedLayout,
-    Derivation,
     Layout,
-    Page,
     ScaledBasis,
     Swizzle,
     Swizzles,
@@ -61,7 +60,6 @@ from layoutalg.layout import (
     flatten_tree,
     is_symbolic,
     modes,
-    notation,
     size,
 )
 

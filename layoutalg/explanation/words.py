@@ -25,11 +25,11 @@ from typing import Any
 
 from layoutalg.compose import NormalForm
 from layoutalg.errors import LayoutAlgError
+from layoutalg.explanation.steps import Page, notation
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
     Layout,
-    Page,
     Swizzle,
     Swizzles,
     coordinate_at,
@@ -37,7 +37,6 @@ from layoutalg.layout import (
     inner_product,
     leaves,
     modes,
-    notation,
     size,
     to_text,
 )

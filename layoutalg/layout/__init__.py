@@ -15,7 +15,7 @@ out of two: that is layoutalg.compose and layoutalg.algebra.
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
     slicing           slice_and_offset: the modes that a coordinate with None leaves, and an offset
     fields            several integers in the fields of one: strides along several modes, compared at once
-    steps             Trace: the notes that an operation takes while it is explained
+    notes             Trace: the notes that an operation takes while it is explained
 
 >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 >>> print(tile, tile(1, 0), size(tile))
@@ -70,6 +70,7 @@ from layoutalg.layout.measure import (
     size,
     span,
 )
+from layoutalg.layout.notes import Trace
 from layoutalg.layout.shapes import (
     ceil_div,
     check_nesting,
@@ -82,7 +83,6 @@ from layoutalg.layout.shapes import (
     weakly_congruent,
 )
 from layoutalg.layout.slicing import Coordinate, fit_coordinate, keeps_mode, slice_and_offset
-from layoutalg.layout.steps import Derivation, Page, Trace, notation
 from layoutalg.layout.swizzle import (
     AnyLayout,
     ComposedLayout,
@@ -127,12 +127,10 @@ __all__ = [
     "ArithTuple",
     "ComposedLayout",
     "Coordinate",
-    "Derivation",
     "Fields",
     "IntTuple",
     "Layout",
     "Outer",
-    "Page",
     "ScaledBasis",
     "Swizzle",
     "Swizzles",
@@ -189,7 +187,6 @@ __all__ = [
     "modes",
     "normalize",
     "not_integers",
-    "notation",
     "plain",
     "prepend",
     "product",

@@ -24,7 +24,7 @@ from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.layout.symbols import canonical, is_symbolic, require
 
 if TYPE_CHECKING:
-    from layoutalg.layout.steps import Trace
+    from layoutalg.layout.notes import Trace
 
 
 def size(layout: AnyLayout) -> int:

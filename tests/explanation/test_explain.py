@@ -29,8 +29,8 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.explanation import OPERATIONS
-from layoutalg.layout import Derivation, ScaledBasis, make_identity_layout, notation
-from layoutalg.layout.steps import PAGE, Step
+from layoutalg.explanation.steps import PAGE, Derivation, Step, notation
+from layoutalg.layout import ScaledBasis, make_identity_layout
 from layoutalg.synthesis import check_certificate, synthesize
 from tests.command import answer, refusal, run
 from tests.definitions import judge

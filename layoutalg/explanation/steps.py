@@ -1,17 +1,4 @@
-"""The record of a derivation: what an operation notes while it computes, and the steps written of it.
-
-The idea.  A derivation that is computed beside an operation can drift from it.  So the operations take an
-optional `trace` and note what they find where they find it: the digit that a mode fills, the gap that a
-complement takes, the result.  layoutalg.explanation says these facts in words.  Without a trace nothing is
-noted, and the operation pays one comparison for each place where it would be.
-
->>> from layoutalg.algebra import complement
->>> from layoutalg.layout import Layout
->>> trace = Trace()
->>> print(complement(Layout(4), 24, trace=trace))
-6:4
->>> [kind for kind, facts in trace.records]
-['complement', 'past digit', 'rounded up', 'inverse']
+"""Derivation: the steps from a call to its result, as laws and statements that can be checked.
 
 A step is a law and statements: equations that hold for the operands at hand, written so that a program can
 check them, such as `A(B(5)) = A(7) = 8` or `A(B(c)) = R(c) for every c < 12`.  A name is introduced by the
@@ -31,19 +18,6 @@ from layoutalg.errors import LayoutAlgError
 
 PAGE = 100
 """Columns of a line."""
-
-
-class Trace:
-    """The notes of an operation, in the order in which they were made: (kind, facts by name)."""
-
-    __slots__ = ("records",)
-
-    def __init__(self) -> None:
-        self.records: list[tuple[str, dict[str, Any]]] = []
-
-    def note(self, kind: str, **facts: Any) -> None:
-        """Add one note; `kind` is a key of the words that layoutalg.explanation.words has for it."""
-        self.records.append((kind, facts))
 
 
 @dataclass(frozen=True, slots=True)
