@@ -41,7 +41,7 @@ outs: offset (size 4)
 >>> print(tile.to_layout())
 Sw<1,0,1> o 0 o (2,2):(2,1)
 
-Comparison with Triton.  The same maps under the same names (operator*, invertAndCompose, isTrivialOver,
+Comparison with Triton.  The same maps under the same names (operator*, invertAndCompose,
 getFreeVariableMasks, ...).  What returns nothing there raises here, sizes that are not powers of two are
 refused by an error, `pseudoinvert` accepts layouts that do not reach everything, flattened dimensions get a
 name, and the way to and from CuTe's layouts is part of the type.
@@ -53,22 +53,25 @@ Source: Triton, include/triton/Tools/LinearLayout.h and lib/Tools/LinearLayout.c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
 
 from layoutalg.compose import normal_form
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, shown
+from layoutalg.errors import DivisibilityError, ShapeError
 from layoutalg.f2.affine import to_f2
-from layoutalg.f2.matrix import Columns, apply, complement, contains, identity, multiply, solve
+from layoutalg.f2.dims import (
+    Bases,
+    Pairs,
+    check_known,
+    check_order,
+    checked_ins,
+    checked_outs,
+    items,
+    low_bits,
+    unpack,
+)
+from layoutalg.f2.matrix import Columns, Echelon, apply, complement, identity, multiply
 from layoutalg.f2.matrix import rank as f2_rank
 from layoutalg.f2.realize import realize
 from layoutalg.layout import AnyLayout, ComposedLayout, Value, modes, rank, size, whole_number
-
-T = TypeVar("T")
-
-Pairs: TypeAlias = Mapping[str, T] | Iterable[tuple[str, T]]
-"""Named dimensions, as a mapping or as pairs in order."""
-
-Bases: TypeAlias = "tuple[tuple[int, ...], ...]"
 
 
 class LinearLayout(Value):
@@ -90,30 +93,8 @@ class LinearLayout(Value):
     outs: tuple[tuple[str, int], ...]
 
     def __init__(self, ins: Pairs[Iterable[int | Iterable[int]]], outs: Pairs[int]) -> None:
-        out_pairs = tuple([(name, whole_number(n, f"out dimension {name!r}")) for name, n in _items(outs)])
-        for name, extent in out_pairs:
-            if extent < 1 or extent & (extent - 1):
-                raise ShapeError(f"out dimension {name!r} has size {extent!r}; a power of two is needed")
-        sizes = [extent for _, extent in out_pairs]
-        in_pairs: list[tuple[str, Bases]] = []
-        for name, bases in _items(ins):
-            what = f"a basis of {name!r}"
-            fixed = tuple(
-                tuple([whole_number(x, what) for x in (b if isinstance(b, Iterable) else (b,))])
-                for b in bases
-            )
-            for basis in fixed:
-                if len(basis) != len(sizes) or not all(0 <= x < n for x, n in zip(basis, sizes, strict=True)):
-                    raise ShapeError(
-                        f"basis {basis} of {name!r} does not fit the out dimensions "
-                        f"{', '.join(f'{n} (size {k})' for n, k in out_pairs)}"
-                    )
-            in_pairs.append((name, fixed))
-        for kind, names in (("in", [n for n, _ in in_pairs]), ("out", [n for n, _ in out_pairs])):
-            if len(set(names)) != len(names):
-                raise ShapeError(f"{kind} dimensions {names} repeat a name")
-        object.__setattr__(self, "ins", tuple(in_pairs))
-        object.__setattr__(self, "outs", out_pairs)
+        object.__setattr__(self, "outs", checked_outs(outs))
+        object.__setattr__(self, "ins", checked_ins(ins, self.outs))
 
     def _arguments(self) -> tuple[object, ...]:
         return (dict(self.ins), dict(self.outs))
@@ -146,7 +127,7 @@ class LinearLayout(Value):
         >>> LinearLayout.from_columns((1, 6), {"lane": 2}, {"row": 2, "col": 4})
         LinearLayout({'lane': [(1, 0), (0, 3)]}, {'row': 2, 'col': 4})
         """
-        bits = [(name, whole_number(n, f"the number of bits of {name!r}")) for name, n in _items(ins)]
+        bits = [(name, whole_number(n, f"the number of bits of {name!r}")) for name, n in items(ins)]
         empty = cls([(name, ()) for name, _ in bits], outs)
         count = sum(max(n, 0) for _, n in bits)
         if len(columns) != count:
@@ -261,8 +242,8 @@ class LinearLayout(Value):
         >>> LinearLayout({"lane": [1, 2], "warp": [4]}, {"offset": 8}).columns_of("warp", "lane")
         (4, 1, 2)
         """
-        self._known("in", names, self.in_bits)
-        starts, bits, columns = _starts(self.in_bits), self.in_bits, self.columns
+        check_known("in", names, self.in_bits)
+        starts, bits, columns = low_bits(self.in_bits), self.in_bits, self.columns
         return tuple([c for n in names for c in columns[starts[n] : starts[n] + bits[n]]])
 
     def __call__(self, **coordinates: int) -> dict[str, int]:
@@ -271,7 +252,7 @@ class LinearLayout(Value):
         >>> LinearLayout({"lane": [(1, 0), (0, 1)]}, {"row": 2, "col": 2})(lane=3)
         {'row': 1, 'col': 1}
         """
-        known, starts = self.in_bits, _starts(self.in_bits)
+        known, starts = self.in_bits, low_bits(self.in_bits)
         packed = 0
         for name, value in coordinates.items():
             if name not in known:
@@ -307,25 +288,6 @@ class LinearLayout(Value):
         """
         return self.is_injective() and self.is_surjective()
 
-    def is_trivial_over(self, names: Sequence[str]) -> bool:
-        """True when the layout is the identity on these dimensions, and no other dimension mixes with them.
-
-        The dimensions must be both in and out dimensions.  Raises ShapeError when one is not.
-
-        >>> move = LinearLayout({"lane": [(2, 0), (1, 0)], "warp": [(0, 1)]}, {"lane": 4, "warp": 2})
-        >>> move.is_trivial_over(["warp"]), move.is_trivial_over(["lane"])
-        (True, False)
-        """
-        square = self.sublayout(names, names)
-        same = square.transpose_outs(list(square.in_bits))
-        ins, outs = self._others(names)
-        return (
-            same.in_bits == same.out_bits
-            and same.columns == identity(len(same.columns))
-            and self.sublayout_is_zero(names, outs)
-            and self.sublayout_is_zero(ins, names)
-        )
-
     def free_variable_masks(self) -> dict[str, int]:
         """For each in dimension, the bits whose column the bits before them span: broadcast, or redundant.
 
@@ -334,8 +296,8 @@ class LinearLayout(Value):
         >>> LinearLayout({"lane": [1, 2, 0], "warp": [3]}, {"offset": 4}).free_variable_masks()
         {'lane': 4, 'warp': 1}
         """
-        columns = self.columns
-        free = sum(contains(columns[:j], column) << j for j, column in enumerate(columns))
+        echelon = Echelon()
+        free = sum((not echelon.insert(column)) << j for j, column in enumerate(self.columns))
         return unpack(free, self._in_sizes())
 
     # --- composed and inverted --------------------------------------------------------------------------
@@ -355,7 +317,7 @@ class LinearLayout(Value):
             raise ShapeError(
                 f"inner has the out dimensions {have} and outer the in dimensions {need} (in bits)"
             )
-        starts, columns = _starts(need), outer.columns
+        starts, columns = low_bits(need), outer.columns
         matrix = [columns[starts[name] + j] for name, bits in have.items() for j in range(bits)]
         return self._packed(multiply(matrix, self.columns), self.in_bits, outer.outs)
 
@@ -369,7 +331,7 @@ class LinearLayout(Value):
         """
         if not self.is_invertible():
             columns, out_count = self.columns, sum(self.out_bits.values())
-            reached = sum(contains(columns, unit) for unit in identity(out_count))
+            reached = sum(map(Echelon(columns).contains, identity(out_count)))
             raise ShapeError(
                 f"the layout is not bijective: {len(columns)} bits in, {out_count} out, {reached} of the out "
                 f"bits reached; an inverse needs all equal"
@@ -386,9 +348,9 @@ class LinearLayout(Value):
         {'lane': 5}
         """
         columns, out_count = self.columns, sum(self.out_bits.values())
-        whole = columns + complement(columns, out_count)
+        whole = Echelon.of_columns(columns + complement(columns, out_count))
         low = (1 << len(columns)) - 1
-        found = [(solve(whole, unit) or 0) & low for unit in identity(out_count)]
+        found = [(whole.solve(unit) or 0) & low for unit in identity(out_count)]
         return self._packed(found, self.out_bits, self._in_sizes())
 
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
@@ -406,9 +368,9 @@ class LinearLayout(Value):
         if outer.outs != self.outs:
             raise ShapeError(f"the out dimensions {dict(outer.outs)} and {dict(self.outs)} differ")
         columns: list[int] = []
-        matrix = outer.columns
+        echelon = Echelon.of_columns(outer.columns)
         for j, column in enumerate(self.columns):
-            x = solve(matrix, column)
+            x = echelon.solve(column)
             if x is None:
                 raise DivisibilityError(
                     f"the outer layout does not reach {unpack(column, self.outs)}, where the inner layout "
@@ -497,22 +459,6 @@ class LinearLayout(Value):
             )
         return found
 
-    def quotient(self, names: Sequence[str]) -> LinearLayout:
-        """The layout without dimensions on which it is trivial.
-
-        Raises DivisibilityError when it is not trivial over them, ShapeError when there is no such dimension.
-
-        >>> move = LinearLayout({"lane": [(2, 0), (1, 0)], "warp": [(0, 1)]}, {"lane": 4, "warp": 2})
-        >>> move.quotient(["warp"]) == LinearLayout({"lane": [2, 1]}, {"lane": 4})
-        True
-        """
-        if not self.is_trivial_over(names):
-            raise DivisibilityError(
-                f"the layout is not the identity on {', '.join(names)}, or other dimensions mix with it",
-                lhs=self,
-            )
-        return self.sublayout(*self._others(names))
-
     # --- dimensions taken apart, put together and renamed -----------------------------------------------
 
     def sublayout(self, ins: Sequence[str], outs: Sequence[str]) -> LinearLayout:
@@ -524,8 +470,8 @@ class LinearLayout(Value):
         >>> tile.sublayout(["lane"], ["col"])
         LinearLayout({'lane': [1]}, {'col': 4})
         """
-        self._known("in", ins, self.in_bits)
-        self._known("out", outs, self.out_bits)
+        check_known("in", ins, self.in_bits)
+        check_known("out", outs, self.out_bits)
         chosen = self._derived(tuple([(name, bases) for name, bases in self.ins if name in ins]), self.outs)
         return chosen._with_outs([name for name in self.out_bits if name in outs])
 
@@ -575,7 +521,7 @@ class LinearLayout(Value):
         (2, 1)
         """
         ins = dict(self.ins)
-        _reordered("in", list(ins), order)
+        check_order("in", order, list(ins))
         return self._derived(tuple([(name, ins[name]) for name in order]), self.outs)
 
     def transpose_outs(self, order: Sequence[str]) -> LinearLayout:
@@ -585,7 +531,7 @@ class LinearLayout(Value):
         >>> tile.transpose_outs(["col", "row"]).columns
         (2, 1)
         """
-        _reordered("out", list(self.out_bits), order)
+        check_order("out", order, list(self.out_bits))
         return self._with_outs(order)
 
     def _with_outs(self, names: Sequence[str]) -> LinearLayout:
@@ -636,49 +582,3 @@ class LinearLayout(Value):
 
     def _in_sizes(self) -> tuple[tuple[str, int], ...]:
         return tuple([(name, 1 << len(bases)) for name, bases in self.ins])
-
-    def _others(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        return [n for n in self.in_bits if n not in names], [n for n in self.out_bits if n not in names]
-
-    def _known(self, kind: str, names: Sequence[str], known: Mapping[str, int]) -> None:
-        for name in names:
-            if name not in known:
-                raise ShapeError(f"there is no {kind} dimension {name!r}; there are {', '.join(known)}")
-
-
-def unpack(packed: int, outs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """A packed coordinate, taken apart: the first dimension has the lowest bits.
-
-    >>> unpack(0b1101, (("dim0", 4), ("dim1", 8)))
-    {'dim0': 1, 'dim1': 3}
-    """
-    found: dict[str, int] = {}
-    for name, extent in outs:
-        packed, found[name] = divmod(packed, extent)
-    return found
-
-
-def _items(pairs: Pairs[T]) -> Iterable[tuple[str, T]]:
-    if isinstance(pairs, Mapping):
-        return pairs.items()
-    try:
-        return [(name, value) for name, value in pairs]
-    except (TypeError, ValueError):
-        raise ArgumentTypeError(
-            f"the dimensions {shown(pairs)}: a mapping from names, or pairs with a name, are needed"
-        ) from None
-
-
-def _starts(bits: Mapping[str, int]) -> dict[str, int]:
-    """The lowest bit of each dimension in a packed coordinate."""
-    found: dict[str, int] = {}
-    start = 0
-    for name, count in bits.items():
-        found[name] = start
-        start += count
-    return found
-
-
-def _reordered(kind: str, names: Sequence[str], order: Sequence[str]) -> None:
-    if sorted(names) != sorted(order):
-        raise ShapeError(f"{list(order)} is not an order of the {kind} dimensions {list(names)}")

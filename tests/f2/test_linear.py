@@ -293,25 +293,6 @@ def test_a_sublayout_is_a_block(layout: LinearLayout) -> None:
         assert block(**{ins[0]: x}) == {outs[0]: layout(**{ins[0]: x})[outs[0]]}
 
 
-@given(linears(max_bits=2, outs=("register", "lane")), st.integers(0, 2))
-def test_a_quotient_is_what_an_identity_was_put_beside(rest: LinearLayout, bits: int) -> None:
-    block = LinearLayout({"block": [1 << j for j in range(bits)]}, {"block": 1 << bits})
-    both = rest * block
-    assert both.is_trivial_over(["block"]) and both.quotient(["block"]) == rest
-    names = [n for n in ("register", "lane") if n in rest.in_bits and n in rest.out_bits]
-    zeros: dict[str, int] = dict.fromkeys(names, 0)
-    by_table = all(
-        rest(**crd)[n] == crd.get(n, 0) for crd in coordinates(rest.in_bits) for n in names
-    ) and all(
-        rest(**crd | zeros)[m] == rest(**crd)[m]
-        for crd in coordinates(rest.in_bits)
-        for m in rest.out_bits
-        if m not in names
-    )
-    same = all(rest.in_bits[n] == rest.out_bits[n] for n in names)
-    assert rest.is_trivial_over(names) == (by_table and same)
-
-
 @given(linears())
 def test_concatenating_takes_apart_again(layout: LinearLayout) -> None:
     ins, outs = [n for n, _ in layout.ins], [n for n, _ in layout.outs]
@@ -331,15 +312,13 @@ def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(DivisibilityError, match="none of that name"):
         tile.divide_left(LinearLayout({"warp": [1]}, {"offset": 2}))
     with pytest.raises(ShapeError, match="there is no out dimension 'lane'"):
-        tile.is_trivial_over(["lane"])
+        tile.sublayout(["lane"], ["lane"])
     with pytest.raises(ShapeError, match="is not an order of the in dimensions"):
         tile.transpose_ins(["warp"])
     with pytest.raises(ShapeError, match="differ"):
         tile.concat_ins(LinearLayout({"warp": [1]}, {"offset": 2}))
     with pytest.raises(ShapeError, match="differ"):
         tile.concat_outs(LinearLayout({"warp": [1]}, {"row": 2}))
-    with pytest.raises(DivisibilityError, match="not the identity"):
-        LinearLayout({"lane": [2, 1]}, {"lane": 4}).quotient(["lane"])
 
 
 @given(linears(max_bits=2))
