@@ -71,6 +71,7 @@ from layoutalg.analysis.report import (
     sentence,
     shared_report,
 )
+from layoutalg.analysis.words import conflict_words
 from layoutalg.moved import moved
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "analyze_access",
     "batch_lanes",
     "clash",
+    "conflict_words",
     "global_report",
     "ideal_wavefronts",
     "instruction_offsets",

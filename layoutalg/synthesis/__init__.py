@@ -26,6 +26,7 @@ from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.forms import ruled_out
 from layoutalg.synthesis.result import Alternative, Certificate, Form, Order, Synthesis, storage_layout
 from layoutalg.synthesis.synthesizer import synthesize
+from layoutalg.synthesis.words import certificate_words
 
 __all__ = [
     "Alternative",
@@ -33,6 +34,7 @@ __all__ = [
     "Form",
     "Order",
     "Synthesis",
+    "certificate_words",
     "check_certificate",
     "ruled_out",
     "storage_layout",

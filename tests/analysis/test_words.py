@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze
-from layoutalg.analysis.words import conflict_words
+from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze, conflict_words
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError

@@ -12,9 +12,8 @@ from layoutalg.analysis import Access, Place, TmaAccess, instruction_offsets
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.f2 import basis
 from layoutalg.layout import product
-from layoutalg.synthesis import Synthesis, storage_layout, synthesize
+from layoutalg.synthesis import Synthesis, certificate_words, storage_layout, synthesize
 from layoutalg.synthesis.proof.forms import every_single, paddings
-from layoutalg.synthesis.words import certificate_words
 from tests.synthesis.test_checker import THREE
 from tests.synthesis_cases import ask, drawn
 
