@@ -8,7 +8,6 @@
     ask          analyze: accesses as text or values, one or a list
     analyzer     which closed form answers, and when lanes are counted instead
     banks        wavefronts: banks, words and phases of a shared instruction; THE LAW OF LDMATRIX'S PHASES
-    bank_forms   wavefronts of a linear layout without enumeration
     coalescing   sectors and lines of one global instruction
     sector_forms sectors of a linear layout without enumeration
     lanes        which lanes form a phase, how many bytes a lane takes, alignment
@@ -38,10 +37,10 @@ from __future__ import annotations
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
 from layoutalg.analysis.ask import analyze
-from layoutalg.analysis.bank_forms import linear_wavefronts
 from layoutalg.analysis.banks import (
     clash,
     ideal_wavefronts,
+    linear_wavefronts,
     phase_groups,
     served_batch,
     wavefronts,

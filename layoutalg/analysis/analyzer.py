@@ -25,8 +25,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.bank_forms import linear_wavefronts
-from layoutalg.analysis.banks import worst_clash
+from layoutalg.analysis.banks import linear_wavefronts, worst_clash
 from layoutalg.analysis.byte_address import addressing
 from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
 from layoutalg.analysis.classes.footprint import Footprint, find_footprint

@@ -1,4 +1,4 @@
-"""Shared-memory wavefronts of one warp instruction: the definition, and the same for many at once.
+"""Shared-memory wavefronts of one warp instruction: the definition, for many at once, and closed forms.
 
 The idea.  Shared memory has 32 banks of 4 bytes; bank = (byte address / 4) mod 32.  A wavefront reads at
 most one word from each bank.  The lanes of a phase group are served together, so a group takes as many
@@ -13,10 +13,29 @@ takes the sum over its groups.
 The ideal of an instruction is one wavefront a group that has an active lane; where equal words are not
 broadcast, as many as its words need when spread evenly over the banks.
 
+Closed forms.  Two kinds of access need no lanes to be looked at.  Write V for the bytes a lane moves,
+U = max(V, 4) for a chunk of whole words, n = 128 / U for the chunks in one row of all banks.
+
+LINEAR.  address(lane) = base ^ (XOR of the columns its bits select).  Of the 2^k lanes of a phase group,
+D = the chunk numbers of their columns, B = D modulo n: the group touches 2^rank(D) chunks in 2^rank(B) units
+of the banks, evenly, so its busiest bank has
+
+    2^(rank D - rank B)        words, whatever the base
+
+That is the rank of a matrix restricted to the lanes of a phase: degree = 2^dim(K & F), K the kernel of the
+word-to-bank map and F the words the phase reaches; synthesis makes K & F zero.  Merging doubles the group:
+it happens exactly when the column of lane 1 or of lane 2 is zero.
+
+STRIDE.  address(lane) = base + d lanes, in chunks: d l mod n runs through n / gcd(d, n) units in turn, so
+r lanes need ceil(r gcd(d, n) / n) wavefronts, and 1 for d = 0.
+
+>>> b32 = warp_rule("ld.shared.b32", "shared", "sm_90")
+>>> linear_wavefronts(*b32, (128, 256, 512, 1024, 2048)), stride_wavefronts(*b32, 132, 32)
+(Served(wavefronts=32, ideal=1), Served(wavefronts=1, ideal=1))
+
 Notes.  Which lanes form a group, what is broadcast and which loads merge groups is data, counted on an
 H200 (layoutalg.arch.instructions).  Groups without an active lane cost nothing.  Where the hardware counter
 carries a constant (3 for cp.async of 4 and 8 bytes), the wavefronts and the ideal both include it.
-The closed forms of the same count are in bank_forms.
 
 Comparison with CuTe.  CuTe has no cost model; the rule of thumb "lanes on one bank = conflict" misses the
 phases (a perfect 16-byte access has 4 lanes on every bank) and the broadcast.
@@ -24,12 +43,14 @@ phases (a perfect 16-byte access has 4 lanes on every bank) and the broadcast.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
 from layoutalg.arch import Arch, Instruction
+from layoutalg.f2 import rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -197,3 +218,73 @@ def _group_batch(
     asked = used.reshape(count, groups, -1).sum(axis=2)
     floors = asked > 0 if rule.broadcast else -(-asked // machine.banks)
     return busiest.sum(axis=1), floors.sum(axis=1)
+
+
+# --- closed forms --------------------------------------------------------------------------------------
+
+
+class Served(NamedTuple):
+    """Wavefronts of one instruction, and the fewest its lanes could take."""
+
+    wavefronts: int
+    ideal: int
+
+
+def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) -> Served:
+    """Wavefronts when lane l < 2^len(columns) is at base ^ (XOR of the columns that l's bits select).
+
+    `columns` are in bytes, of lanes 1, 2, 4, ...; the base is any aligned address.  Lanes beyond are
+    inactive.  Equal to the definition: tests/analysis/test_bank_forms.py.
+
+    >>> linear_wavefronts(*warp_rule("ldmatrix.x4", "shared", "sm_90"), (128, 256, 512, 1024, 16))
+    Served(wavefronts=32, ideal=4)
+    """
+    lane_bits = min(len(columns), rule.lanes.bit_length() - 1)
+    group_bits = rule.group_lanes.bit_length() - 1
+    if any(x >> lane_bits or columns[x.bit_length() - 1] == 0 for x in rule.merge_xor):
+        group_bits += 1
+    group_bits = min(group_bits, lane_bits)
+    groups = 1 << (lane_bits - group_bits)
+    unit_bytes = max(rule.width_bytes, machine.bank_bytes)
+    units = machine.banks * machine.bank_bytes // unit_bytes
+    chunks = [column // unit_bytes for column in columns[:group_bits]]
+    spread = rank(chunk % units for chunk in chunks)
+    distinct_bits = rank(chunks) if rule.broadcast else group_bits
+    floor = 1 if rule.broadcast else -(-(1 << group_bits) // units)
+    return Served(
+        (groups << (distinct_bits - spread)) + rule.counter_bias, groups * floor + rule.counter_bias
+    )
+
+
+def stride_wavefronts(
+    rule: Instruction, machine: Arch, stride_bytes: int, active: int, base_bytes: int = 0
+) -> Served:
+    """Wavefronts when lane l < `active` is at base + stride * l, and the others are inactive.
+
+    The base matters only modulo one bank, and only to lanes narrower than a bank on a stride that is no
+    multiple of it; those are counted by the definition, on one warp.  Equal to the definition:
+    tests/analysis/test_bank_forms.py.
+
+    >>> stride_wavefronts(*warp_rule("ld.shared.b64", "shared", "sm_90"), 34 * 8, 32)
+    Served(wavefronts=4, ideal=2)
+    """
+    active = min(active, rule.lanes)
+    if active == 0:
+        return Served(0, 0)
+    unit_bytes = max(rule.width_bytes, machine.bank_bytes)
+    if stride_bytes % unit_bytes:
+        # Only lanes narrower than a bank get here: neighbours share some words and not others.
+        start = base_bytes % unit_bytes + max(0, -stride_bytes) * machine.lanes * unit_bytes
+        lanes = [start + stride_bytes * lane if lane < active else None for lane in range(machine.lanes)]
+        return Served(wavefronts(rule.name, lanes, machine), ideal_wavefronts(rule.name, lanes, machine))
+    units = machine.banks * machine.bank_bytes // unit_bytes
+    merged = any(stride_bytes == 0 or active <= x for x in rule.merge_xor)
+    span = rule.group_lanes * (2 if merged else 1)
+    sizes = [span] * (active // span) + [active % span] * (active % span > 0)
+    if stride_bytes == 0:
+        loads = [1 if rule.broadcast else size for size in sizes]
+    else:
+        common = math.gcd(stride_bytes // unit_bytes, units)
+        loads = [-(-size * common // units) for size in sizes]
+    floors = [1 if rule.broadcast else -(-size // units) for size in sizes]
+    return Served(sum(loads) + rule.counter_bias, sum(floors) + rule.counter_bias)

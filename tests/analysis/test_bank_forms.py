@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import ideal_wavefronts, linear_wavefronts, wavefronts
-from layoutalg.analysis.bank_forms import Served, stride_wavefronts
+from layoutalg.analysis.banks import Served, stride_wavefronts
 from layoutalg.arch import ARCHS, Arch, instruction_table
 
 SM90 = ARCHS["sm_90"]

@@ -26,8 +26,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from layoutalg.analysis.bank_forms import stride_wavefronts
-from layoutalg.analysis.banks import served_batch
+from layoutalg.analysis.banks import served_batch, stride_wavefronts
 from layoutalg.analysis.classes.footprint import Footprint, Leaves, value_at
 from layoutalg.analysis.classes.residues import Digit, Family, Residues
 from layoutalg.analysis.coalescing import traffic_batch
