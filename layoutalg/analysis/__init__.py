@@ -9,7 +9,6 @@
     analyzer     which closed form answers, and when lanes are counted instead
     banks        wavefronts: banks, words and phases of a shared instruction; THE LAW OF LDMATRIX'S PHASES
     coalescing   sectors and lines of one global instruction
-    sector_forms sectors of a linear layout without enumeration
     lanes        which lanes form a phase, how many bytes a lane takes, alignment
     byte_address the byte address as a layout of (lane, value, instruction)
     enumerated   every instruction counted: the definition

@@ -31,6 +31,7 @@ from layoutalg.analysis.classes.classes import ClassTable, class_table, count_cl
 from layoutalg.analysis.classes.footprint import Footprint, find_footprint
 from layoutalg.analysis.classes.guarded import guarded_table
 from layoutalg.analysis.classes.straddling import Straddling, find_straddling
+from layoutalg.analysis.coalescing import linear_traffic
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.notes import access_notes
@@ -45,7 +46,6 @@ from layoutalg.analysis.report import (
     shared_report,
     worst_kind,
 )
-from layoutalg.analysis.sector_forms import linear_traffic
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
 from layoutalg.errors import (

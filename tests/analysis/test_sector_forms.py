@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import traffic
-from layoutalg.analysis.sector_forms import linear_traffic, stride_traffic
+from layoutalg.analysis.coalescing import linear_traffic, stride_traffic
 from layoutalg.arch import ARCHS
 
 SM90 = ARCHS["sm_90"]

@@ -29,10 +29,9 @@ from typing import NamedTuple
 from layoutalg.analysis.banks import served_batch, stride_wavefronts
 from layoutalg.analysis.classes.footprint import Footprint, Leaves, value_at
 from layoutalg.analysis.classes.residues import Digit, Family, Residues
-from layoutalg.analysis.coalescing import traffic_batch
+from layoutalg.analysis.coalescing import stride_traffic, traffic_batch
 from layoutalg.analysis.lanes import batch_lanes
 from layoutalg.analysis.report import Kind, Place
-from layoutalg.analysis.sector_forms import stride_traffic
 from layoutalg.budget import spend
 
 MAX_RESIDUES = 1 << 16
