@@ -13,8 +13,7 @@
     byte_address the byte address as a layout of (lane, value, instruction)
     enumerated   every instruction counted: the definition
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
-    report       SharedReport, GlobalReport, Witness
-    notes        remarks of a report
+    report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
     words        a count of conflicts in words, at the layout in hand
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
@@ -54,7 +53,6 @@ from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.notes import access_notes, swizzle_notes
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -63,11 +61,13 @@ from layoutalg.analysis.report import (
     Report,
     SharedReport,
     Witness,
+    access_notes,
     global_report,
     report_notes,
     report_rows,
     sentence,
     shared_report,
+    swizzle_notes,
 )
 from layoutalg.analysis.words import conflict_words
 from layoutalg.moved import moved

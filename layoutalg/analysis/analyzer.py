@@ -34,7 +34,6 @@ from layoutalg.analysis.classes.straddling import Straddling, find_straddling
 from layoutalg.analysis.coalescing import linear_traffic
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
 from layoutalg.analysis.guard import Guard
-from layoutalg.analysis.notes import access_notes
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,
@@ -42,6 +41,7 @@ from layoutalg.analysis.report import (
     Place,
     SharedReport,
     Witness,
+    access_notes,
     global_report,
     shared_report,
     worst_kind,

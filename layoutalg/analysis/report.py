@@ -27,15 +27,23 @@ ld.shared.b32: the worst of 4 instructions 32-way: 32 wavefronts against an idea
 0 has 32 words to serve for lanes 0-31).
 >>> report
 <SharedReport ld.shared.b32: 4 instructions, 35 wavefronts, ideal 4, 32-way>
+
+The notes say what is true of a count and easily overlooked: assumed rules, elements under .trans, swizzles
+that overlap.
+
+Sources of the notes.  PTX ISA, ldmatrix and stmatrix (.b16); CUTLASS, include/cute/swizzle.hpp
+(abs(shift) >= bits).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from layoutalg.arch import Provenance
+from layoutalg.arch import Arch, Instruction, Provenance
+from layoutalg.dtype import DType
+from layoutalg.layout import AnyLayout, ComposedLayout, Swizzle
 
 Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
 
@@ -82,7 +90,7 @@ class SharedReport:
     `total` wavefronts against `ideal_total`; `worst` is the most of one instruction, against its own
     `worst_ideal`; `witness` shows that instruction (None when no lane is ever active).  `provenance` tells
     how far the rules of the instruction are known: measured, documented or assumed.  `notes` are true of the
-    count and easily overlooked (layoutalg.analysis.notes).
+    count and easily overlooked (`access_notes`).
 
     >>> SharedReport("ldmatrix.x4", 512, 64, 16, 32, 4, "f2", None, "measured").excess
     448
@@ -369,3 +377,62 @@ def _ranges(lanes: Sequence[int]) -> str:
         else:
             runs.append([lane, lane])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+# --- notes ---------------------------------------------------------------------------------------------
+
+
+UNIT_BITS = 16
+"""What ldmatrix and stmatrix with .trans move as one."""
+
+
+def access_notes(
+    rule: Instruction, machine: Arch, element: DType | None = None, layout: AnyLayout | None = None
+) -> tuple[str, ...]:
+    """The notes on one access; without an element or a layout, nothing is said of them.
+
+    >>> from layoutalg.arch import find_arch
+    >>> access_notes(find_arch("sm_90").instructions["ld.shared.b32"], find_arch("sm_90"))
+    ()
+    """
+    return tuple(_notes(rule, machine, element, layout))
+
+
+def _notes(
+    rule: Instruction, machine: Arch, element: DType | None, layout: AnyLayout | None
+) -> Iterator[str]:
+    if rule.provenance == "assumed":
+        yield f"The rule of {rule.name} on {machine.name} is assumed: {rule.source or 'no source is given'}."
+    if element is not None and rule.name.endswith(".trans") and element.bits != UNIT_BITS:
+        yield _transposed(rule.name, element)
+    if layout is not None:
+        yield from swizzle_notes(layout)
+
+
+def _transposed(op: str, element: DType) -> str:
+    said = f"{op} transposes units of {UNIT_BITS} bits"
+    if element.bits < UNIT_BITS:
+        return f"{said}: the {UNIT_BITS // element.bits} {element} elements of a unit stay together."
+    verb = "is split over" if op.startswith("ld") else "is put together from"
+    return f"{said}: each {element} element {verb} {element.bits // UNIT_BITS} lanes."
+
+
+def swizzle_notes(layout: AnyLayout | Swizzle) -> Iterator[str]:
+    """A sentence for each swizzle that is not its own inverse.
+
+    >>> print(*swizzle_notes(Swizzle(3, 3, 2)))
+    Sw<3,3,2> is not an involution (|S| < B: its fields overlap), and CuTe refuses it; it is a bijection.
+    """
+    part: object = layout
+    seen: set[Swizzle] = set()
+    while isinstance(part, ComposedLayout):
+        seen.update(part.swizzles)
+        part = part.inner
+    if isinstance(part, Swizzle):
+        seen.add(part)
+    for swizzle in sorted(seen, key=str):
+        if not swizzle.is_involution:
+            yield (
+                f"{swizzle} is not an involution (|S| < B: its fields overlap), and CuTe refuses it; "
+                f"it is a bijection."
+            )
