@@ -10,7 +10,6 @@
     banks        wavefronts: banks, words and phases of a shared instruction; THE LAW OF LDMATRIX'S PHASES
     coalescing   sectors and lines of one global instruction
     lanes        which lanes form a phase, how many bytes a lane takes, alignment
-    byte_address the byte address as a layout of (lane, value, instruction)
     enumerated   every instruction counted: the definition
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
@@ -32,7 +31,7 @@ On layouts, in closed form:
 
 from __future__ import annotations
 
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.access import Access, TmaAccess, addressing
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
 from layoutalg.analysis.ask import analyze
 from layoutalg.analysis.banks import (
@@ -45,7 +44,6 @@ from layoutalg.analysis.banks import (
     wavefronts_batch,
     worst_clash,
 )
-from layoutalg.analysis.byte_address import addressing
 from layoutalg.analysis.classes.classes import warp_families
 from layoutalg.analysis.classes.residues import Residues
 from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch

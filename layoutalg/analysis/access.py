@@ -18,21 +18,39 @@ Three ways to say who touches what:
     Access.along(op, layout, "f16", "row")   lanes run along the last mode, or "col": down the first
     Access.of("ldmatrix.x4@col", layout, "f16")     the same as text, OP[@row|col|TV layout]
 
+ldmatrix and stmatrix of one or two matrices take addresses from 8 or 16 of the 32 lanes.  Whatever the other
+lanes hold is ignored by the instruction, so it must not count anywhere: not in a rank, not for alignment, not
+as a place outside the tile.  In `addressing`, and only there, those lanes are dropped, by letting them repeat
+the addresses of the lanes that count:
+
+    ldmatrix.x1    tv ((8,4),8):((8,64),1)    the same instructions as    ((8,4),8):((8,0),1)
+
+Where a thread mode does not split at those lanes, a Guard leaves them out.
+
 Comparison with CuTe.  `tv` is a TV layout as in TiledCopy, with iterations as an optional third mode.
+
+Source: PTX ISA, ldmatrix and stmatrix, "threads 0-7", "threads 0-15" hold the addresses of .x1 and .x2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.mapping import MAPPINGS, tile_tv
-from layoutalg.arch import find_instruction, instruction_name
+from layoutalg.arch import Arch, Instruction, find_instruction, instruction_name
+from layoutalg.compose import compose_layouts
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
-from layoutalg.layout import AnyLayout, Layout, normalize
+from layoutalg.errors import (
+    ArgumentTypeError,
+    DivisibilityError,
+    ShapeError,
+    UndecidedError,
+    UnknownNameError,
+)
+from layoutalg.layout import AnyLayout, Layout, leaf_lists, merge, modes, normalize, size
 from layoutalg.notation import parse
 
 Active: TypeAlias = "Guard | Callable[[int, int, int], bool]"
@@ -185,3 +203,39 @@ class TmaAccess:
         if self.swizzle_bytes not in (0, 32, 64, 128):
             raise ShapeError(f"TMA swizzle of {self.swizzle_bytes!r} bytes; the modes are 0, 32, 64 and 128")
         object.__setattr__(self, "box", box)
+
+
+# --- the lanes that supply an address ------------------------------------------------------------------
+
+
+def addressing(access: Access, rule: Instruction, machine: Arch) -> Access:
+    """The access with the same instructions in which lanes that supply no address say nothing of their own.
+
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> access = Access("ldmatrix.x1", Layout(((8, 4), 8), ((8, 64), 1)), "f16")
+    >>> print(addressing(access, INSTRUCTIONS["ldmatrix.x1"], ARCHS["sm_90"]).tv)
+    ((8,4,1),8):((8,0,0),1)
+    """
+    threads, *others = modes(access.tv)
+    if rule.lanes >= machine.lanes or size(threads) <= rule.lanes:
+        return access
+    warps, rest = divmod(size(threads), machine.lanes)
+    if rest == 0 or rest >= rule.lanes:
+        # A last warp without some of the lanes that are ignored is as good as a whole one.
+        warps += rest > 0
+        idle = machine.lanes // rule.lanes
+        try:
+            kept = compose_layouts(threads, Layout((rule.lanes, idle, warps), (1, 0, machine.lanes)))
+        except (DivisibilityError, UndecidedError):
+            pass
+        else:
+            if merge(*leaf_lists(kept)) == merge(*leaf_lists(threads)):
+                return access
+            parts = (kept, *others)
+            tv = Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+            return replace(access, tv=tv)
+    guard = Guard() if access.active is None else access.active
+    if not isinstance(guard, Guard):
+        return access  # enumerated in any case, lane by lane
+    lanes = range(machine.lanes) if guard.lanes is None else guard.lanes
+    return replace(access, active=replace(guard, lanes=tuple(n for n in lanes if n < rule.lanes)))

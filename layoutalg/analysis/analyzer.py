@@ -24,9 +24,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from layoutalg import budget
-from layoutalg.analysis.access import Access, TmaAccess
+from layoutalg.analysis.access import Access, TmaAccess, addressing
 from layoutalg.analysis.banks import linear_wavefronts, worst_clash
-from layoutalg.analysis.byte_address import addressing
 from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
 from layoutalg.analysis.classes.footprint import Footprint, find_footprint
 from layoutalg.analysis.classes.guarded import guarded_table

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, addressing
 from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.byte_address import addressing
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
