@@ -2,8 +2,7 @@
 
 `analyze(layout, access)` gives a SharedReport (wavefronts) or a GlobalReport (sectors), with a witness.
 
-    access       Access: instruction, thread-value map, element, base, guard; TmaAccess
-    guard        which lanes take part
+    access       Access: instruction, thread-value map, element, base; Guard: which lanes take part; TmaAccess
     mapping      "row", "col", ...: thread-value maps of a whole tile by name
     ask          analyze: accesses as text or values, one or a list
     analyzer     which closed form answers, and when lanes are counted instead
@@ -31,7 +30,7 @@ On layouts, in closed form:
 
 from __future__ import annotations
 
-from layoutalg.analysis.access import Access, TmaAccess, addressing
+from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
 from layoutalg.analysis.ask import analyze
 from layoutalg.analysis.banks import (
@@ -48,7 +47,6 @@ from layoutalg.analysis.classes.classes import warp_families
 from layoutalg.analysis.classes.residues import Residues
 from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
 from layoutalg.analysis.enumerated import access_extent, instruction_offsets
-from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import (

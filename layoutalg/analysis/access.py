@@ -18,6 +18,21 @@ Three ways to say who touches what:
     Access.along(op, layout, "f16", "row")   lanes run along the last mode, or "col": down the first
     Access.of("ldmatrix.x4@col", layout, "f16")     the same as text, OP[@row|col|TV layout]
 
+Kernels predicate their edges with comparisons: `if (row < m && col < n)`, `if (tid < n)`, or by lane.  Said
+as data, a Guard, they cost nothing to analyse: the coordinate at which a warp starts decides which of its
+lanes are inside, in a few intervals, and how many warps start in an interval is a count of digits.
+
+    layout (128,64), Guard((100, 60))       rows 100..127 and columns 60..63 are left alone
+    Guard(threads=200)                      thread < 200
+    Guard(lanes=range(16))                  the first half of every warp
+
+All conditions of a guard must hold.  They are asked of the first value of each instruction, as a predicate
+would be.  Any other predicate is a callable (thread, value, iteration) -> bool; it is enumerated.
+
+>>> guard = Guard((100, 60), threads=200)
+>>> guard.admits((128, 64), 32, 199, 99 + 128 * 59), guard.admits((128, 64), 32, 199, 100)
+(True, False)
+
 ldmatrix and stmatrix of one or two matrices take addresses from 8 or 16 of the 32 lanes.  Whatever the other
 lanes hold is ignored by the instruction, so it must not count anywhere: not in a rank, not for alignment, not
 as a place outside the tile.  In `addressing`, and only there, those lanes are dropped, by letting them repeat
@@ -34,11 +49,10 @@ Source: PTX ISA, ldmatrix and stmatrix, "threads 0-7", "threads 0-15" hold the a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.mapping import MAPPINGS, tile_tv
 from layoutalg.arch import Arch, Instruction, find_instruction, instruction_name
 from layoutalg.compose import compose_layouts
@@ -50,8 +64,90 @@ from layoutalg.errors import (
     UndecidedError,
     UnknownNameError,
 )
-from layoutalg.layout import AnyLayout, Layout, leaf_lists, merge, modes, normalize, size
+from layoutalg.layout import (
+    AnyLayout,
+    IntTuple,
+    Layout,
+    leaf_lists,
+    merge,
+    modes,
+    normalize,
+    product,
+    size,
+    to_text,
+)
 from layoutalg.notation import parse
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Lanes are active where every bound holds; an absent bound admits everything.
+
+    `below` has one bound for each top-level mode of the layout, or None: the coordinate must be less.
+    `threads` is a bound on the thread number, `lanes` the lanes of every warp that take part.  Raises
+    ArgumentTypeError or ShapeError for anything else.
+
+    >>> Guard((None, 7), lanes=range(2)).lanes
+    (0, 1)
+    """
+
+    below: tuple[int | None, ...] = ()
+    threads: int | None = None
+    lanes: Iterable[int] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.below, tuple):
+            raise ArgumentTypeError(f"below is {self.below!r}; a tuple with a bound or None a mode is needed")
+        for bound in (*self.below, self.threads):
+            if bound is not None and (type(bound) is not int or bound < 0):
+                raise ShapeError(f"bound {bound!r} of a guard; a non-negative integer or None is needed")
+        if self.lanes is not None:
+            lanes = tuple(sorted(set(self.lanes)))
+            if any(type(lane) is not int or lane < 0 for lane in lanes):
+                raise ShapeError(f"lanes {lanes} of a guard; non-negative integers are needed")
+            object.__setattr__(self, "lanes", lanes)
+
+    def bounds(self, shape: IntTuple) -> list[tuple[int, int]]:
+        """(mode, bound) of the modes that have one; raises ShapeError for more bounds than modes."""
+        count = len(mode_sizes(shape))
+        if len(self.below) > count:
+            raise ShapeError(
+                f"guard {self.below} has {len(self.below)} bounds, and shape {to_text(shape)} has {count} "
+                f"modes"
+            )
+        return [(k, bound) for k, bound in enumerate(self.below) if bound is not None]
+
+    def admits(self, shape: IntTuple, warp_lanes: int, thread: Any, index: Any) -> Any:
+        """Whether the lane of `thread` at flat index `index` of `shape` is active; also for NumPy arrays.
+
+        Raises ShapeError when there are more bounds than modes.
+        """
+        sides, bounds = mode_sizes(shape), dict(self.bounds(shape))
+        out: Any = thread >= 0
+        for k, side in enumerate(sides):
+            coordinate = index % side if k + 1 < len(sides) else index
+            index = index // side
+            if k in bounds:
+                out = out & (coordinate < bounds[k])
+        if self.threads is not None:
+            out = out & (thread < self.threads)
+        if self.lanes is not None:
+            lane = thread % warp_lanes
+            inside: Any = lane < 0
+            for one in self.lanes:
+                inside = inside | (lane == one)
+            out = out & inside
+        return out
+
+
+def mode_sizes(shape: IntTuple) -> tuple[int, ...]:
+    """Sizes of the top-level modes.
+
+    >>> mode_sizes((4, (2, 8)))
+    (4, 16)
+    """
+    return tuple(product(mode) for mode in shape) if isinstance(shape, tuple) else (shape,)
+
 
 Active: TypeAlias = "Guard | Callable[[int, int, int], bool]"
 """Which lanes are active, asked of the first value of each instruction: bounds, which closed forms

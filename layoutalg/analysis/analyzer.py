@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from layoutalg import budget
-from layoutalg.analysis.access import Access, TmaAccess, addressing
+from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.banks import linear_wavefronts, worst_clash
 from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
 from layoutalg.analysis.classes.footprint import Footprint, find_footprint
@@ -32,7 +32,6 @@ from layoutalg.analysis.classes.guarded import guarded_table
 from layoutalg.analysis.classes.straddling import Straddling, find_straddling
 from layoutalg.analysis.coalescing import linear_traffic
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
-from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.report import (
     GlobalReport,
     Kind,

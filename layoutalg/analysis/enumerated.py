@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access, addressing
+from layoutalg.analysis.access import Access, Guard, addressing
 from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place

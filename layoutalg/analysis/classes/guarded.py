@@ -23,7 +23,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, Guard, mode_sizes
 from layoutalg.analysis.classes.classes import (
     MAX_RESIDUES,
     ClassTable,
@@ -34,7 +34,6 @@ from layoutalg.analysis.classes.classes import (
 from layoutalg.analysis.classes.footprint import Footprint, Leaves
 from layoutalg.analysis.classes.intervals import between
 from layoutalg.analysis.classes.residues import Digit, Family, Residues
-from layoutalg.analysis.guard import Guard, mode_sizes
 from layoutalg.budget import spend
 from layoutalg.compose import compose_layouts, find_normal_form
 from layoutalg.errors import DivisibilityError, UndecidedError

@@ -20,11 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, Guard
 from layoutalg.analysis.classes.classes import ClassTable
 from layoutalg.analysis.classes.footprint import find_footprint
 from layoutalg.analysis.classes.guarded import guarded_table
-from layoutalg.analysis.guard import Guard
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import Kind, Place
 from layoutalg.arch import Arch, Instruction
