@@ -19,10 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.analysis import Access, SharedReport, TmaAccess
+from layoutalg.analysis import Access, SharedReport, TmaAccess, report_text
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree
+from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree, to_text
 
 Order: TypeAlias = Literal["row", "col"]
 Form: TypeAlias = Literal["any", "single", "tma"]
@@ -87,7 +87,7 @@ class Alternative:
     ideal_total: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Synthesis:
     """The answer of `synthesize`: a conflict-free layout, or None with what was ruled out, and why.
 
@@ -109,6 +109,28 @@ class Synthesis:
     form: Form
     max_extra_bytes: int
     arch: Arch
+
+    def __repr__(self) -> str:
+        return f"<Synthesis {self._headline()}>"
+
+    def __str__(self) -> str:
+        """The layout, what its accesses cost, and the other layouts that were found."""
+        lanes = [access.op for access in self.accesses if isinstance(access, Access)]
+        text = [self._headline(), "", report_text(list(zip(lanes, self.reports, strict=False)))]
+        for other in self.alternatives:
+            text.append(
+                f"Or {other.layout} ({other.kind}, {other.extra_bytes} bytes of extra memory): "
+                f"{other.total} wavefronts, ideal {other.ideal_total}."
+            )
+        return "\n".join(text if self.reports else text[:1])
+
+    def _headline(self) -> str:
+        if self.layout is None:
+            classes = ", ".join(self.certificate.classes)
+            return (
+                f"no layout of {to_text(self.shape)} {self.element}: without conflicts is none of {classes}"
+            )
+        return f"{self.layout}, {self.kind}, {self.extra_bytes} bytes of extra memory"
 
 
 def unit_class(kind: Literal["linear", "any"], unit_bytes: int) -> str:

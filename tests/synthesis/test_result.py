@@ -34,3 +34,19 @@ def test_a_synthesis_is_a_value_that_keeps_its_question() -> None:
     assert (found.shape, found.order, found.form, found.arch.name) == ((64, 64), "row", "any", "sm_90")
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.layout = None  # type: ignore[misc]
+
+
+def test_a_synthesis_prints_as_a_table_and_is_short_in_a_session() -> None:
+    found = synthesize((32, 32), ["st.shared.b32@row", "ld.shared.b32@col"], element="f32")
+    assert (
+        repr(found) == f"<Synthesis {found.layout}, {found.kind}, {found.extra_bytes} bytes of extra memory>"
+    )
+    lines = str(found).splitlines()
+    assert lines[0] == repr(found)[len("<Synthesis ") : -1]
+    for report in found.reports:
+        assert any(
+            line.split()[:3] == [report.op, str(report.instructions), str(report.total)] for line in lines
+        )
+    assert sum(line.startswith("Or ") for line in lines) == len(found.alternatives)
+    none = synthesize((32, 32), ["ld.shared.b32@col", "ld.shared.b32@row"], element="f32", form="tma")
+    assert none.layout is None and all(name in str(none) for name in none.certificate.classes)
