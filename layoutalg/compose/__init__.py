@@ -4,6 +4,7 @@
     normal       normal_form: a chain of swizzles over an offset and a layout, and what finds it
     digits       composition of two plain layouts, digit by digit, or the coordinate where there is none
     coordinates  composition and products of layouts whose strides are coordinates
+    fields       vectors in the fields of one integer: strides along several modes compose as integers do
     symbolic     composition, complement and comparison of layouts with symbols
 
 >>> from layoutalg.layout import Layout
@@ -16,11 +17,13 @@ from __future__ import annotations
 from layoutalg.compose.composed import Chain, Tiler, by_mode, composition, fitting_modes, tiler_text
 from layoutalg.compose.coordinates import axes_of
 from layoutalg.compose.digits import compose_layouts
+from layoutalg.compose.fields import Fields
 from layoutalg.compose.normal import NormalForm, find_normal_form, need_normal_form, normal_form
 from layoutalg.compose.symbolic import complement_symbols, require_same
 
 __all__ = [
     "Chain",
+    "Fields",
     "NormalForm",
     "Tiler",
     "axes_of",

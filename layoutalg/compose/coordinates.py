@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from layoutalg.compose.fields import Fields
 from layoutalg.errors import DivisibilityError, UndecidedError
-from layoutalg.layout import Fields, Layout, ScaledBasis, flatten_tree, layout_of, leaves, unflatten_tree
+from layoutalg.layout import Layout, ScaledBasis, flatten_tree, layout_of, leaves, unflatten_tree
 
 Compose = Callable[[Layout, Layout], Layout]
 

@@ -14,7 +14,6 @@ out of two: that is layoutalg.compose and layoutalg.algebra.
     measure           size, rank, depth, span (the least and the greatest offset), coalesce, filter
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
     slicing           slice_and_offset: the modes that a coordinate with None leaves, and an offset
-    fields            several integers in the fields of one: strides along several modes, compared at once
     notes             Trace: the notes that an operation takes while it is explained
 
 >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
@@ -25,7 +24,6 @@ Sw<3,3,3> o 0 o (8,64):(64,1) 72 512
 from __future__ import annotations
 
 from layoutalg.layout.basis import ArithTuple, ScaledBasis, make_basis_like
-from layoutalg.layout.fields import Fields
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
     IntTuple,
@@ -127,7 +125,6 @@ __all__ = [
     "ArithTuple",
     "ComposedLayout",
     "Coordinate",
-    "Fields",
     "IntTuple",
     "Layout",
     "Outer",

@@ -28,9 +28,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import MAX_ADDRESS, Residues, warp_families
-from layoutalg.compose import compose_layouts
+from layoutalg.compose import Fields, compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
-from layoutalg.layout import Fields, Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
+from layoutalg.layout import Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
 from layoutalg.symbolic.question import MAX_COUNTS, Question
 
 if TYPE_CHECKING:

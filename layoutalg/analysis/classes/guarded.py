@@ -35,11 +35,10 @@ from layoutalg.analysis.classes.footprint import Footprint, Leaves
 from layoutalg.analysis.classes.intervals import between
 from layoutalg.analysis.classes.residues import Digit, Family, Residues
 from layoutalg.budget import spend
-from layoutalg.compose import compose_layouts, find_normal_form
+from layoutalg.compose import Fields, compose_layouts, find_normal_form
 from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.layout import (
     AnyLayout,
-    Fields,
     Layout,
     flatten_tree,
     layout_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.layout import Fields
+from layoutalg.compose import Fields
 
 
 @given(st.lists(st.integers(-127, 127), min_size=1, max_size=5), st.integers(-(1 << 60), 1 << 60))
