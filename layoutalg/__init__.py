@@ -178,8 +178,8 @@ if TYPE_CHECKING:
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanation import explain
     from layoutalg.f2 import LinearLayout, to_f2
-    from layoutalg.kernels import layer_norm, permute, reduce, relayout, softmax, transpose
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+    from layoutalg.ops import layer_norm, permute, reduce, relayout, softmax, transpose
     from layoutalg.synthesis import check_certificate, synthesize
 
 __version__ = "0.1.0"

@@ -172,10 +172,9 @@ def scope() -> dict[str, Any]:
     import sympy
 
     import layoutalg as la
-    from layoutalg import analysis, arch, draw, kernels, synthesis
-    from layoutalg.testing import properties as testing
+    from layoutalg import analysis, arch, atoms, draw, kernels, synthesis, testing
 
-    parts = (analysis, arch, draw, kernels, synthesis, testing, numpy)
+    parts = (analysis, arch, atoms, draw, kernels, synthesis, testing, numpy)
     return {
         **{part.__name__.rpartition(".")[2]: part for part in parts},
         "la": la,

@@ -26,6 +26,6 @@ def test_steps_grow_with_the_loop_and_repeat() -> None:
 def test_no_test_asks_a_clock() -> None:
     """A loaded machine is no reason to fail: tests count work, benches measure time."""
     clocks = re.compile(r"\b(perf_counter|process_time|monotonic|timeit)\b\(")
-    tests = sorted(Path(__file__).parent.glob("test_*.py"))
-    assert len(tests) > 100
+    tests = sorted(Path(__file__).parent.rglob("test_*.py"))
+    assert len(tests) > 200
     assert not [path.name for path in tests if clocks.search(path.read_text(encoding="utf-8"))]

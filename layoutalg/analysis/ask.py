@@ -16,10 +16,10 @@ What a text may say is in `Access.of`; what the numbers mean in layoutalg.analys
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import overload
+from typing import cast, overload
 
 from layoutalg.analysis.access import Access, TmaAccess
-from layoutalg.analysis.analyzer import Wanted, analyze_access, check_layout
+from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access, check_layout
 from layoutalg.analysis.report import Report
 from layoutalg.arch import Arch
 from layoutalg.dtype import DTYPES, DType, dtype
@@ -30,9 +30,8 @@ from layoutalg.layout import AnyLayout
 @overload
 def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
     layout: AnyLayout,
-    accesses: str | Access,
+    access: str | Access,
     element: str | DType | Arch | None = None,
-    *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
 ) -> Report: ...
@@ -41,9 +40,8 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
 @overload
 def analyze(
     layout: AnyLayout,
-    accesses: Iterable[str | Access],
+    access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
 ) -> list[Report]: ...
@@ -51,9 +49,8 @@ def analyze(
 
 def analyze(
     layout: AnyLayout,
-    accesses: str | Access | Iterable[str | Access],
+    access: str | Access | Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    *,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
 ) -> Report | list[Report]:
@@ -70,20 +67,21 @@ def analyze(
     >>> analyze(Layout((64, 64), (64, 1)), ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
     1
     """
-    if isinstance(accesses, Access) and (
+    if isinstance(access, Access) and (
         isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
-    ):
+    ):  # an access has its type: what follows it is the architecture, and then the method
+        method = cast(Wanted, arch) if arch in {"auto", *METHODS} else method
         arch, element = element, None
     check_layout(layout)
     if isinstance(element, Arch):
         raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
-    if isinstance(accesses, (str, Access, TmaAccess)):
-        return _one(layout, accesses, element, arch, method)
-    if not isinstance(accesses, Iterable):
+    if isinstance(access, (str, Access, TmaAccess)):
+        return _one(layout, access, element, arch, method)
+    if not isinstance(access, Iterable):
         raise ArgumentTypeError(
-            f"analyze of {accesses!r}, a {type(accesses).__name__}: an access, its text or a list is needed"
+            f"analyze of {access!r}, a {type(access).__name__}: an access, its text or a list is needed"
         )
-    return [_one(layout, access, element, arch, method) for access in accesses]
+    return [_one(layout, one, element, arch, method) for one in access]
 
 
 def _one(

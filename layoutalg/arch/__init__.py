@@ -53,6 +53,7 @@ from layoutalg.arch.tensor_map import (
     tensor_map_text,
 )
 from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
+from layoutalg.moved import moved
 
 if TYPE_CHECKING:
     from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
@@ -105,9 +106,11 @@ __all__ = [
     "tensor_map_text",
 ]
 
+_moved = moved("layoutalg.arch", {"require_atom": "layoutalg.atoms"})
+
 
 def __getattr__(name: str) -> Any:
     """The atoms, which are a room above this one."""
     if name in ("COPY_ATOMS", "MMA_ATOMS", "find_copy_atom", "find_mma_atom"):
         return getattr(importlib.import_module("layoutalg.atoms"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _moved(name)
