@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.cli.cmd_bench import TENSORS
+from layoutalg.cli.commands.bench import TENSORS
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from tests.gpu.everything import STEPS, Step, main, run

@@ -11,19 +11,19 @@ import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli import (
-    cmd_analyze,
-    cmd_bench,
-    cmd_cache,
-    cmd_demo,
-    cmd_draw,
-    cmd_explain,
-    cmd_generate,
-    cmd_glossary,
-    cmd_sass,
-    cmd_solve,
-    cmd_synthesize,
-    cmd_verify,
+from layoutalg.cli.commands import (
+    analyze,
+    bench,
+    cache,
+    demo,
+    draw,
+    explain,
+    generate,
+    glossary,
+    sass,
+    solve,
+    synthesize,
+    verify,
 )
 from layoutalg.cli.options import budgeted
 from layoutalg.cli.refusals import BAD_INPUT, EXIT_CODES, FAILED, INTERRUPTED, refuse
@@ -108,15 +108,15 @@ def _root(
 
 _TERMS = "Terms, such as wavefront, phase, ideal, worst base, K and F: see layoutalg glossary."
 
-app.command("analyze", epilog=_TERMS)(budgeted(cmd_analyze.analyze_command))
-app.command("solve", epilog=_TERMS)(budgeted(cmd_solve.solve_command))
-app.command("synthesize", epilog=_TERMS)(budgeted(cmd_synthesize.synthesize_command))
-app.command("explain")(budgeted(cmd_explain.explain_command))
-app.command("generate")(budgeted(cmd_generate.generate_command))
-app.command("verify")(budgeted(cmd_verify.verify_command))
-app.command("bench")(cmd_bench.bench_command)
-app.command("sass")(cmd_sass.sass_command)
-app.command("draw")(budgeted(cmd_draw.draw_command))
-app.command("glossary")(cmd_glossary.glossary_command)
-app.command("cache")(cmd_cache.cache_command)
-app.command("demo")(cmd_demo.demo_command)
+app.command("analyze", epilog=_TERMS)(budgeted(analyze.analyze_command))
+app.command("solve", epilog=_TERMS)(budgeted(solve.solve_command))
+app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command))
+app.command("explain")(budgeted(explain.explain_command))
+app.command("generate")(budgeted(generate.generate_command))
+app.command("verify")(budgeted(verify.verify_command))
+app.command("bench")(bench.bench_command)
+app.command("sass")(sass.sass_command)
+app.command("draw")(budgeted(draw.draw_command))
+app.command("glossary")(glossary.glossary_command)
+app.command("cache")(cache.cache_command)
+app.command("demo")(demo.demo_command)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli import cmd_demo
+from layoutalg.cli.commands import demo
 from layoutalg.codegen import nvrtc
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import UnsupportedError
@@ -67,4 +67,4 @@ def test_the_picture_of_the_demo_is_the_swizzle_that_was_found() -> None:
     ]
     assert len(rows) == 8
     assert [[int(digit) for digit in row] for row in rows] == [[c ^ r for c in range(8)] for r in range(8)]
-    assert cmd_demo.SIMULATED[0] % 64 and cmd_demo.SIMULATED[1] % 64, "tiles stick out"
+    assert demo.SIMULATED[0] % 64 and demo.SIMULATED[1] % 64, "tiles stick out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.cli.products import find_kernel, is_product
+from layoutalg.cli.kernel_names import find_kernel, is_product
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.command import answer, refusal, run
 

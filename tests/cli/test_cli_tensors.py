@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.cli.tensors import read_ints
+from layoutalg.cli.kernel_names import read_ints
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.errors import ParseError
 from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.cmd_verify import VERIFIED_PRODUCTS
+from layoutalg.cli.commands.verify import VERIFIED_PRODUCTS
 from layoutalg.kernels import gemm_verify
 from layoutalg.kernels.family import Check, VerifyReport
 from tests.command import answer, refusal, run

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.kernel_names import find_kernel, find_part, is_product, is_tensor
 from layoutalg.cli.kernel_words import (
     contract_lines,
     cubin_fields,
@@ -16,9 +17,7 @@ from layoutalg.cli.kernel_words import (
 )
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, write_whole
-from layoutalg.cli.products import find_kernel, is_product
 from layoutalg.cli.refusals import header
-from layoutalg.cli.tensors import find_part, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 LARGEST = 16384

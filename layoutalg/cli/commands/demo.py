@@ -12,8 +12,8 @@ from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.analysis import sentence
-from layoutalg.cli.cmd_draw import wants_color
-from layoutalg.cli.cmd_synthesize import certificate_sentence
+from layoutalg.cli.commands.draw import wants_color
+from layoutalg.cli.commands.synthesize import certificate_sentence
 from layoutalg.cli.kernel_words import (
     contract_lines,
     cubin_fields,

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.kernel_names import SIDE, find_kernel
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import count, say, say_json, size_bytes, table
-from layoutalg.cli.products import SIDE, find_kernel
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from layoutalg.cli.kernel_names import find_tensor, is_product, is_tensor
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, ShapeOption
 from layoutalg.cli.output import progress, say, say_json
-from layoutalg.cli.products import is_product
 from layoutalg.cli.refusals import header
-from layoutalg.cli.tensors import find_tensor, is_tensor
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:

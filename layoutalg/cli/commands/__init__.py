@@ -1,0 +1,19 @@
+"""The commands of `layoutalg`, one per file, named as on the command line.
+
+    analyze     what accesses cost on a layout, an index expression or explicit offsets
+    solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
+    synthesize  a layout without conflicts, or which have none, proved
+    explain     how a result comes about, step by step
+    generate    the CUDA text of a kernel
+    verify      run a kernel and compare it with its definition
+    bench       kernels timed beside the libraries, and what was predicted
+    sass        what the machine code of a kernel is made of
+    draw        a layout, an access, an atom or a composition as a picture
+    glossary    what the words of reports and certificates mean
+    cache       the compiled kernels on disk
+    demo        the whole way from a layout to a proved kernel, in one guided run
+
+`layoutalg.cli.app` imports each of them; nothing else does.
+"""
+
+from __future__ import annotations
