@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from layoutalg.layout import Trace
 
 _STILL = Swizzles()
+_form = tuple.__new__
 
 
 class NormalForm(NamedTuple):
@@ -84,10 +85,10 @@ def find_normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> Normal
     NormalForm(swizzles=Swizzles(Swizzle(1, 0, 1)), offset=4, layout=Layout(4, 1))
     """
     if isinstance(layout, Layout):
-        return NormalForm(_STILL, 0, layout)
+        return _form(NormalForm, (_STILL, 0, layout))
     outer, inner = layout.outer, layout.inner
     if isinstance(outer, Swizzle) and isinstance(inner, Layout):  # what most layouts of kernels are
-        return NormalForm(layout.swizzles if outer.bits else _STILL, layout.offset, inner)
+        return _form(NormalForm, (layout.swizzles if outer.bits else _STILL, layout.offset, inner))
     with budget_of(lambda: f"normal_form of {layout}:"):
         return _find(layout, trace)
 

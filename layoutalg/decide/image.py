@@ -25,17 +25,20 @@ from __future__ import annotations
 from layoutalg.budget import Budget
 from layoutalg.compose import NormalForm, find_normal_form, require_same
 from layoutalg.decide.distinct import WINDOW_BITS, count_sums
+from layoutalg.decide.equation import find_relation
 from layoutalg.decide.extent import SMALL_BITS, contiguous_from_zero, cosize, offsets_table, whole_periods
 from layoutalg.decide.solving import find_collision
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.f2 import Columns, affine_f2, basis, contains
 from layoutalg.layout import (
     AnyLayout,
+    ComposedLayout,
     Layout,
     Swizzles,
     check_integers,
     check_layouts,
     has_symbols,
+    integer_leaves,
     is_symbolic,
     leaf_lists,
     leaves,
@@ -240,12 +243,23 @@ def is_injective(layout: AnyLayout) -> bool:
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
     """
-    check_integers("is_injective", layout)
-    parts = find_normal_form(layout)
+    inner = _inside(layout)
+    if isinstance(inner, Layout):
+        extents, strides = integer_leaves("is_injective", inner)
+        return find_relation(lambda: f"is {inner} injective?", strides, extents) is None
+    check_integers("is_injective", inner)
+    parts = find_normal_form(inner)
     if parts is None:
-        table = offsets_table("is_injective", layout)
+        table = offsets_table("is_injective", inner)
         return len(set(table)) == len(table)
     return find_collision(parts.layout) is None
+
+
+def _inside(layout: AnyLayout) -> AnyLayout:
+    """What is under all swizzles and their offsets, which send different numbers to different ones."""
+    while isinstance(layout, ComposedLayout) and not isinstance(layout.outer, Layout):
+        layout = layout.inner
+    return layout
 
 
 def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
@@ -311,8 +325,12 @@ def image_size(layout: AnyLayout) -> int:
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
     """
-    check_integers("image_size", layout)
-    parts = find_normal_form(layout)
-    if parts is None:
-        return len(set(offsets_table("image_size", layout)))
-    return count_sums(layout, [(abs(d), s) for s, d in leaves(parts.layout) if d])
+    inner = _inside(layout)
+    if not isinstance(inner, Layout):
+        check_integers("image_size", inner)
+        parts = find_normal_form(inner)
+        if parts is None:
+            return len(set(offsets_table("image_size", inner)))
+        inner = parts.layout
+    extents, strides = integer_leaves("image_size", inner)
+    return count_sums(layout, [(abs(d), s) for s, d in zip(extents, strides, strict=True) if d])
