@@ -71,16 +71,23 @@ class Budget:
 
     def spend(self, units: int = 1) -> None:
         """Count work; raises UndecidedError when that is more than there is."""
-        self.spent += units
-        if self.outer is not None:
-            self.outer.spend(units)
-        if self.spent > self.limit:
-            question = self.question if isinstance(self.question, str) else self.question()
-            raise UndecidedError(
-                f"{question} {self.reached}{' ' if self.reached else ''}the budget of {self.limit} "
-                f"units of work is spent",
-                budget=self.limit,
-            )
+        budget: Budget | None = self
+        over: Budget | None = None
+        while budget is not None:
+            budget.spent += units
+            if budget.spent > budget.limit:
+                over = budget
+            budget = budget.outer
+        if over is not None:
+            raise over._exceeded()
+
+    def _exceeded(self) -> UndecidedError:
+        question = self.question if isinstance(self.question, str) else self.question()
+        return UndecidedError(
+            f"{question} {self.reached}{' ' if self.reached else ''}the budget of {self.limit} "
+            f"units of work is spent",
+            budget=self.limit,
+        )
 
 
 _times: ContextVar[int] = ContextVar("times", default=1)

@@ -57,7 +57,12 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
     if parts and max(map(len, parts)) < 3:  # most layouts: nothing to search
         return math.prod(_count(whose, part) for part in parts)
     with budget_of(lambda: f"how many offsets has {whose}?"):
-        return math.prod(_count(whose, part) for part in parts or _independent(joined(modes)))
+        return _count_all(whose, modes)
+
+
+def _count_all(whose: object, modes: list[Mode]) -> int:
+    """`count_sums` in the budget that is open."""
+    return math.prod(_count(whose, part) for part in _independent(joined(modes)))
 
 
 def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
@@ -132,11 +137,11 @@ def _count_long(whose: object, modes: list[Mode], enough: list[int]) -> int:
     """Linear in each extent from `enough` on, and no more than the span, which has no products of extents: so
     the count is a constant and a slope for each."""
     short = [(d, min(s, most)) for (d, s), most in zip(modes, enough, strict=True)]
-    total = least = count_sums(whose, short)
+    total = least = _count_all(whose, short)
     for i, (d, s) in enumerate(modes):
         if s > enough[i]:
             longer = [*short[:i], (d, enough[i] + 1), *short[i + 1 :]]
-            total += (s - enough[i]) * (count_sums(whose, longer) - least)
+            total += (s - enough[i]) * (_count_all(whose, longer) - least)
     return total
 
 

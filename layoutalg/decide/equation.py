@@ -36,7 +36,7 @@ Improved methods for calculating vectors of short length in a lattice (1985).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import mul
 
 from layoutalg.budget import Budget, Question
@@ -81,6 +81,21 @@ def find_digits(
     return out
 
 
+def is_spread(strides: Iterable[int], extents: Iterable[int]) -> bool:
+    """True when every stride is beyond what all smaller ones reach together: then there is no relation.
+
+    >>> is_spread((8, -1), (4, 8)), is_spread((7, -1), (4, 8))
+    (True, False)
+    """
+    reach = 0
+    for d, s in sorted(zip(map(abs, strides), extents, strict=True)):
+        if s > 1:
+            if d <= reach:
+                return False
+            reach += d * (s - 1)
+    return True
+
+
 def find_relation(question: Question, strides: Sequence[int], extents: Sequence[int]) -> Vector | None:
     """k != 0 with sum k_i d_i = 0 and |k_i| < n_i; strides of any sign, 0 included.
 
@@ -96,13 +111,6 @@ def find_relation(question: Question, strides: Sequence[int], extents: Sequence[
                 return [int(j == i) for j in range(len(strides))]
             modes.append((abs(d), s, i))
     modes.sort()
-    reach = 0
-    for d, s, _ in modes:
-        if d <= reach:
-            break
-        reach += d * (s - 1)
-    else:
-        return None
     descent = _Descent([(d, 2 * s - 1) for d, s, _ in modes])
     found = descent.relation()
     if found is None and descent.exhausted:
@@ -206,9 +214,9 @@ class Lattice:
     """
 
     def __init__(self, budget: Budget, strides: Sequence[int], extents: Sequence[int]) -> None:
-        self.budget, self.sides = budget, list(extents)
+        self.budget, self.weights = budget, _weights(extents)
         basis, self.unit, self.divisor = _kernel(strides, budget)
-        self.basis = _reduced(basis, self.sides, budget)
+        self.basis = _reduced(basis, self.weights, budget)
 
     def between(self, low: Vector, high: Vector, target: int = 0) -> Vector | None:
         """A solution in the box low <= x <= high, or None when there is none.
@@ -221,9 +229,11 @@ class Lattice:
         start = [u * (target // self.divisor) for u in self.unit]
         if not self.basis:
             return start if low[0] <= start[0] <= high[0] else None
-        if sides != self.sides:
-            self.basis, self.sides = _reduced(self.basis, sides, self.budget), sides
-        return next(_Box(self.budget, self.basis, low, high).points(start, len(self.basis) - 1), None)
+        weights = _weights(sides)
+        if weights != self.weights:
+            self.basis, self.weights = _reduced(self.basis, weights, self.budget), weights
+        box = _Box(self.budget, self.basis, low, high, weights)
+        return next(box.points(start, len(self.basis) - 1), None)
 
     def relation(self, extents: Sequence[int]) -> Vector | None:
         """k != 0 with sum k_i d_i = 0 and |k_i| < n_i, or None when there is none.
@@ -237,7 +247,7 @@ class Lattice:
             if all(abs(k) < s for k, s in zip(vector, extents, strict=True)):
                 return vector
         high = [s - 1 for s in extents]
-        box = _Box(self.budget, self.basis, [-k for k in high], high)
+        box = _Box(self.budget, self.basis, [-k for k in high], high, _weights([2 * k + 1 for k in high]))
         return next((point for point in box.points([0] * len(high), len(self.basis) - 1) if any(point)), None)
 
 
@@ -284,20 +294,21 @@ def _weights(extents: Sequence[int]) -> list[int]:
 
 def _weight(vectors: Sequence[Vector]) -> int:
     """How many times the work of short numbers that of products of these takes."""
-    return 1 + len(vectors) * max((x.bit_length() for v in vectors for x in v), default=0) // 1024
+    if not vectors:
+        return 1
+    return 1 + len(vectors) * max(max(map(max, vectors)), -min(map(min, vectors))).bit_length() // 1024
 
 
-def _reduced(basis: list[Vector], extents: Sequence[int], budget: Budget) -> list[Vector]:
-    """The basis of the same lattice that is reduced where coordinate i is measured in extent i.
+def _reduced(basis: list[Vector], weights: Vector, budget: Budget) -> list[Vector]:
+    """The basis of the same lattice that is reduced where coordinate i counts weights[i] times.
 
     `gram[i]` is the determinant of the products of the first i vectors, `shares[i][j]` the coefficient of
     what is new in vector j in vector i, times gram[j + 1]: all of them integers.  When half of the budget is
     spent the basis stays as it is: one that is not reduced makes the search longer, not wrong.
     """
-    weights = _weights(extents)
     vectors = [list(map(mul, vector, weights)) for vector in basis]
     basis = list(basis)
-    count, width = len(basis), len(extents)
+    count, width = len(basis), len(weights)
     patience, weight = budget.left // 2, _weight(vectors)
     gram, shares = [1], [[0] * count for _ in range(count)]
     k = known = 0
@@ -356,18 +367,20 @@ def _exchange(gram: list[int], shares: list[Vector], k: int, known: int) -> None
 class _Box:
     """The points of a moved lattice between `low` and `high`: one basis vector at a time, the last first."""
 
-    def __init__(self, budget: Budget, basis: list[Vector], low: Vector, high: Vector) -> None:
+    def __init__(
+        self, budget: Budget, basis: list[Vector], low: Vector, high: Vector, weights: Vector
+    ) -> None:
         self.budget, self.basis, self.low, self.high = budget, basis, low, high
         self.weight = _weight([*basis, low, high])
-        self.slopes = self._slopes()
+        self.slopes = self._slopes(weights)
 
-    def _slopes(self) -> list[tuple[Vector, int]]:
+    def _slopes(self, weights: Vector) -> list[tuple[Vector, int]]:
         """(f, n) for every basis vector b: <f, b> = n > 0, and <f, c> = 0 for the vectors c before it."""
-        weights = _weights([high - low + 1 for low, high in zip(self.low, self.high, strict=True)])
         stars: list[Vector] = []
         out: list[tuple[Vector, int]] = []
+        count = len(self.basis)
+        self.budget.spend(len(weights) * count * (count + 1) // 2 * self.weight)
         for vector in self.basis:
-            self.budget.spend(len(weights) * (1 + len(stars)) * self.weight)
             scaled = list(map(mul, vector, weights))
             star = scaled
             for other in stars:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from layoutalg.budget import Budget
 from layoutalg.compose import NormalForm, find_normal_form, require_same
 from layoutalg.decide.distinct import WINDOW_BITS, count_sums
-from layoutalg.decide.equation import find_relation
+from layoutalg.decide.equation import find_relation, is_spread
 from layoutalg.decide.extent import SMALL_BITS, contiguous_from_zero, cosize, offsets_table, whole_periods
 from layoutalg.decide.solving import find_collision
 from layoutalg.errors import NotLinearError, ShapeError
@@ -246,7 +246,9 @@ def is_injective(layout: AnyLayout) -> bool:
     inner = _inside(layout)
     if isinstance(inner, Layout):
         extents, strides = integer_leaves("is_injective", inner)
-        return find_relation(lambda: f"is {inner} injective?", strides, extents) is None
+        return is_spread(strides, extents) or (
+            find_relation(lambda: f"is {inner} injective?", strides, extents) is None
+        )
     check_integers("is_injective", inner)
     parts = find_normal_form(inner)
     if parts is None:

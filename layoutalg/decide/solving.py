@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutalg.compose import find_normal_form
-from layoutalg.decide.equation import find_digits, find_relation
+from layoutalg.decide.equation import find_digits, find_relation, is_spread
 from layoutalg.decide.extent import offsets_table
 from layoutalg.errors import ArgumentTypeError, NotLinearError, shown
 from layoutalg.f2 import affine_f2, solve
@@ -55,6 +55,12 @@ def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] |
         )
     shape, strides = integer_leaves("is_injective, find_collision", layout)
     extents = [s if d else 1 for s, d in zip(shape, strides, strict=True)] if moving else shape
+    return None if is_spread(strides, extents) else _collision(layout, shape, strides, extents)
+
+
+def _collision(
+    layout: Layout, shape: Sequence[int], strides: Sequence[int], extents: Sequence[int]
+) -> tuple[int, int] | None:
     found = find_relation(lambda: f"is {layout} injective?", strides, extents)
     if found is None:
         return None
