@@ -2,9 +2,10 @@
 
 The idea.  A bench gives its cases as functions of no arguments, made of names that both trees have.  Two
 processes import the same bench, one with this tree first on its path and one with the older tree; only one
-of them works at a time.  A case is run often enough to take ROUND_MS, in turns for ROUNDS rounds, and the
-medians of the processor time are compared.  A case over its limit is timed once more, for three times as
-many rounds: that figure counts.
+of them works at a time, and both on the same core, so that whatever else the machine does meets both.  A case
+is run often enough to take ROUND_MS, in turns for ROUNDS rounds; the ratio is the median of those of the
+rounds, in processor time.  A case over its limit is timed once more, for three times as many rounds: that
+figure counts.
 
 The older tree is taken from the history into build/base-REV, which git ignores.
 
@@ -17,6 +18,7 @@ import gc
 import importlib.util
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -121,6 +123,8 @@ def side(bench: str, tree: Path) -> Iterator[Side]:
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tree
     ) as process:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
         try:
             yield Side(process)
         finally:
@@ -130,11 +134,12 @@ def side(bench: str, tree: Path) -> Iterator[Side]:
 # --- the comparison --------------------------------------------------------------------------------------
 
 
-def medians(now: Side, then: Side, case: str, times: int, rounds: int) -> tuple[float, float]:
-    """Seconds of a round on both trees, timed in turns."""
+def medians(now: Side, then: Side, case: str, times: int, rounds: int) -> tuple[float, float, float]:
+    """Seconds of a round on both trees, timed in turns, and their ratio: the medians of each."""
     pairs = [(now.seconds(case, times), then.seconds(case, times)) for _ in range(rounds)]
-    here, there = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return here, there
+    rows = [(here, there, here / there) for here, there in pairs]
+    here, there, ratio = (statistics.median(column) for column in zip(*rows, strict=True))
+    return here, there, ratio
 
 
 def compare(bench: str, revision: str, only: str = "") -> int:
@@ -150,14 +155,14 @@ def compare(bench: str, revision: str, only: str = "") -> int:
             times = max(1, round(1e-3 * ROUND_MS / max(then.seconds(name, 1), 1e-9)))
             times = max(1, round(times * 1e-3 * ROUND_MS / max(then.seconds(name, times), 1e-9)))
             now.seconds(name, times)
-            here, there = medians(now, then, name, times, ROUNDS)
-            again = here / there > MOST_OF_ONE
+            here, there, ratio = medians(now, then, name, times, ROUNDS)
+            again = ratio > MOST_OF_ONE
             if again:
-                here, there = medians(now, then, name, times, AGAIN * ROUNDS)
-            ratios[name] = here / there
+                here, there, ratio = medians(now, then, name, times, AGAIN * ROUNDS)
+            ratios[name] = ratio
             mark = "  over the limit" if ratios[name] > MOST_OF_ONE else "  (timed again)" if again else ""
             per = 1e6 / times
-            print(f"{name:56}{per * here:12.2f}{per * there:14.2f}{here / there:8.2f}{mark}", flush=True)
+            print(f"{name:56}{per * here:12.2f}{per * there:14.2f}{ratio:8.2f}{mark}", flush=True)
     return judge(ratios)
 
 
