@@ -156,6 +156,8 @@ def _compose_others(a: Layout, b: Layout) -> Layout:
     if has_bases(b):
         raise UnsupportedError(f"composition({a}, {b}): the second layout gives coordinates, and no indices")
     if not has_symbols(a) and not has_symbols(b):
+        if any(d < 0 and s > 1 for s, d in leaves(b)):
+            _refuse_negative(a, b)
         return compose_coordinates(a, b, compose_layouts)
     radix, weights = merge_open(a)
     if has_bases(a) or has_symbols(b) or any(map(is_symbolic, radix)):
