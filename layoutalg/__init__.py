@@ -7,6 +7,32 @@ Sw<3,3,3> o 0 o (8,64):(64,1) True
 
 Layouts and their algebra are here at once; everything else is imported when it is first asked for, so that
 `import layoutalg` stays cheap: `layoutalg.parse`, `layoutalg.analysis`, `layoutalg.synthesis`, ...
+
+The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, says what its files hold:
+
+    layout       what a layout is: integers in trees, Layout, Swizzle, ComposedLayout, and taking them apart
+    compose      composition of layouts, and their normal form
+    f2           linear algebra over F2: the matrix of a layout, LinearLayout
+    decide       what is true of a layout as a function: cosize, injective, equal, footprint
+    algebra      complement, inverses, divides, products, partitions, recasts
+    notation     text to values: CuTe notation, index expressions
+    arch         facts of the hardware: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
+    atoms        MMA and copy atoms, TiledMMA, TiledCopy, Tensor: ADD AN ATOM THERE
+    analysis     what an access costs: bank conflicts and phases, sectors; Access, analyze
+    legality     whether TMA and wgmma accept a layout, and why one is refused
+    model        estimates: occupancy, roofline, locality in L2
+    symbolic     the leading dimensions, pads and bases for which an access is free of conflicts
+    synthesis    the search for a layout without conflicts, and the proof of its certificates
+    registers    values in registers: fragments, reductions, conversions of register layouts
+    explanation  why a result is what it is, step by step, in words
+    draw         pictures of layouts, swizzles, accesses and atoms
+    testing      checks and hypothesis strategies for tests of your own
+    codegen      index expressions, tile programs, CUDA text, the simulator
+    kernels      families of kernels: plans, predictions, verification
+    cli          the `layoutalg` command
+
+Beside them stand ops (kernels called on arrays), errors, dtype, budget (limits of searches, in counted work),
+glossary, and of use inside alone: moved, optional, tools.
 """
 
 from __future__ import annotations

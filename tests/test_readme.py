@@ -1,51 +1,60 @@
-"""The README tells the truth: its commands print what it shows, its Python runs, its picture is current."""
+"""The README is a front page: short, its numbers measured, its commands there, its picture current."""
 
 from __future__ import annotations
 
-import doctest
 import re
-import shlex
+import tomllib
 from pathlib import Path
 
-import pytest
-
 from tests.command import run
+from tests.documents import ROOT, blocks
 
-ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.M | re.S)
-SESSIONS = [body for language, body in BLOCKS if language == "console"]
-SCRIPTS = [body for language, body in BLOCKS if language == "python"]
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
 
 
-def test_the_readme_shows_commands_and_python() -> None:
-    assert len(SESSIONS) == 7 and len(SCRIPTS) == 4
+def test_the_readme_is_a_page() -> None:
+    assert len(TEXT.splitlines()) <= 150
+    languages = [language for language, _ in blocks(README)]
+    assert set(languages) == {"sh", "python", "console"}
+    (program,) = (body for language, body in blocks(README) if language == "python")
+    assert len([line for line in program.splitlines() if line]) <= 15
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=lambda body: body.splitlines()[0][:60])
-def test_a_command_prints_what_is_shown(
-    session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command, _, shown = session.partition("\n")
-    words = shlex.split(command)
-    assert words[:2] == ["$", "layoutalg"]
-    result = run(*words[2:])
-    assert result.exit_code == 0
-    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS
-    assert checker.check_output(shown, result.stdout, flags), checker.output_difference(
-        doctest.Example("", shown), result.stdout, flags
+def test_what_is_typed_to_install_is_there() -> None:
+    """`make` has the targets, and the project the extras."""
+    typed = [line for language, body in blocks(README) if language == "sh" for line in body.splitlines()]
+    assert "make demo" in typed and "make test" in typed
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
     )
+    for line in typed:
+        if found := re.fullmatch(r"make ([\w-]+)", line):
+            assert found[1] in targets, line
+        else:
+            assert set(re.fullmatch(r'pip install "\.\[([\w,]+)\]"', line)[1].split(",")) <= extras, line  # type: ignore[index]
+    assert {"nvrtc", "cuda12", "cuda13"} <= extras
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=["tour", "arrays", "atoms", "testing"])
-def test_the_python_runs_and_prints_what_its_comments_say(
-    script: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exec(compile(script, "README.md", "exec"), {"__name__": "readme"})
-    printed = capsys.readouterr().out
-    for comment in re.findall(r"  # (.*)$", script, re.M):
-        assert comment in printed.splitlines()
+def test_numbers_are_those_of_the_measured_tables() -> None:
+    """Each row links a section of docs/measured.md, which holds the row's numbers and the command."""
+    table = TEXT.split("## Six numbers")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([\d,.]+.*?) \| (.*?) \| `(.*?)` \|$", table, re.M)
+    assert len(rows) == 6
+    measured = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    sections = {
+        re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-"): body
+        for head, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", measured, re.M)
+    }
+    for number, what, command in rows:
+        (anchor,) = re.findall(r"measured\.md#([\w-]+)", what)
+        section = sections[anchor]
+        for value in re.findall(r"\d[\d,.]*\d|\d", number + re.sub(r"\(.*?\)", "", what)):
+            assert re.search(rf"(?<![\d.]){re.escape(value)}(?![\d.]*\d)", section), (anchor, value)
+        assert command in section, command
 
 
 def test_the_picture_is_the_one_the_library_draws(tmp_path: Path) -> None:
@@ -54,6 +63,6 @@ def test_the_picture_is_the_one_the_library_draws(tmp_path: Path) -> None:
     assert path.read_bytes() == (ROOT / "docs" / "swizzle.svg").read_bytes()
 
 
-def test_files_the_readme_names_exist() -> None:
-    for name in [*re.findall(r"\]\(([\w./]+)\)", TEXT), "layoutalg/schema/output.json"]:
-        assert (ROOT / name).exists(), name
+def test_commands_that_are_named_exist() -> None:
+    for command in re.findall(r"`layoutalg ([a-z]+)", TEXT):
+        assert run(command, "--help").exit_code == 0, command

@@ -6,9 +6,10 @@
     mapping      "row", "col", ...: thread-value maps of a whole tile by name
     ask          analyze: accesses as text or values, one or a list
     analyzer     which closed form answers, and when lanes are counted instead
-    banks        wavefronts: banks, words and phases of a shared instruction; THE LAW OF LDMATRIX'S PHASES
-    coalescing   sectors and lines of one global instruction
-    lanes        which lanes form a phase, how many bytes a lane takes, alignment
+    banks        wavefronts: banks, words and phases of a shared instruction, LDMATRIX'S PHASES among them;
+                 bank conflicts of linear layouts without enumeration
+    coalescing   sectors and lines of one global instruction; of linear layouts without enumeration
+    lanes        the addresses that a warp gives: which lanes supply one, bytes per lane, alignment
     enumerated   every instruction counted: the definition
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry

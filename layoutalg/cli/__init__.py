@@ -6,7 +6,7 @@ layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 
 fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an interrupt.
 
     entry         main: what the console script calls, and the exit code of what nobody foresaw
-    app           the list of commands, and how errors that are foreseen are shown
+    app           the list of commands, ADD A COMMAND HERE; how errors that are foreseen are shown
     commands/     one file per command
     options       options that several commands share
     inputs        layouts, files of offsets and conditions, read and checked

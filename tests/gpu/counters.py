@@ -1,6 +1,6 @@
 """Predicted and measured accesses of a generated kernel, side by side, from one `ncu` run each.
 
-python -m tests.gpu.counters                              the table of the README
+python -m tests.gpu.counters                              the table of docs/measured.md
 python -m tests.gpu.counters transpose f32 4099 3077      one kernel
 """
 

@@ -1,4 +1,4 @@
-"""All that only a GPU can show, in one run: the tables of the README, and every check.
+"""All that only a GPU can show, in one run: the tables of docs/measured.md, and every check.
 
 python -m tests.gpu.everything build/gpu                       all of it, about fifteen minutes
 python -m tests.gpu.everything build/gpu bench-reduce tests    these steps

@@ -1,6 +1,6 @@
 """Predicted and counted work of products as they are chosen, side by side, from one `ncu` run each.
 
-python -m tests.gpu.gemm_counters                              the table of the README
+python -m tests.gpu.gemm_counters                              the table of docs/measured.md
 python -m tests.gpu.gemm_counters gemm-simt 1024 1024 512      one product
 """
 

@@ -1,0 +1,133 @@
+"""Documents tell the truth: transcripts are run, links lead somewhere, faces lead to what is asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from layoutalg.glossary import GLOSSARY
+from tests.documents import BLOCK, DOCUMENTS, ROOT, as_run, blocks
+
+TEXTS = [*DOCUMENTS, *(ROOT / f"{name}.md" for name in ("DESIGN", "CONTRIBUTING", "CHANGELOG"))]
+ROOMS = [
+    face.parent
+    for face in sorted((ROOT / "layoutalg").rglob("__init__.py"))
+    if not {"codegen", "kernels"} & set(face.parts)
+]
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p)], ids=lambda p: p.stem)
+def test_what_a_document_shows_is_what_happens(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert as_run(path).splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def test_guides_show_commands_and_python() -> None:
+    shown = {path.stem: [language for language, _ in blocks(path)] for path in DOCUMENTS}
+    assert shown["first_steps"].count("console") >= 8 and shown["first_steps"].count("pycon") >= 5
+    for guide in ("analysis", "algebra", "synthesis", "kernels", "explain"):
+        assert {"console", "python", "pycon"} & set(shown[guide]), guide
+
+
+def _anchors(path: Path) -> set[str]:
+    """The names by which headings of a document can be linked to."""
+    heads = re.findall(r"^#+ (.*)$", BLOCK.sub("", path.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    wrong = []
+    for path in TEXTS:
+        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+            if link.startswith("http"):
+                continue
+            name, _, anchor = link.partition("#")
+            to = path.parent / name if name else path
+            if not to.exists() or (anchor and anchor not in _anchors(to)):
+                wrong.append(f"{path.name}: {link}")
+    assert not wrong, wrong
+
+
+def test_files_that_documents_name_exist() -> None:
+    """`XX` stands for a number; CHANGELOG speaks of the past too."""
+    wrong = []
+    for path in TEXTS:
+        text = path.read_text(encoding="utf-8")
+        named = re.findall(
+            r"((?:layoutalg|codegen|kernels|tests|docs|examples)/[\w./*]+\.(?:py|md|jsonl?|svg))\b", text
+        )
+        for name in re.findall(r"python -m (tests\.[\w.]+)", text):
+            named.append(name.replace(".", "/") + ".py")
+        wrong += [
+            f"{path.name}: {name}"
+            for name in named
+            if "XX" not in name and path.stem != "CHANGELOG" and not list(ROOT.glob(name))
+        ]
+    assert not wrong, wrong
+
+
+# --- where things are --------------------------------------------------------------------------------------
+
+
+def _face(path: Path) -> str:
+    """The text of a package's `__init__.py`, each run of blanks as one."""
+    text = ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8")))
+    return " ".join((text or "").split())
+
+
+def _defined(path: Path) -> set[str]:
+    """The names that a file defines at its top level."""
+    names = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_each_question_is_answered_by_the_texts_of_the_faces() -> None:
+    """`layoutalg` names the room, the room the next one or the file, and the file defines the name."""
+    questions = re.findall(
+        r"^## (.*\?)\n\n((?:- .*\n)+)", (ROOT / "docs" / "where.md").read_text(encoding="utf-8"), re.M
+    )
+    assert len(questions) >= 10
+    wrong = []
+    for question, steps in questions:
+        texts = re.findall(r'^- `([\w.]+)`: "(.*)"$', steps, re.M)
+        ((file, name),) = re.findall(r"^- `([\w/]+\.py)`: `(\w+)`$", steps, re.M)
+        parts = Path(file).with_suffix("").parts
+        assert len(texts) == len(parts) - 1 == steps.count("\n") - 1, question
+        for depth, (module, said) in enumerate(texts):
+            if module != ".".join(parts[: depth + 1]):
+                wrong.append(f"{question} {module} is not on the way to {file}")
+            text = _face(ROOT / Path(*parts[: depth + 1]))
+            if " ".join(said.split()) not in text or not re.search(rf"\b{parts[depth + 1]}\b", text):
+                wrong.append(f"{question} {module} does not say {said!r}")
+        if name not in _defined(ROOT / file):
+            wrong.append(f"{question} {file} does not define {name}")
+    assert not wrong, wrong
+
+
+def test_the_text_of_a_face_names_every_file_of_its_room() -> None:
+    wrong = []
+    for room in ROOMS:
+        text = _face(room)
+        held = [path.stem for path in room.glob("*.py") if not path.stem.startswith("__")]
+        held += [path.name for path in room.iterdir() if (path / "__init__.py").exists()]
+        wrong += [f"{room.name}: {name}" for name in held if not re.search(rf"(?<![\w.]){name}\b", text)]
+    assert not wrong, wrong
+
+
+# --- the glossary ------------------------------------------------------------------------------------------
+
+
+def test_the_glossary_is_the_one_that_the_command_knows() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entries = dict(re.findall(r"^\*\*(.+?)\*\*: (.*)$", text, re.M))
+    assert entries == dict(GLOSSARY)
