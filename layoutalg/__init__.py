@@ -257,6 +257,7 @@ _moved = moved(
         "tiled_mma": "module layoutalg.atoms.tiled_mma",
         "tiling": "module layoutalg.atoms.tiling",
     },
+    frames=2,  # __getattr__ below stands between
 )
 
 __all__ = [

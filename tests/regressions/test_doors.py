@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -179,3 +181,12 @@ def test_alpha_of_integer_sums_is_not_truncated() -> None:
     with pytest.raises(ShapeError, match=r"alpha is 1.5: s8 has integer sums"):
         scalar_words(p, "alpha", 1.5)
     assert scalar_words(p, "alpha", -2.0) == {"alpha": (1 << 32) - 2}
+
+
+@pytest.mark.parametrize("name", ["layoutalg.tiling", "layoutalg.analysis.check_tma"])
+def test_a_name_that_moved_warns_about_the_line_that_asks_for_it(name: str) -> None:
+    """Names of the root warned about layoutalg/__init__.py, where Python keeps silent."""
+    module, _, last = name.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=re.escape(f"{name} is now layoutalg.")) as caught:
+        getattr(importlib.import_module(module), last)
+    assert [warning.filename for warning in caught] == [__file__]
