@@ -20,6 +20,7 @@ from layoutalg.f2.dims import unpack
 from layoutalg.f2.linear import LinearLayout
 from layoutalg.f2.matrix import (
     Columns,
+    Echelon,
     apply,
     basis,
     complement,
@@ -34,6 +35,7 @@ from layoutalg.f2.matrix import (
 
 __all__ = [
     "Columns",
+    "Echelon",
     "LinearLayout",
     "affine_f2",
     "apply",

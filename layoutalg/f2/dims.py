@@ -8,7 +8,7 @@ A coordinate in several dimensions is packed by its bits, the first dimension in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, shown
@@ -72,7 +72,7 @@ def _distinct(kind: str, names: Sequence[str]) -> None:
         raise ShapeError(f"{kind} dimensions {list(names)} repeat a name")
 
 
-def check_known(kind: str, names: Sequence[str], known: Mapping[str, int]) -> None:
+def check_known(kind: str, names: Sequence[str], known: Collection[str]) -> None:
     """ShapeError when one of `names` is not a dimension."""
     for name in names:
         if name not in known:

@@ -230,10 +230,12 @@ class LinearLayout(Value):
     def columns(self) -> Columns:
         """The matrix: the packed image of every in bit, first in dimension first."""
         bases = [basis for _, bases in self.ins for basis in bases]
-        shift, packed = 0, [0] * len(bases)
-        for i, (_, extent) in enumerate(self.outs):
-            packed = [low | basis[i] << shift for low, basis in zip(packed, bases, strict=True)]
-            shift += extent.bit_length() - 1
+        if not self.outs:
+            return (0,) * len(bases)
+        packed, extent = [basis[0] for basis in bases], self.outs[0][1]
+        for i, (_, more) in enumerate(self.outs[1:], start=1):
+            packed = [low + extent * basis[i] for low, basis in zip(packed, bases, strict=True)]
+            extent *= more
         return tuple(packed)
 
     def columns_of(self, *names: str) -> Columns:
@@ -470,10 +472,11 @@ class LinearLayout(Value):
         >>> tile.sublayout(["lane"], ["col"])
         LinearLayout({'lane': [1]}, {'col': 4})
         """
-        check_known("in", ins, self.in_bits)
-        check_known("out", outs, self.out_bits)
+        known = [name for name, _ in self.outs]
+        check_known("in", ins, dict(self.ins))
+        check_known("out", outs, known)
         chosen = self._derived(tuple([(name, bases) for name, bases in self.ins if name in ins]), self.outs)
-        return chosen._with_outs([name for name in self.out_bits if name in outs])
+        return chosen._with_outs([name for name in known if name in outs])
 
     def sublayout_is_zero(self, ins: Sequence[str], outs: Sequence[str]) -> bool:
         """True when these in dimensions do not move these out dimensions.  Raises as `sublayout`.

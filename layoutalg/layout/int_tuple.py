@@ -77,6 +77,8 @@ def whole_number(value: object, what: str) -> int:
     >>> whole_number(7, "bit")
     7
     """
+    if type(value) is int:
+        return value
     number = normalize(value, what)
     if isinstance(number, tuple):
         raise ArgumentTypeError(f"{what} is the tuple {to_text(number)}; an integer is needed")

@@ -32,14 +32,13 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.f2 import (
     Columns,
+    Echelon,
     LinearLayout,
     apply,
     basis,
     complement,
-    contains,
     identity,
     intersection,
-    solve,
 )
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.registers.fragments import PLACE, over_places
@@ -167,7 +166,8 @@ def _index(
 
 def _surrogate(index: LinearLayout, vector: int, phase: Columns, machine: Arch) -> Layout:
     """A thread-value layout of plain strides whose phases reach what `phase` spans."""
-    strides = [1 << j for j, along in enumerate(index.columns) if contains(phase, along)]
+    reached = Echelon(phase)
+    strides = [1 << j for j, along in enumerate(index.columns) if reached.contains(along)]
     lane_bits = machine.lanes.bit_length() - 1
     strides += [0] * (lane_bits - len(strides))
     return Layout(((2,) * lane_bits, 1 << vector), (tuple(strides), 1))
@@ -181,7 +181,8 @@ def _vectors(
     `registers` are columns of indices, whose low `vector` bits are those of a vector; registers with a bit of
     `spare` start none.
     """
-    lifts = [solve(registers, unit) or 0 for unit in identity(vector)]
+    echelon = Echelon.of_columns(registers)
+    lifts = [echelon.solve(unit) or 0 for unit in identity(vector)]
     low = (1 << vector) - 1
     starts: dict[int, int] = {}
     for r in range(1 << len(registers)):

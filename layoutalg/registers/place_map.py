@@ -26,7 +26,7 @@ Source: Linear Layouts, arXiv 2505.23819, section on layout conversion.
 from __future__ import annotations
 
 from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.f2 import LinearLayout, apply, contains, kernel, solve, unpack
+from layoutalg.f2 import Echelon, LinearLayout, apply, kernel, unpack
 from layoutalg.registers.fragments import PLACE, over_places
 
 
@@ -54,7 +54,8 @@ def place_map(src: LinearLayout, dst: LinearLayout) -> LinearLayout:
     try:
         places = wanted.invert_and_compose(held)
     except DivisibilityError:
-        bit, element = next((j, c) for j, c in enumerate(wanted.columns) if not contains(held.columns, c))
+        reached = Echelon(held.columns)
+        bit, element = next((j, c) for j, c in enumerate(wanted.columns) if not reached.contains(c))
         raise DivisibilityError(
             f"the destination holds element {unpack(element, dst.outs)}, which no place of the source does",
             lhs=src,
@@ -92,15 +93,19 @@ def _nearest(places: LinearLayout, held: LinearLayout) -> LinearLayout:
     have = held.in_bits
     kept = [1 << j if j < have["register"] else 0 for j in range(places.in_bits["register"])]
     own = LinearLayout({"register": kept}, {"register": 1 << have["register"]}) * threads(held)
+    # Vectors between places that hold the same: all, those in one warp, those in one lane of a warp.
+    levels = []
+    same = kernel(held.columns)
+    for shift in (have["register"] + have["lane"], have["register"], 0):
+        echelon = Echelon.of_columns([vector >> shift for vector in same])
+        levels.append((shift, same, echelon))
+        same = tuple(apply(same, combination) for combination in echelon.kernel())
     columns: list[int] = []
     for place, mine in zip(places.columns, own.columns, strict=True):
-        same = kernel(held.columns)
-        for shift in (have["register"] + have["lane"], have["register"], 0):
-            parts = [vector >> shift for vector in same]
-            found = solve(parts, (place ^ mine) >> shift)
+        for shift, same, echelon in levels:
+            found = echelon.solve((place ^ mine) >> shift)
             if found is None:
                 break
             place ^= apply(same, found)
-            same = tuple(apply(same, combination) for combination in kernel(parts))
         columns.append(place)
     return LinearLayout.from_columns(columns, places.in_bits, places.outs)

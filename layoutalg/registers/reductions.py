@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.analysis import wavefronts
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ShapeError
-from layoutalg.f2 import Columns, apply, complement, kernel, solve
+from layoutalg.f2 import Columns, Echelon, apply, complement, kernel, solve
 from layoutalg.layout import product
 from layoutalg.registers.fragments import PLACE, Fragment
 
@@ -206,7 +206,8 @@ def _slots(masks: list[int], alike: list[int], warp_bits: int) -> Columns:
     """A linear number of every warp: `masks` are the distances that change it, `alike` some that do not."""
     whole = (*masks, *complement(masks, alike))
     whole += complement(whole, warp_bits)
-    numbers = [solve(whole, 1 << j) or 0 for j in range(warp_bits)]
+    echelon = Echelon.of_columns(whole)
+    numbers = [echelon.solve(1 << j) or 0 for j in range(warp_bits)]
     return tuple(number & ((1 << len(masks)) - 1) for number in numbers)
 
 

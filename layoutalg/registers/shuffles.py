@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.f2 import Columns, LinearLayout, apply, basis, complement, contains, identity, kernel, solve
+from layoutalg.f2 import Columns, Echelon, LinearLayout, apply, basis, complement, identity, kernel, solve
 from layoutalg.registers.place_map import threads
 from layoutalg.registers.steps import Rename, Select, Shuffle, Step
 
@@ -56,9 +56,8 @@ def shuffle_plans(places: LinearLayout) -> tuple[tuple[Step, ...], ...]:
             chosen, lane_slots = choice
             plans.append(_steps(slot_of, chosen, lane_slots, [0] * len(warp_lanes)))
             if any(warp_lanes):
-                found = [solve(_block(chosen, "slot", "lane"), lane) for lane in warp_lanes]
-                warp_slots = [slot for slot in found if slot is not None]
-                if len(warp_slots) == len(found):
+                warp_slots = _solved(_block(chosen, "slot", "lane"), warp_lanes)
+                if warp_slots is not None:
                     plans.append(_steps(slot_of, chosen, lane_slots, warp_slots))
     return tuple(dict.fromkeys(plans))
 
@@ -84,10 +83,16 @@ def _block(layout: LinearLayout, name: str, out: str) -> Columns:
 
 def _paired(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]] | None:
     """G with D = 1, if there is one."""
-    slot_lanes = _block(asked, "slot", "lane")
-    found = [solve(slot_lanes, lane ^ 1 << j) for j, lane in enumerate(_block(asked, "lane", "lane"))]
-    lane_slots = [slot for slot in found if slot is not None]
-    return (asked, lane_slots) if len(lane_slots) == len(found) else None
+    changed = [lane ^ 1 << j for j, lane in enumerate(_block(asked, "lane", "lane"))]
+    lane_slots = _solved(_block(asked, "slot", "lane"), changed)
+    return None if lane_slots is None else (asked, lane_slots)
+
+
+def _solved(columns: Columns, wanted: Sequence[int]) -> list[int] | None:
+    """An x with columns * x = y for every y of `wanted`, or None."""
+    echelon = Echelon.of_columns(columns)
+    found = [x for y in wanted if (x := echelon.solve(y)) is not None]
+    return found if len(found) == len(wanted) else None
 
 
 def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
@@ -97,24 +102,22 @@ def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
     # Lanes that hold the same values as lane 0, and the slots in which they do.
     same = kernel(asked.columns_of("slot", "lane"))
     moves = {vector >> slots: vector & ((1 << slots) - 1) for vector in same}
-    sources: list[int] = []
+    sources = Echelon()
     waiting: list[int] = []
     for unit in complement(list(moves), lanes):
-        lane = apply(lane_lanes, unit)
-        if contains(sources, lane):
-            waiting.append(unit)
-        else:
-            sources.append(lane)
+        if sources.insert(apply(lane_lanes, unit)):
             moves[unit] = 0
+        else:
+            waiting.append(unit)
     for unit in waiting:
         lane = apply(lane_lanes, unit)
         for slot in [solve(slot_lanes, lane ^ unit), *identity(len(slot_lanes))]:
-            if slot is not None and not contains(sources, lane ^ apply(slot_lanes, slot)):
+            if slot is not None and not sources.contains(lane ^ apply(slot_lanes, slot)):
                 break
         else:
             slot = 1 << len(slot_lanes)
-            slot_lanes.append(complement(sources, lanes)[0])
-        sources.append(lane ^ apply(slot_lanes, slot))
+            slot_lanes.append(complement(sources.basis(), lanes)[0])
+        sources.insert(lane ^ apply(slot_lanes, slot))
         moves[unit] = slot
     units = LinearLayout({"unit": list(moves)}, {"lane": 1 << lanes}).invert()
     chosen = units.compose(LinearLayout({"unit": list(moves.values())}, {"slot": 1 << len(slot_lanes)}))
