@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from reprlib import Repr
-from typing import Any
+from typing import Any, NoReturn
 
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
 
 MOST_COMPARED = 100
 """Characters of an unknown name that are compared with the names of a table."""
+
+
+SHOWN_LEVELS = 8
+"""Levels of nested operands that a message shows."""
 
 
 class _Shown(Repr):
@@ -54,6 +58,43 @@ def _restored(
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
+
+
+def named(operation: str, error: LayoutAlgError, *operands: object) -> NoReturn:
+    """Raise `error` as one of the public operation that was called: operation(operands): why.
+
+    The new error has the class and the attributes of the old one, which is its `__cause__`.  An error that
+    begins with the operation's name already is raised as it is; one that another operation has named is
+    named anew, so that the text holds the call and the first reason.
+
+    >>> try:
+    ...     named("logical_divide", DivisibilityError("complement of 3:2: no", witness=6), 24, (3, 8))
+    ... except DivisibilityError as error:
+    ...     print(error, error.witness, error.__cause__)
+    logical_divide(24, (3,8)): complement of 3:2: no 6 complement of 3:2: no
+    """
+    if error.message.startswith(operation) and not error.message[len(operation) :][:1].isidentifier():
+        raise error
+    reason = error
+    while isinstance(cause := reason.__cause__, LayoutAlgError) and reason.message.endswith(cause.message):
+        reason = cause
+    message = f"{operation}({', '.join(map(operand_text, operands))}): {reason.message}"
+    new = _restored(type(error), (message,), error.__dict__ | {"message": message})
+    raise new from error
+
+
+def operand_text(operand: object, _level: int = 0) -> str:
+    """An operand as a message shows it: in CuTe notation where it has one, else shortened.
+
+    >>> operand_text((4, [None, 2.0], "x"))
+    "(4,(_,2.0),'x')"
+    """
+    if isinstance(operand, (tuple, list)) and _level < SHOWN_LEVELS:
+        return f"({','.join([operand_text(part, _level + 1) for part in operand])})"
+    if operand is None:
+        return "_"
+    ours = type(operand).__module__.startswith("layoutalg.layout.")
+    return str(operand) if ours else shown(operand)
 
 
 class ShapeError(LayoutAlgError, ValueError):

@@ -19,7 +19,7 @@ import math
 
 from layoutalg.algebra.inverse import right_inverse
 from layoutalg.compose import need_normal_form
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import LayoutAlgError, UnsupportedError, named
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -49,17 +49,20 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     8:4
     """
     check_layouts("max_common_layout", a, b)
-    for layout in (a, b):
-        if isinstance(layout, Layout):
-            integer_leaves("max_common_layout", layout)
-    left, right = right_inverse(a), right_inverse(b)
-    if not isinstance(left, Layout) or not isinstance(right, Layout):
-        raise UnsupportedError(
-            f"max_common_layout({a}, {b}): the neighbours in memory are swizzled coordinates"
-        )
-    (s, d), (t, e) = _first(left), _first(right)
-    length = min(s, t) if d == e else 1
-    return layout_of(length, d if length > 1 else 0)
+    try:
+        for layout in (a, b):
+            if isinstance(layout, Layout):
+                integer_leaves("max_common_layout", layout)
+        left, right = right_inverse(a), right_inverse(b)
+        if not isinstance(left, Layout) or not isinstance(right, Layout):
+            raise UnsupportedError(
+                f"max_common_layout({a}, {b}): the neighbours in memory are swizzled coordinates"
+            )
+        (s, d), (t, e) = _first(left), _first(right)
+        length = min(s, t) if d == e else 1
+        return layout_of(length, d if length > 1 else 0)
+    except LayoutAlgError as error:
+        named("max_common_layout", error, a, b)
 
 
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
@@ -72,8 +75,11 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """
     check_integers("max_common_vector", a)
     check_integers("max_common_vector", b)
-    extent = max_common_layout(a, b).shape
-    return extent if isinstance(extent, int) else 1
+    try:
+        extent = max_common_layout(a, b).shape
+        return extent if isinstance(extent, int) else 1
+    except LayoutAlgError as error:
+        named("max_common_vector", error, a, b)
 
 
 def max_alignment(layout: AnyLayout) -> int:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, cast, overload
 
 from layoutalg.algebra.inverse import complement
 from layoutalg.compose import Tiler, by_mode, compose_layouts, fitting_modes, tiler_text
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, named
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -57,9 +57,12 @@ def logical_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = Non
     ((2,2),(2,3)):((4,1),(2,8))
     """
     check_layouts("logical_divide", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(logical_divide, layout, tiler, trace)
-    return _divide(layout, tiler, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(logical_divide, layout, tiler, trace)
+        return _divide(layout, tiler, trace)
+    except LayoutAlgError as error:
+        named("logical_divide", error, layout, tiler)
 
 
 def inside(
@@ -77,8 +80,8 @@ def inside(
 
 
 def _divide(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> Layout:
-    if isinstance(tiler, tuple):
-        return by_mode("logical_divide", _divide, layout, tiler, keep=True, trace=trace)
+    if isinstance(tiler, (tuple, list)):
+        return by_mode("logical_divide", _divide, layout, tuple(tiler), keep=True, trace=trace)
     if tiler is None:
         return layout
     tile = as_tile("logical_divide", layout, tiler)
@@ -135,10 +138,10 @@ def _zip(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> tuple[Layo
     """(tiles, rests): the modes of a logical divide, regrouped along the tree of `tiler`."""
     if tiler is None:
         return layout_of(1, 0), layout
-    if not isinstance(tiler, tuple):
+    if not isinstance(tiler, (tuple, list)):
         divided = _divide(layout, tiler, trace)
         return divided[0], divided[1]
-    parts = fitting_modes("zipped_divide", layout, tiler)
+    parts = fitting_modes("zipped_divide", layout, tuple(tiler))
     pairs: list[tuple[Layout, Layout]] = []
     for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
         if trace is not None:
@@ -158,12 +161,15 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None
     ((4,8),(2,4)):((2,8),(1,64))
     """
     check_layouts("zipped_divide", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(zipped_divide, layout, tiler, trace)
-    if isinstance(tiler, tuple) or tiler is None:
-        tiles, rests = _zip(layout, tiler, trace)
-        return regrouped("zipped_divide", tiles, rests, concat(tiles, rests), trace)
-    return _divide(layout, tiler, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(zipped_divide, layout, tiler, trace)
+        if isinstance(tiler, (tuple, list)) or tiler is None:
+            tiles, rests = _zip(layout, tiler, trace)
+            return regrouped("zipped_divide", tiles, rests, concat(tiles, rests), trace)
+        return _divide(layout, tiler, trace)
+    except LayoutAlgError as error:
+        named("zipped_divide", error, layout, tiler)
 
 
 @overload
@@ -177,14 +183,17 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None)
     ((4,8),2,4):((1,8),4,64)
     """
     check_layouts("tiled_divide", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(tiled_divide, layout, tiler, trace)
-    if isinstance(tiler, tuple) or tiler is None:
-        tiles, rests = _zip(layout, tiler, trace)
-        return regrouped("tiled_divide", tiles, rests, concat(tiles, *modes(rests)), trace)
-    divided = _divide(layout, tiler, trace)
-    result = untie_last(divided)
-    return result if trace is None else regrouped("tiled_divide", divided[0], divided[1], result, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(tiled_divide, layout, tiler, trace)
+        if isinstance(tiler, (tuple, list)) or tiler is None:
+            tiles, rests = _zip(layout, tiler, trace)
+            return regrouped("tiled_divide", tiles, rests, concat(tiles, *modes(rests)), trace)
+        divided = _divide(layout, tiler, trace)
+        result = untie_last(divided)
+        return result if trace is None else regrouped("tiled_divide", divided[0], divided[1], result, trace)
+    except LayoutAlgError as error:
+        named("tiled_divide", error, layout, tiler)
 
 
 @overload
@@ -198,7 +207,10 @@ def flat_divide(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None) 
     (4,8,2,4):(1,8,4,64)
     """
     check_layouts("flat_divide", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(flat_divide, layout, tiler, trace)
-    tiles, rests = _zip(layout, tiler, trace)
-    return regrouped("flat_divide", tiles, rests, concat(*modes(tiles), *modes(rests)), trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(flat_divide, layout, tiler, trace)
+        tiles, rests = _zip(layout, tiler, trace)
+        return regrouped("flat_divide", tiles, rests, concat(*modes(tiles), *modes(rests)), trace)
+    except LayoutAlgError as error:
+        named("flat_divide", error, layout, tiler)

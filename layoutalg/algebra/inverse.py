@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, NoReturn, overload
 from layoutalg.algebra.left_search import EXHAUSTIVE_REACH, search_left_inverse
 from layoutalg.compose import complement_symbols, composition, need_normal_form, normal_form
 from layoutalg.decide import find_collision
-from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.errors import (
+    DivisibilityError,
+    LayoutAlgError,
+    NotInjectiveError,
+    ShapeError,
+    UnsupportedError,
+    named,
+)
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -102,7 +109,10 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None, *, trace: Tr
             )
         layout = normal
     modes = _sorted_modes(layout)
-    target = cotarget if cotarget is None or type(cotarget) is int else product(Layout(cotarget).shape)
+    try:
+        target = cotarget if cotarget is None or type(cotarget) is int else product(Layout(cotarget).shape)
+    except LayoutAlgError as error:
+        named("complement", error, layout, cotarget)
     if modes is None or type(target or 0) is not int:
         return complement_symbols(layout, target)
     if modes and modes[0][0] < 0:

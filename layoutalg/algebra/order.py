@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.errors import ShapeError
+from layoutalg.errors import LayoutAlgError, ShapeError, named
 from layoutalg.layout import (
     AnyLayout,
     IntTuple,
@@ -36,7 +36,10 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     >>> print(make_ordered_layout(((2, 4), 4, 5), ((3, 1), 0, 2)))
     ((2,4),4,5):((80,4),1,16)
     """
-    shape, order = Layout(shape).shape, normalize(order, "order")
+    try:
+        shape, order = Layout(shape).shape, normalize(order, "order")
+    except LayoutAlgError as error:
+        named("make_ordered_layout", error, shape, order)
     ranks: list[int] = []
 
     def spread(part: IntTuple, rank: IntTuple) -> None:
@@ -46,7 +49,9 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
             for p, r in zip(part, rank, strict=True):
                 spread(p, r)
         else:
-            raise ShapeError(f"order {to_text(order)} does not fit the shape {to_text(shape)}")
+            raise ShapeError(
+                f"make_ordered_layout: order {to_text(order)} does not fit the shape {to_text(shape)}"
+            )
 
     spread(shape, order)
     return _compact(shape, flatten_tree(shape), ranks)

@@ -21,7 +21,7 @@ from typing import Any
 
 from layoutalg.algebra.divide import zipped_divide
 from layoutalg.compose import Tiler
-from layoutalg.errors import ArgumentTypeError, ShapeError, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -53,7 +53,7 @@ def plain_coordinate(crd: Any) -> Coordinate:
     check_nesting(crd, "coordinate")
 
     def clean(part: Any) -> Coordinate:
-        if isinstance(part, tuple):
+        if isinstance(part, (tuple, list)):
             return tuple(map(clean, part))
         return None if part is None else normalize(part, "coordinate", leaf_of_shape)
 
@@ -69,7 +69,10 @@ def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
     (4,8):(1,8)
     """
     check_layouts("slice_", layout)
-    return slice_and_offset(plain_coordinate(crd), layout)[0]
+    try:
+        return slice_and_offset(plain_coordinate(crd), layout)[0]
+    except LayoutAlgError as error:
+        named("slice_", error, crd, layout)
 
 
 def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
@@ -81,11 +84,14 @@ def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     (2):(4)
     """
     check_layouts("dice", layout)
-    crd = plain_coordinate(crd)
-    plain = innermost(layout)
-    slice_and_offset(crd, plain)  # refuses a coordinate that does not fit
-    fixed = _fixed_modes(crd, plain)
-    return fixed[0] if fixed and not isinstance(crd, tuple) else concat(*fixed)
+    try:
+        crd = plain_coordinate(crd)
+        plain = innermost(layout)
+        slice_and_offset(crd, plain)  # refuses a coordinate that does not fit
+        fixed = _fixed_modes(crd, plain)
+        return fixed[0] if fixed and not isinstance(crd, tuple) else concat(*fixed)
+    except LayoutAlgError as error:
+        named("dice", error, crd, layout)
 
 
 def _fixed_modes(crd: Coordinate, layout: Layout) -> list[Layout]:
@@ -105,11 +111,14 @@ def domain_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     (4,8):(8,1) 10
     """
     check_layouts("domain_offset", layout)
-    crd = plain_coordinate(crd)
-    if isinstance(layout, ComposedLayout):
-        inner, offset = domain_offset(crd, layout.inner)
-        return ComposedLayout(layout.outer, layout.offset + offset, inner), 0
-    return layout, slice_and_offset(crd, layout)[1]
+    try:
+        crd = plain_coordinate(crd)
+        if isinstance(layout, ComposedLayout):
+            inner, offset = domain_offset(crd, layout.inner)
+            return ComposedLayout(layout.outer, layout.offset + offset, inner), 0
+        return layout, slice_and_offset(crd, layout)[1]
+    except LayoutAlgError as error:
+        named("domain_offset", error, crd, layout)
 
 
 def local_tile(
@@ -127,11 +136,14 @@ def local_tile(
     (4,8,4):(32,1,8)
     """
     check_layouts("local_tile", layout)
-    if proj is not None:
-        tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
-    crd = plain_coordinate(crd)
-    tiles = zipped_divide(layout, tiler)
-    return slice_and_offset((_whole(tiles, 0), _fixed(crd, tiles, 1)), tiles)
+    try:
+        if proj is not None:
+            tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
+        crd = plain_coordinate(crd)
+        tiles = zipped_divide(layout, tiler)
+        return slice_and_offset((_whole(tiles, 0), _fixed(crd, tiles, 1)), tiles)
+    except LayoutAlgError as error:
+        named("local_tile", error, layout, tiler, crd)
 
 
 def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[AnyLayout, int]:
@@ -145,12 +157,17 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     (4,8):(64,4) 33
     """
     check_layouts("local_partition", layout)
-    if not isinstance(threads, Layout):
-        raise ArgumentTypeError(f"local_partition: threads are {shown(threads)}; a plain layout is needed")
-    shape = threads.shape
-    tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
-    tiles = zipped_divide(layout, tiler)
-    return slice_and_offset((_fixed(_thread(threads, index), tiles, 0), _whole(tiles, 1)), tiles)
+    try:
+        if not isinstance(threads, Layout):
+            raise ArgumentTypeError(
+                f"local_partition: threads are {shown(threads)}; a plain layout is needed"
+            )
+        shape = threads.shape
+        tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
+        tiles = zipped_divide(layout, tiler)
+        return slice_and_offset((_fixed(_thread(threads, index), tiles, 0), _whole(tiles, 1)), tiles)
+    except LayoutAlgError as error:
+        named("local_partition", error, layout, threads, index)
 
 
 def _thread(threads: Layout, index: int) -> Coordinate:
@@ -170,7 +187,7 @@ def _thread(threads: Layout, index: int) -> Coordinate:
 
 
 def _project(what: str, proj: tuple[int | None, ...], value: Any) -> Any:
-    if not isinstance(value, tuple) or len(value) != len(proj):
+    if not isinstance(value, (tuple, list)) or len(value) != len(proj):
         raise ShapeError(f"local_tile: the {what} does not have the {len(proj)} modes of proj")
     return tuple(v for v, p in zip(value, proj, strict=True) if p is not None)
 

@@ -28,7 +28,7 @@ from layoutalg.algebra.divide import as_tile, inside, regrouped, untie_last
 from layoutalg.algebra.inverse import complement
 from layoutalg.algebra.order import make_ordered_layout
 from layoutalg.compose import Tiler, axes_of, by_mode, compose_layouts, fitting_modes
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, named, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -63,14 +63,17 @@ def logical_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = No
     ((2,2),(2,3)):((4,1),(2,8))
     """
     check_layouts("logical_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(logical_product, layout, tiler, trace)
-    return _multiply(layout, tiler, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(logical_product, layout, tiler, trace)
+        return _multiply(layout, tiler, trace)
+    except LayoutAlgError as error:
+        named("logical_product", error, layout, tiler)
 
 
 def _multiply(layout: Layout, tiler: Tiler, trace: Trace | None = None) -> Layout:
-    if isinstance(tiler, tuple):
-        return by_mode("logical_product", _multiply, layout, tiler, keep=True, trace=trace)
+    if isinstance(tiler, (tuple, list)):
+        return by_mode("logical_product", _multiply, layout, tuple(tiler), keep=True, trace=trace)
     if tiler is None:
         return layout
     copies = _placed(layout, as_tile("logical_product", layout, tiler), trace)
@@ -109,10 +112,10 @@ def _zip(layout: Layout, tiler: Tiler, trace: Trace | None) -> tuple[Layout, Lay
     """(tiles, copies): the modes of a logical product, regrouped along the tree of `tiler`."""
     if tiler is None:
         return layout, layout_of(1, 0)
-    if not isinstance(tiler, tuple):
+    if not isinstance(tiler, (tuple, list)):
         multiplied = _multiply(layout, tiler, trace)
         return multiplied[0], multiplied[1]
-    parts = fitting_modes("zipped_product", layout, tiler)
+    parts = fitting_modes("zipped_product", layout, tuple(tiler))
     pairs: list[tuple[Layout, Layout]] = []
     for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
         if trace is not None:
@@ -132,12 +135,15 @@ def zipped_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = Non
     ((2,4),(3,5)):((1,2),(8,24))
     """
     check_layouts("zipped_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(zipped_product, layout, tiler, trace)
-    if isinstance(tiler, tuple) or tiler is None:
-        tiles, copies = _zip(layout, tiler, trace)
-        return regrouped("zipped_product", tiles, copies, concat(tiles, copies), trace)
-    return _multiply(layout, tiler, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(zipped_product, layout, tiler, trace)
+        if isinstance(tiler, (tuple, list)) or tiler is None:
+            tiles, copies = _zip(layout, tiler, trace)
+            return regrouped("zipped_product", tiles, copies, concat(tiles, copies), trace)
+        return _multiply(layout, tiler, trace)
+    except LayoutAlgError as error:
+        named("zipped_product", error, layout, tiler)
 
 
 @overload
@@ -151,14 +157,17 @@ def tiled_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None
     (5,4,8):(1,40,5)
     """
     check_layouts("tiled_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(tiled_product, layout, tiler, trace)
-    if isinstance(tiler, tuple) or tiler is None:
-        tiles, copies = _zip(layout, tiler, trace)
-        return regrouped("tiled_product", tiles, copies, concat(tiles, *modes(copies)), trace)
-    multiplied = _multiply(layout, tiler, trace)
-    result = untie_last(multiplied)
-    return result if trace is None else regrouped("tiled_product", layout, multiplied[1], result, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(tiled_product, layout, tiler, trace)
+        if isinstance(tiler, (tuple, list)) or tiler is None:
+            tiles, copies = _zip(layout, tiler, trace)
+            return regrouped("tiled_product", tiles, copies, concat(tiles, *modes(copies)), trace)
+        multiplied = _multiply(layout, tiler, trace)
+        result = untie_last(multiplied)
+        return result if trace is None else regrouped("tiled_product", layout, multiplied[1], result, trace)
+    except LayoutAlgError as error:
+        named("tiled_product", error, layout, tiler)
 
 
 @overload
@@ -172,10 +181,13 @@ def flat_product(layout: AnyLayout, tiler: Tiler, *, trace: Trace | None = None)
     (8,4,8):(4,1,128)
     """
     check_layouts("flat_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(flat_product, layout, tiler, trace)
-    tiles, copies = _zip(layout, tiler, trace)
-    return regrouped("flat_product", tiles, copies, concat(*modes(tiles), *modes(copies)), trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(flat_product, layout, tiler, trace)
+        tiles, copies = _zip(layout, tiler, trace)
+        return regrouped("flat_product", tiles, copies, concat(*modes(tiles), *modes(copies)), trace)
+    except LayoutAlgError as error:
+        named("flat_product", error, layout, tiler)
 
 
 def _rank_by_rank(tile: Layout, copies: Layout, trace: Trace | None) -> tuple[Layout, Layout]:
@@ -221,11 +233,14 @@ def blocked_product(layout: AnyLayout, tiler: Layout, *, trace: Trace | None = N
     ((2,3),(5,4)):((5,10),(1,30))
     """
     check_layouts("blocked_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(blocked_product, layout, tiler, trace)
-    tile, copies = _rank_by_rank(layout, tiler, trace)
-    result = _mode_by_mode(tile, copies)
-    return result if trace is None else regrouped("blocked_product", tile, copies, result, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(blocked_product, layout, tiler, trace)
+        tile, copies = _rank_by_rank(layout, tiler, trace)
+        result = _mode_by_mode(tile, copies)
+        return result if trace is None else regrouped("blocked_product", tile, copies, result, trace)
+    except LayoutAlgError as error:
+        named("blocked_product", error, layout, tiler)
 
 
 @overload
@@ -239,11 +254,14 @@ def raked_product(layout: AnyLayout, tiler: Layout, *, trace: Trace | None = Non
     ((3,2),(4,5)):((10,5),(30,1))
     """
     check_layouts("raked_product", layout)
-    if isinstance(layout, ComposedLayout):
-        return inside(raked_product, layout, tiler, trace)
-    tile, copies = _rank_by_rank(layout, tiler, trace)
-    result = _mode_by_mode(copies, tile)
-    return result if trace is None else regrouped("raked_product", tile, copies, result, trace)
+    try:
+        if isinstance(layout, ComposedLayout):
+            return inside(raked_product, layout, tiler, trace)
+        tile, copies = _rank_by_rank(layout, tiler, trace)
+        result = _mode_by_mode(copies, tile)
+        return result if trace is None else regrouped("raked_product", tile, copies, result, trace)
+    except LayoutAlgError as error:
+        named("raked_product", error, layout, tiler)
 
 
 @overload
@@ -263,16 +281,19 @@ def tile_to_shape(layout: AnyLayout, shape: IntTuple, order: IntTuple | None = N
     ((4,2),(3,3)):((1,36),(4,12))
     """
     check_layouts("tile_to_shape", layout)
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
-    shape = Layout(shape).shape
-    target = tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
-    tile = modes(layout)
-    if len(tile) > len(target):
-        raise ShapeError(
-            f"tile_to_shape({layout}, {to_text(shape)}): the layout has more modes than the shape"
-        )
-    tile += (layout_of(1, 0),) * (len(target) - len(tile))
-    counts = tuple(-(-t // product(m.shape)) for t, m in zip(target, tile, strict=True))
-    ranks = tuple(range(len(counts))) if order is None else order
-    return blocked_product(concat(*tile), make_ordered_layout(counts, ranks))
+    try:
+        if isinstance(layout, ComposedLayout):
+            return ComposedLayout(layout.outer, layout.offset, tile_to_shape(layout.inner, shape, order))
+        shape = Layout(shape).shape
+        target = tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
+        tile = modes(layout)
+        if len(tile) > len(target):
+            raise ShapeError(
+                f"tile_to_shape({layout}, {to_text(shape)}): the layout has more modes than the shape"
+            )
+        tile += (layout_of(1, 0),) * (len(target) - len(tile))
+        counts = tuple(-(-t // product(m.shape)) for t, m in zip(target, tile, strict=True))
+        ranks = tuple(range(len(counts))) if order is None else order
+        return blocked_product(concat(*tile), make_ordered_layout(counts, ranks))
+    except LayoutAlgError as error:
+        named("tile_to_shape", error, layout, shape)

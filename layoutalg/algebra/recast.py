@@ -30,7 +30,7 @@ from typing import NoReturn, overload
 
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.decide import find_offset_bit
-from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.errors import DivisibilityError, LayoutAlgError, ShapeError, UnsupportedError, named
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -47,7 +47,7 @@ from layoutalg.layout import (
 
 
 def _factor(name: str, layout: AnyLayout, n: int) -> int:
-    value = normalize(n, "factor")
+    value = normalize(n, f"{name}: the factor")
     if isinstance(value, tuple) or value < 1:
         raise ShapeError(f"{name}({layout}, {n}): the factor must be a positive integer")
     return value
@@ -183,10 +183,13 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     (8,8):(8,1)
     """
     check_integers("recast_layout", layout)
-    _factor("recast_layout", layout, old_bits)
-    _factor("recast_layout", layout, new_bits)
-    if new_bits % old_bits == 0:
-        return upcast(layout, new_bits // old_bits)
-    if old_bits % new_bits == 0:
-        return downcast(layout, old_bits // new_bits)
-    raise ShapeError(f"recast_layout({layout}, {old_bits}, {new_bits}): one width must divide the other")
+    try:
+        _factor("recast_layout", layout, old_bits)
+        _factor("recast_layout", layout, new_bits)
+        if new_bits % old_bits == 0:
+            return upcast(layout, new_bits // old_bits)
+        if old_bits % new_bits == 0:
+            return downcast(layout, old_bits // new_bits)
+        raise ShapeError(f"recast_layout({layout}, {old_bits}, {new_bits}): one width must divide the other")
+    except LayoutAlgError as error:
+        named("recast_layout", error, layout, old_bits, new_bits)

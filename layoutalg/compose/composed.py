@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast, overload
 
 from layoutalg.compose.digits import compose_layouts
 from layoutalg.compose.normal import normal_form
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, named, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -73,7 +73,7 @@ def composition(
     """
     if isinstance(a, Layout) and isinstance(b, Layout):
         return compose_layouts(a, b, trace)
-    a, b = as_chain(a), as_chain(b)
+    a, b = as_chain(a), as_chain(tuple(b) if isinstance(b, list) else b)
     if isinstance(a, Layout):
         if isinstance(b, (Swizzle, Swizzles)):
             b = ComposedLayout(b, 0, Layout(a.shape))
@@ -84,7 +84,7 @@ def composition(
         if isinstance(b, tuple):
             parts = cast("tuple[Tiler, ...]", b)
             return by_mode("composition", composition, a, parts, keep=False, trace=trace)
-        return compose_layouts(a, Layout(cast("int", b)), trace)
+        return compose_layouts(a, _as_layout(a, b), trace)
     if isinstance(a, ComposedLayout):
         if b is None:
             return a
@@ -97,11 +97,19 @@ def composition(
                 trace.note("joined", a=a, b=b, chain=chain)
             return chain
         if isinstance(b, (Layout, ComposedLayout, int)):
-            return _outside(a, 0, Layout(b) if isinstance(b, int) else b, trace)
+            return _outside(a, 0, _as_layout(a, b) if isinstance(b, int) else b, trace)
     raise ArgumentTypeError(
         f"composition({shown(a)}, {shown(b)}): accepted are a layout or a swizzle on the left, and "
         f"on the right a layout, an extent, None or a tuple of these (a layout only, after a swizzle)"
     )
+
+
+def _as_layout(a: object, extent: object) -> Layout:
+    """n:1 for an extent n on the right of `a`."""
+    try:
+        return Layout(cast("int", extent))
+    except LayoutAlgError as error:
+        named("composition", error, a, extent)
 
 
 def is_chain(value: object) -> TypeGuard[Swizzle | Chain]:
@@ -152,7 +160,7 @@ def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layou
     >>> len(fitting_modes("composition", Layout((8, 8)), (4,)))
     2
     """
-    check_nesting(tiler, "tiler")
+    check_nesting(tiler, f"{name}: the tiler")
     parts = modes(a)
     if len(tiler) > len(parts):
         raise ShapeError(
@@ -167,7 +175,7 @@ def tiler_text(tiler: Tiler) -> str:
     >>> tiler_text((Layout(4, 2), None, 8))
     '(4:2,_,8)'
     """
-    if isinstance(tiler, tuple):
+    if isinstance(tiler, (tuple, list)):
         return f"({','.join(map(tiler_text, tiler))})"
     return "_" if tiler is None else str(tiler)
 

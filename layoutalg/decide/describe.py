@@ -30,7 +30,7 @@ from layoutalg.decide.distinct import WINDOW_BITS, joined
 from layoutalg.decide.extent import ENUMERATION_LIMIT, extremes, offsets_table, reached, whole_periods
 from layoutalg.decide.image import image_size, is_bijective, is_injective
 from layoutalg.decide.solving import find_collision
-from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError
+from layoutalg.errors import LayoutAlgError, NotInjectiveError, NotLinearError, UndecidedError, named
 from layoutalg.f2 import Columns, affine_f2, basis, identity, multiply, rank
 from layoutalg.layout import AnyLayout, Layout, check_integers, leaves, size, span
 
@@ -200,7 +200,10 @@ def order(layout: AnyLayout) -> int:
     (5, 6)
     """
     check_integers("order", layout)
-    return math.lcm(*(length for length, _ in cycles(layout)))
+    try:
+        return math.lcm(*(length for length, _ in cycles(layout)))
+    except LayoutAlgError as error:
+        named("order", error, layout)
 
 
 def cycles(layout: AnyLayout) -> tuple[tuple[int, int], ...]:

@@ -63,7 +63,9 @@ def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
         if isinstance(a, Layout) and isinstance(b, Layout) and is_symbolic(size(a) - size(b)):
             require_same(a, b)
             return None
-        raise ShapeError(f"{a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable")
+        raise ShapeError(
+            f"find_difference: {a} has {size(a)} coordinates and {b} has {size(b)}: they are not comparable"
+        )
     left, right = find_normal_form(a), find_normal_form(b)
     if left is None or right is None:
         return _other_difference(a, b)
@@ -183,7 +185,7 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     (1, None)
     """
     check_integers("find_offset_bit", layout)
-    bit = whole_number(bit, "bit")
+    bit = whole_number(bit, "find_offset_bit: the bit")
     if bit < 0:
         raise ShapeError(f"find_offset_bit({layout}, {bit}): bits count from 0")
     parts = find_normal_form(layout)
@@ -273,7 +275,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     (True, False)
     """
     check_integers("is_surjective", layout)
-    target = cosize(layout) if codomain is None else whole_number(codomain, "codomain")
+    target = cosize(layout) if codomain is None else whole_number(codomain, "is_surjective: the codomain")
     if target < 0:
         raise ShapeError(f"is_surjective({layout}, {target}): a codomain has no negative size")
     if size(layout) < target:

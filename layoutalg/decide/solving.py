@@ -87,7 +87,7 @@ def find_coordinate(layout: AnyLayout, offset: int) -> int | None:
     14
     """
     check_integers("find_coordinate", layout)
-    value = normalize(offset, "offset")
+    value = normalize(offset, "find_coordinate: the offset")
     if isinstance(value, tuple):
         raise ArgumentTypeError(f"find_coordinate({layout}, {to_text(value)}): an offset is one integer")
     offset, known = value, find_normal_form(layout)

@@ -17,7 +17,7 @@ and 6, which are not: 3 + 6 = 9 and 3 ^ 6 = 5.  The names of layoutalg.f2.matrix
 
 from __future__ import annotations
 
-from layoutalg.errors import NotLinearError
+from layoutalg.errors import NotLinearError, named
 from layoutalg.f2.matrix import (
     Columns,
     Echelon,
@@ -161,9 +161,12 @@ def to_f2(layout: AnyLayout) -> Columns:
     (5, 10, 1, 2)
     """
     check_layouts("to_f2", layout)
-    constant, columns = affine_f2(layout)
+    try:
+        constant, columns = affine_f2(layout)
+    except NotLinearError as error:
+        named("to_f2", error, layout)
     if constant:
-        raise NotLinearError(f"{layout} is affine over F2, not linear: coordinate 0 has offset {constant}")
+        raise NotLinearError(f"to_f2 of {layout}: affine over F2, not linear: coordinate 0 has {constant}")
     return columns
 
 

@@ -13,7 +13,7 @@ out of two: that is layoutalg.compose and layoutalg.algebra.
     shapes            crd2idx, idx2crd, crd2crd, ceil_div, shape_div, congruent, compatible
     measure           size, rank, depth, span (the least and the greatest offset), coalesce, filter
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
-    slicing           slice_and_offset: the modes that a coordinate with None leaves, and an offset
+    slicing           slice_and_offset and layout(None, 3): the modes that a coordinate with None leaves
     notes             Trace: the notes that an operation takes while it is explained
 
 >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
@@ -35,6 +35,7 @@ from layoutalg.layout.int_tuple import (
     normalize,
     product,
     to_text,
+    tupled,
     unflatten_tree,
     whole_number,
 )
@@ -80,7 +81,13 @@ from layoutalg.layout.shapes import (
     shape_div,
     weakly_congruent,
 )
-from layoutalg.layout.slicing import Coordinate, fit_coordinate, keeps_mode, slice_and_offset
+from layoutalg.layout.slicing import (
+    Coordinate,
+    at_open_coordinate,
+    fit_coordinate,
+    keeps_mode,
+    slice_and_offset,
+)
 from layoutalg.layout.swizzle import (
     AnyLayout,
     ComposedLayout,
@@ -136,6 +143,7 @@ __all__ = [
     "any_leaves",
     "append",
     "as_chain",
+    "at_open_coordinate",
     "canonical",
     "ceil_div",
     "check_depth",
@@ -201,6 +209,7 @@ __all__ = [
     "swizzle_inverse",
     "symbolic_leaf",
     "to_text",
+    "tupled",
     "unflatten",
     "unflatten_tree",
     "weakly_congruent",

@@ -183,7 +183,7 @@ def make_basis_like(shape: IntTuple) -> StrideTuple:
     """
 
     def build(part: IntTuple, path: tuple[int, ...]) -> StrideTuple:
-        if not isinstance(part, tuple):
+        if not isinstance(part, (tuple, list)):
             return ScaledBasis(1, *path) if path else 1
         if len(path) == MAX_MODES:
             raise ShapeError(f"make_basis_like of a shape of more than {MAX_MODES} levels; flatten it first")

@@ -43,12 +43,13 @@ def _checked_bits(value: int, what: str) -> int:
 def normalize(
     value: object, what: str = "shape", other: Callable[[Any, str], Any] | None = None, _level: int = 0
 ) -> IntTuple:
-    """Return `value` with every leaf a plain int; NumPy integers are accepted, bool and float are not.
+    """Return `value` with every leaf a plain int and lists as tuples; NumPy integers are accepted, bool and
+    float are not.
 
     `other(leaf, what)` may replace a leaf that is no integer; None is a refusal.  Raises ArgumentTypeError
     for any other leaf, ShapeError past MAX_DEPTH levels and ResourceError past MAX_INT_BITS bits.
 
-    >>> normalize((2, (4, 8)))
+    >>> normalize((2, [4, 8]))
     (2, (4, 8))
     """
     if type(value) is int:
@@ -57,6 +58,8 @@ def normalize(
         if _level >= MAX_DEPTH:
             raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
         return tuple([normalize(v, what, other, _level + 1) for v in value])
+    if isinstance(value, list):
+        return normalize(tuple(value), what, other, _level)
     if isinstance(value, bool) or type(value).__name__ == "bool":
         raise ArgumentTypeError(f"{what} has the bool {value!r}; integers and tuples of them are accepted")
     try:
@@ -69,6 +72,23 @@ def normalize(
             f"{what} has {value!r} of type {kind}; integers and tuples of them are accepted"
         )
     return leaf  # type: ignore[no-any-return]
+
+
+def tupled(value: Any, what: str, _level: int = 0) -> Any:
+    """`value` with the lists in it as tuples, whatever its leaves are; itself where it has none.
+
+    Raises ShapeError past MAX_DEPTH levels.
+
+    >>> tupled([1, (None, [2, 3])], "coordinate")
+    (1, (None, (2, 3)))
+    """
+    if not isinstance(value, (tuple, list)):
+        return value
+    if _level > MAX_DEPTH:
+        raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
+    parts = [tupled(v, what, _level + 1) for v in value]
+    same = isinstance(value, tuple) and all(map(operator.is_, parts, value))
+    return value if same else tuple(parts)
 
 
 def whole_number(value: object, what: str) -> int:
@@ -141,7 +161,7 @@ def product(value: IntTuple) -> int:
         total = None
     if type(total) is int:
         return total
-    return canonical(total) if is_symbolic(total) else product(normalize(value))
+    return canonical(total) if is_symbolic(total) else product(normalize(value, "product: a tree"))
 
 
 def prefix_product(shape: IntTuple) -> IntTuple:

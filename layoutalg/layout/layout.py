@@ -26,7 +26,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    LayoutAlgError,
+    ShapeError,
+    UnsupportedError,
+    named,
+    shown,
+)
 from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
@@ -134,13 +142,17 @@ class Layout(Value):
         """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
 
         Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
-        bases the result is a coordinate.  Raises ShapeError for a coordinate that is negative or does not
-        fit the shape, ResourceError when an offset does not fit an int64 array.
+        bases the result is a coordinate.  None keeps a mode: L(None, 3) is the layout of the first mode (see
+        `slicing`).  Raises ShapeError for a coordinate that is negative or does not fit
+        the shape, ResourceError when an offset does not fit an int64 array.
         """
         one = crd[0] if len(crd) == 1 else crd
         for part in one if type(one) is tuple else (one,):
             if type(part) is not int:
-                offset = index_at(one, self.shape, self.stride)
+                try:
+                    offset = index_at(one, self.shape, self.stride)
+                except ArgumentTypeError as error:
+                    return _at_open(self, one, error)
                 break
         else:
             offset = inner_product(one, self.shape, self.stride)
@@ -164,6 +176,16 @@ class Layout(Value):
 
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
+
+
+def _at_open(layout: Layout, crd: Any, error: ArgumentTypeError) -> Any:
+    """The layout at a coordinate with lists or None in it; raises `error` where it has neither.
+
+    Slices are built of composed layouts, which are built of layouts: looked up when they are needed.
+    """
+    from layoutalg.layout import at_open_coordinate
+
+    return at_open_coordinate(layout, crd, error)
 
 
 def leaf_of_shape(value: Any, what: str) -> Any:
@@ -249,7 +271,10 @@ def make_identity_layout(shape: IntTuple) -> Layout:
     >>> print(boxes, boxes(0, (2, 3)))
     ((32,8),(4,8)):((1@0,1@1),(32@0,8@1)) (64,24)
     """
-    return Layout(shape, make_basis_like(Layout(shape).shape))
+    try:
+        return Layout(shape, make_basis_like(Layout(shape).shape))
+    except LayoutAlgError as error:
+        named("make_identity_layout", error, shape)
 
 
 def modes(layout: Layout) -> tuple[Layout, ...]:

@@ -16,9 +16,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, named, shown
 from layoutalg.layout.basis import ScaledBasis
-from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tree_depth, unflatten_tree
+from layoutalg.layout.int_tuple import (
+    IntTuple,
+    flatten_tree,
+    normalize,
+    product,
+    to_text,
+    tree_depth,
+    unflatten_tree,
+)
 from layoutalg.layout.layout import Layout, layout_of, layout_size
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.layout.symbols import canonical, is_symbolic, require
@@ -27,37 +35,48 @@ if TYPE_CHECKING:
     from layoutalg.layout.notes import Trace
 
 
-def size(layout: AnyLayout) -> int:
-    """Number of coordinates.
+def _shape(operation: str, of: AnyLayout | IntTuple) -> IntTuple:
+    """The shape of a layout, or what is one itself."""
+    if isinstance(of, (Layout, ComposedLayout)):
+        return of.shape
+    try:
+        return Layout(of).shape
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(
+            f"{operation} of {shown(of)}: this is a {type(of).__name__}; a layout or a shape is needed"
+        ) from error
+    except LayoutAlgError as error:
+        named(operation, error, of)
 
-    >>> size(Layout((4, 8)))
-    32
+
+def size(layout: AnyLayout | IntTuple) -> int:
+    """Number of coordinates of a layout, or of a shape.
+
+    >>> size(Layout((4, 8))), size((4, 8))
+    (32, 32)
     """
-    check_layouts("size", layout)
-    while not isinstance(layout, Layout):
-        layout = layout.inner
-    return layout_size(layout)
+    if isinstance(layout, Layout):
+        return layout_size(layout)
+    return product(_shape("size", layout))
 
 
-def rank(layout: AnyLayout) -> int:
-    """Number of top-level modes; 1 for an integer shape.
+def rank(layout: AnyLayout | IntTuple) -> int:
+    """Number of top-level modes of a layout, or of a shape; 1 for an integer shape.
 
-    >>> rank(Layout(((2, 4), 8))), rank(Layout(8))
-    (2, 1)
+    >>> rank(Layout(((2, 4), 8))), rank(Layout(8)), rank((4, 8))
+    (2, 1, 2)
     """
-    check_layouts("rank", layout)
-    shape = layout.shape
+    shape = _shape("rank", layout)
     return len(shape) if isinstance(shape, tuple) else 1
 
 
-def depth(layout: AnyLayout) -> int:
-    """Nesting of the shape: 0 for an integer.
+def depth(layout: AnyLayout | IntTuple) -> int:
+    """Nesting of the shape of a layout, or of a shape: 0 for an integer.
 
-    >>> depth(Layout(((2, 4), 8)))
-    2
+    >>> depth(Layout(((2, 4), 8))), depth((4, 8))
+    (2, 1)
     """
-    check_layouts("depth", layout)
-    return tree_depth(layout.shape)
+    return tree_depth(_shape("depth", layout))
 
 
 def leaf_lists(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -194,7 +213,7 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None, *, trace: Trace
             trace.note("inside", operation=coalesce, layout=layout, result=composed)
         return composed
     if profile is not None:
-        return _coalesce_by(layout, normalize(profile, "profile"), trace)
+        return _coalesce_by(layout, normalize(profile, "coalesce: the profile"), trace)
     shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
         result = layout if shape != 1 or stride == 0 else layout_of(1, 0)

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
+from layoutalg.errors import DivisibilityError, LayoutAlgError, ShapeError, UnsupportedError, named
 from layoutalg.layout import int_tuple
-from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, flatten_tree, normalize, product, to_text
+from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, flatten_tree, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, leaf_of_shape, leaf_of_stride, require_positive
 from layoutalg.layout.symbols import canonical, divides, is_symbolic, quotient, require
 
@@ -78,7 +78,8 @@ def _indivisible(name: str, a: IntTuple, b: IntTuple, x: int, y: int) -> Divisib
 
 
 def _divide(name: str, a: IntTuple, b: IntTuple, leaf: Callable[[Any, Any], Any]) -> IntTuple:
-    a, b = normalize(a, "dividend", leaf_of_shape), normalize(b, "divisor", leaf_of_shape)
+    a = normalize(a, f"{name}: the dividend", leaf_of_shape)
+    b = normalize(b, f"{name}: the divisor", leaf_of_shape)
     numbers = [x for x in (*flatten_tree(a), *flatten_tree(b)) if type(x) is int]
     if min(numbers, default=1) < 1:
         raise ShapeError(f"{name}({to_text(a)}, {to_text(b)}): extents must be positive")
@@ -119,7 +120,8 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
     (True, False)
     """
-    return int_tuple.congruent_trees(_tree(a), _tree(b))
+    one, other = (normalize(tree, "congruent: a tree", leaf_of_stride) for tree in (a, b))
+    return int_tuple.congruent_trees(one, other)
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -130,7 +132,8 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
     (True, False)
     """
-    return int_tuple.weakly_congruent_trees(_tree(a), _tree(b))
+    one, other = (normalize(tree, "weakly_congruent: a tree", leaf_of_stride) for tree in (a, b))
+    return int_tuple.weakly_congruent_trees(one, other)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -141,22 +144,18 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
     (True, True, False)
     """
-    one, other = normalize(a, "shape", leaf_of_shape), normalize(b, "shape", leaf_of_shape)
+    one, other = (normalize(shape, "compatible: a shape", leaf_of_shape) for shape in (a, b))
     return int_tuple.compatible_trees(one, other)
 
 
-def _tree(value: object) -> IntTuple:
-    return normalize(value, "a tree", leaf_of_stride)
-
-
 def check_nesting(value: object, what: str) -> None:
-    """Refuse tuples nested deeper than MAX_DEPTH levels, which recursion could not follow.
+    """Refuse tuples and lists nested deeper than MAX_DEPTH levels, which recursion could not follow.
 
     >>> check_nesting((1, (None, 2)), "tiler")
     """
     level = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [v for part in level if isinstance(part, tuple) for v in part]
+        level = [v for part in level if isinstance(part, (tuple, list)) for v in part]
         if not level:
             return
     raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
@@ -172,8 +171,11 @@ def crd2idx(crd: Any, shape: IntTuple, stride: Any = None) -> Any:
     >>> crd2idx((7, 5), ((2, 4), 8)), crd2idx(9, (4, 8), (8, 1))
     (47, 10)
     """
-    check_nesting(crd, "coordinate")
-    return Layout(shape, stride)(crd)
+    try:
+        check_nesting(crd, "coordinate")
+        return Layout(shape, stride)(crd)
+    except LayoutAlgError as error:
+        named("crd2idx", error, crd, shape)
 
 
 def idx2crd(index: Any, shape: IntTuple) -> Any:
@@ -184,7 +186,10 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
     >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
     (((1, 3), 5), (6, 8))
     """
-    return int_tuple.coordinate_at(index, Layout(shape).shape)
+    try:
+        return int_tuple.coordinate_at(index, Layout(shape).shape)
+    except LayoutAlgError as error:
+        named("idx2crd", error, index, shape)
 
 
 def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
@@ -196,12 +201,15 @@ def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     >>> crd2crd((1, 2), (4, 8), 32), crd2crd(9, (4, 8), (2, 16)), crd2crd((5, 1), (8, 2), ((2, 4), 2))
     (9, (1, 4), ((1, 2), 1))
     """
-    source, target = Layout(source).shape, Layout(target).shape
-    check_nesting(crd, "coordinate")
-    if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
-        if not len(crd) == len(source) == len(target):
-            raise ShapeError(
-                f"coordinate {crd!r}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
-            )
-        return tuple(map(crd2crd, crd, source, target))
-    return idx2crd(crd2idx(crd, source), target)
+    try:
+        source, target = Layout(source).shape, Layout(target).shape
+        crd = tupled(crd, "coordinate")
+        if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
+            if not len(crd) == len(source) == len(target):
+                raise ShapeError(
+                    f"coordinate {crd!r}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
+                )
+            return tuple(map(crd2crd, crd, source, target))
+        return idx2crd(crd2idx(crd, source), target)
+    except LayoutAlgError as error:
+        named("crd2crd", error, crd, source, target)

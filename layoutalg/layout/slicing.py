@@ -9,6 +9,12 @@ is fixed is an offset:
 >>> print(rest, offset)
 (8,4):(1,16) 8
 
+A layout that is called with such a coordinate is sliced, as in CuTe: L(None, 3) is `rest`, and a plain
+layout forgets the offset.
+
+>>> print(Layout((8, (2, 4)), (1, (8, 16)))(None, (1, None)), Layout((4, 8))(None, 3))
+(8,4):(1,16) (4):(1)
+
 Notes.  In a swizzled layout the offset stays below the swizzle, Sw o (k + offset) o rest, since a swizzle
 moves an element by where it stands in the whole layout.
 
@@ -19,10 +25,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named
+from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, layout_of
-from layoutalg.layout.shapes import check_nesting
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
 
 Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
@@ -48,10 +53,31 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
         return ComposedLayout(layout.outer, layout.offset + moved, inner), 0
     if crd is None:
         return layout, 0
-    check_nesting(crd, "coordinate")
-    offset: int = layout(_zeros(crd))
+    try:
+        crd = tupled(crd, "coordinate")
+        offset: int = layout(_zeros(crd))
+    except LayoutAlgError as error:
+        named("slice_and_offset", error, crd, layout)
     kept = _kept(crd, layout)
     return layout_of(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset
+
+
+def at_open_coordinate(layout: AnyLayout, crd: Any, refusal: ArgumentTypeError) -> Any:
+    """layout(crd) for a coordinate in which lists stand for tuples, and None for modes that are kept.
+
+    Of a coordinate with None in it the modes that are kept, as `slice_and_offset` gives them.  Raises
+    `refusal` for a coordinate without lists and None.
+
+    >>> refusal = ArgumentTypeError("")
+    >>> print(at_open_coordinate(Layout((4, 8)), [None, 3], refusal))
+    (4):(1)
+    """
+    plain = tupled(crd, "coordinate")
+    if keeps_mode(plain):
+        return slice_and_offset(plain, layout)[0]
+    if plain is crd:
+        raise refusal
+    return layout(plain)
 
 
 def _zeros(crd: Coordinate) -> Any:
@@ -81,6 +107,8 @@ def fit_coordinate(crd: Any, shape: IntTuple, what: object) -> Coordinate:
     """
     if crd is None or (isinstance(crd, slice) and crd == slice(None)):
         return None
+    if isinstance(crd, list):
+        crd = tuple(crd)
     if isinstance(crd, slice):
         raise ArgumentTypeError(f"{crd} in a coordinate of {what}: integers, tuples, None and : are accepted")
     if isinstance(crd, tuple):

@@ -442,13 +442,18 @@ class ComposedLayout(Value):
         return _chain(() if isinstance(self.outer, Layout) else (self.outer,))
 
     def __call__(self, *crd: Any) -> Any:
-        """Offset of a coordinate, as for Layout."""
+        """Offset of a coordinate, or the layout that a coordinate with None in it keeps, as for Layout."""
         one = crd[0] if len(crd) == 1 else crd
-        if type(one) is not int and has_arrays(one):
-            if found := self.within_int64(one):
-                return as_int64(found[0])
-            return on_arrays(self._offset, one, self.most_offset(one))
-        return self._offset(one)
+        try:
+            if type(one) is not int and has_arrays(one):
+                if found := self.within_int64(one):
+                    return as_int64(found[0])
+                return on_arrays(self._offset, one, self.most_offset(one))
+            return self._offset(one)
+        except ArgumentTypeError as error:
+            from layoutalg.layout import at_open_coordinate  # slices are built of composed layouts
+
+            return at_open_coordinate(self, one, error)
 
     def most_offset(self, crd: Any) -> int:
         """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import overload
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, shown
-from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, unflatten_tree
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
+from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
 
@@ -42,7 +42,10 @@ def make_layout(*parts: IntTuple | Layout, stride: IntTuple | None = None) -> La
     if parts and len(layouts) == len(parts) and stride is None:
         return layouts[0] if len(layouts) == 1 else concat(*layouts)
     if not layouts and len(parts) in (1, 2) and (stride is None or len(parts) == 1):
-        return Layout(parts[0], parts[1] if len(parts) == 2 else stride)  # type: ignore[arg-type]
+        try:
+            return Layout(parts[0], parts[1] if len(parts) == 2 else stride)  # type: ignore[arg-type]
+        except LayoutAlgError as error:
+            named("make_layout", error, *parts)
     raise ArgumentTypeError(
         f"make_layout of {len(parts)} parts: accepted are a shape, a shape and a stride, or layouts"
     )
@@ -57,10 +60,14 @@ def _inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
 
 def _fill(name: str, layout: Layout, mode: Layout, rank: int | None) -> tuple[tuple[Layout, ...], int]:
     """The modes of `layout`, and how many copies of `mode` bring it to `rank`."""
+    if not isinstance(mode, Layout):
+        raise ArgumentTypeError(
+            f"{name} of {shown(mode)}: this is a {type(mode).__name__}; a plain layout is needed as the mode"
+        )
     parts = modes(layout)
     if rank is None:
         return parts, 1
-    wanted = normalize(rank, "rank")
+    wanted = normalize(rank, f"{name}: the rank")
     if isinstance(wanted, tuple) or wanted < len(parts):
         raise ShapeError(f"{name}({layout}, {mode}, rank={rank}): it has {len(parts)} modes already")
     return parts, wanted - len(parts)
@@ -110,7 +117,7 @@ def prepend(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -
 
 def _place(name: str, layout: Layout, mode: int, count: int) -> int:
     """A mode's number, counted from the end when negative; ShapeError when there is none."""
-    value = normalize(mode, "mode")
+    value = normalize(mode, f"{name}: the mode")
     if isinstance(value, tuple) or not -count <= value < count:
         raise ShapeError(f"{name} of {layout}: there is no mode {mode}; it has {count} modes")
     return value % count
@@ -129,6 +136,10 @@ def replace(layout: AnyLayout, mode: int, by: Layout) -> AnyLayout:
     (2,(4,4),5):(1,(1,4),6)
     """
     check_layouts("replace", layout)
+    if not isinstance(by, Layout):
+        raise ArgumentTypeError(
+            f"replace by {shown(by)}: this is a {type(by).__name__}; a plain layout is needed"
+        )
 
     def change(inner: Layout) -> Layout:
         parts = list(modes(inner))
@@ -151,7 +162,7 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
     (2,(3,5),7):(1,(2,6),30)
     """
     check_layouts("group", layout)
-    wanted = normalize(end, "mode")
+    wanted = normalize(end, "group: the end")
     if isinstance(wanted, tuple):
         raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
     stop = wanted
@@ -205,7 +216,7 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
     if isinstance(value, ComposedLayout):
         return _inside(value, flatten)
     if not isinstance(value, Layout):
-        return flatten_tree(value)
+        return flatten_tree(tupled(value, "flatten"))
     if not isinstance(value.shape, tuple):
         return value
     return layout_of(flatten_tree(value.shape), flatten_tree(value.stride))
@@ -225,13 +236,17 @@ def unflatten(value: AnyLayout | tuple[int, ...], profile: IntTuple) -> AnyLayou
     >>> print(unflatten(Layout((2, 3, 5)), ((0, 0), 0)), unflatten((2, 3, 5), ((0, 0), 0)))
     ((2,3),5):((1,2),6) ((2, 3), 5)
     """
-    profile = normalize(profile, "profile")
+    profile = normalize(profile, "unflatten: the profile")
     if isinstance(value, ComposedLayout):
         return _inside(value, lambda inner: unflatten(inner, profile))
     if not isinstance(value, Layout):
+        value = tupled(value, "unflatten")
         if not isinstance(value, tuple):
             raise ArgumentTypeError(f"unflatten of {shown(value)}: a layout or a tuple is needed")
-        return unflatten_tree(value, profile)
+        try:
+            return unflatten_tree(value, profile)
+        except LayoutAlgError as error:
+            named("unflatten", error, value, profile)
     parts = modes(value)
     if len(flatten_tree(profile)) != len(parts):
         raise ShapeError(f"unflatten({value}, {to_text(profile)}): {len(parts)} modes do not fit the profile")

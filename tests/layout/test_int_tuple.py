@@ -100,7 +100,7 @@ def test_numpy_integers_become_int() -> None:
     assert value == (4, (2, 3)) and all(type(v) is int for v in flatten_tree(value))
 
 
-@pytest.mark.parametrize("bad", [True, 2.0, "4", None, [4], (4, (False,)), (1, 2.5)])
+@pytest.mark.parametrize("bad", [True, 2.0, "4", None, [4.0], (4, (False,)), (1, 2.5)])
 def test_other_leaves_are_refused(bad: object) -> None:
     with pytest.raises(ArgumentTypeError):
         normalize(bad)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,9 +17,11 @@ from layoutalg.layout import (
     Coordinate,
     IntTuple,
     Layout,
+    ScaledBasis,
     Swizzle,
     fit_coordinate,
     keeps_mode,
+    make_identity_layout,
     product,
     slice_and_offset,
 )
@@ -116,3 +120,65 @@ def test_coordinates_are_held_to_the_shape(crd: Any, error: type[LayoutAlgError]
     with pytest.raises(error) as caught:
         fit_coordinate(crd, (4, 8), "T")
     assert str(caught.value) == message
+
+
+OPEN = [None, 0, 1]
+"""What a mode of a coordinate may be: kept, or fixed at one of two places."""
+
+
+def filled(crd: Any, values: list[int]) -> Any:
+    """The coordinate with the values in place of None, left to right."""
+    if isinstance(crd, tuple):
+        return tuple(filled(part, values) for part in crd)
+    return values.pop(0) if crd is None else crd
+
+
+def kept(crd: Any, shape: Any) -> list[int]:
+    """The sizes of the modes that the coordinate keeps."""
+    if crd is None:
+        return [product(shape)]
+    return [n for c, s in zip(crd, shape, strict=True) for n in kept(c, s)] if isinstance(crd, tuple) else []
+
+
+@pytest.mark.parametrize("swizzle", [None, Swizzle(2, 1, 3), Layout((4, 64), (3, 16))], ids=str)
+def test_a_call_with_none_is_a_slice(swizzle: Any) -> None:
+    """L(c, 3) = L(None, 3)(c) + offset, at every depth; under a swizzle the offset is in the slice."""
+    plain = Layout((4, (2, 8)), (16, (8, 1)))
+    layout = plain if swizzle is None else ComposedLayout(swizzle, 5, plain)
+    for outer, left, right in itertools.product(OPEN, repeat=3):
+        for crd in ((outer, left), (outer, (left, right))):
+            sizes = kept(crd, plain.shape)
+            if not sizes:
+                continue
+            part = layout(*crd)
+            rest, offset = slice_and_offset(crd, layout)
+            assert part == rest and layout(crd) == part and layout(list(crd)) == part
+            for place in itertools.product(*map(range, sizes)):
+                assert part(place) + offset == layout(filled(crd, list(place))), (crd, place)
+
+
+def test_what_a_call_with_none_gives() -> None:
+    layout = Layout((4, 8), (8, 1))
+    assert layout(None) is layout and layout(None, None) == layout
+    assert layout(None, 0) == layout(None, 3) == layout(None, numpy.int64(3)) == Layout((4,), (8,))
+    assert Layout((4, 8), (8, -1))(None, 3) == Layout((4,), (8,))
+    assert make_identity_layout((4, 8))(None, 2) == Layout((4,), (ScaledBasis(1, 0),))
+    for crd in ((None, 1, 2), (None, (1, 2)), ((None, 1), 2)):
+        with pytest.raises(ShapeError, match="does not fit"):
+            Layout((4, 8))(*crd)
+    for bad in ((None, "x"), (None, 1.5), ["x", 1], [1.5, 2]):
+        with pytest.raises(ArgumentTypeError):
+            Layout((4, 8))(bad)
+
+
+def test_lists_are_coordinates() -> None:
+    layout = Layout((4, (2, 8)), (16, (8, 1)))
+    assert layout([1, [1, 3]]) == layout((1, (1, 3))) == layout(1, [1, 3]) == 27
+    assert (layout([numpy.arange(4), [1, 3]]) == layout(numpy.arange(4), (1, 3))).all()
+    swizzled = ComposedLayout(Swizzle(2, 0, 3), 0, layout)
+    assert swizzled([1, [1, 3]]) == swizzled(1, (1, 3))
+    deep: Any = 1
+    for _ in range(1000):
+        deep = [deep]
+    with pytest.raises(ShapeError, match="nested deeper"):
+        layout(deep)
