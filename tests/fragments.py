@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from layoutalg.atoms import MMA_ATOMS
-from layoutalg.atoms.core_matrix import core_matrices
 from layoutalg.f2 import LinearLayout, apply, rank
 from layoutalg.layout import Layout
-from layoutalg.registers.fragments import PLACE, over_places
 
 M16N8 = MMA_ATOMS["SM80_16x8x16_F32F16F16F32_TN"].c_tv
 """The accumulator of mma m16n8, whatever its operands."""
@@ -32,7 +30,12 @@ def wgmma(n: int) -> Layout:
 
 def operand_a(element_bits: int) -> Layout:
     """The A operand of the mma m16 form that is 256 bits of k deep."""
-    return core_matrices(16, 256 // element_bits, 32 // element_bits)
+    shape = (16, 8, 256 // element_bits)
+    return next(
+        atom.a_tv
+        for atom in MMA_ATOMS.values()
+        if atom.shape_mnk == shape and atom.dtype("A").bits == element_bits
+    )
 
 
 def accumulators(columns: int) -> Layout:
@@ -103,8 +106,8 @@ def is_bijective(layout: LinearLayout) -> bool:
 
 def elements(layout: LinearLayout) -> NDArray[np.int64]:
     """(warp, lane, register) -> the packed index of the element there: values that tell where they belong."""
-    whole = over_places(layout)
-    parts = [whole.columns_of(name) for name in PLACE]
+    names = ("register", "lane", "warp")
+    parts = [layout.columns_of(name) if name in layout.in_bits else () for name in names]
     registers, lanes, warps = (np.array([apply(part, x) for x in range(1 << len(part))]) for part in parts)
     found: NDArray[np.int64] = warps[:, None, None] ^ lanes[:, None] ^ registers
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from layoutalg.layout import ComposedLayout, product
-from layoutalg.testing.strategies import composed_layouts, layouts, shapes, swizzles
+from layoutalg.testing import composed_layouts, layouts, shapes, swizzles
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -6,6 +6,7 @@ a text: as UTF-8, or one piece of the reader's own vocabulary a byte, which gets
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,8 +25,7 @@ from layoutalg.compose import tiler_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout, to_text
-from layoutalg.notation import parse, parse_index, parse_int_tuple, parse_tiler
-from layoutalg.notation.expression_text import evaluated
+from layoutalg.notation import IndexText, parse, parse_index, parse_int_tuple, parse_tiler
 
 LEAVES = frozenset(
     value
@@ -128,11 +128,31 @@ def _tiler(text: str) -> None:
 _LANES = {"lane": numpy.arange(4), "tid": numpy.arange(32, 36), "warp": numpy.array(1), "reg": numpy.array(2)}
 
 
+_EXACT: dict[Any, Callable[..., int]] = {
+    "*": operator.mul, "/": operator.floordiv, "//": operator.floordiv, "%": operator.mod,
+    "+": operator.add, "-": operator.sub, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "^": operator.xor, "|": operator.or_,
+    "pos": operator.pos, "neg": operator.neg, "inv": operator.inv,
+}  # fmt: skip
+
+
+def _exact(index: IndexText, values: dict[str, int]) -> int:
+    """The value of an index in Python's integers."""
+    stack: list[Any] = []
+    for step in index.steps:
+        operands = [stack.pop() for _ in range(step.arity)][::-1]
+        if operands:
+            stack.append(_EXACT[step.action](*operands))
+        else:
+            stack.append(values[str(step.action)] if step.is_name else step.action[0])
+    return int(stack.pop())
+
+
 def _index(text: str) -> None:
     found = parse_index(text)
     got = numpy.broadcast_to(found(**_LANES), (4,)).tolist()
     for i, value in enumerate(got):
-        assert value == evaluated(found.steps, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
+        assert value == _exact(found, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
 
 
 _TILE = Layout((32, 16), (16, 1))

@@ -142,6 +142,26 @@ def test_only_the_command_and_the_array_functions_import_upwards() -> None:
     assert not upward, f"these stand above who imports them: {upward}"
 
 
+def _internal(name: str) -> str:
+    """The room that a module is an internal of, or nothing; the command's parts are no room with a face."""
+    parts = name.split(".")
+    room, module = ".".join(parts[:2]), ".".join(parts[:3])
+    kept = {"layoutalg.cli", "layoutalg.codegen", "layoutalg.kernels"}
+    return room if module in MODULES and len(parts) > 2 and room not in kept else ""
+
+
+def test_tests_import_faces_or_internals_of_their_own_room() -> None:
+    wrong = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        own = f"layoutalg.{path.relative_to(ROOT / 'tests').parts[0]}"
+        wrong += [
+            f"{_where(path, node)}: {name} {imported}"
+            for node, name, imported in _imports(_tree(path))
+            if _internal(f"{name}.{imported}") not in {"", own}
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_heavy_libraries_load_lazily() -> None:
     eager = [
         f"{_where(MODULES[module], node)}: {name}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
-from layoutalg.analysis.report import Method
+from layoutalg.analysis import METHODS
 from layoutalg.arch import Provenance
 from layoutalg.errors import UnknownNameError
 from layoutalg.glossary import GLOSSARY, find_term, look_up
-from layoutalg.synthesis.result import Kind
+from layoutalg.synthesis import Synthesis
 from tests.command import answer, refusal, run
 
 TILE, SPECS = "(64,96):(96,1)", ("--dtype", "f16", "--access", "ldmatrix.x4")
@@ -45,9 +45,9 @@ def test_what_reports_and_certificates_say_is_explained() -> None:
         "normal form", "narrow-banks",
     )  # fmt: skip
     assert set(said) <= set(GLOSSARY)
-    for name, values in (("provenance", Provenance), ("method", Method)):
-        assert all(value in look_up(name) for value in get_args(values))
-    assert "padding" in GLOSSARY and "padding" in get_args(Kind)
+    for name, values in (("provenance", get_args(Provenance)), ("method", METHODS)):
+        assert all(value in look_up(name) for value in values)
+    assert "padding" in GLOSSARY and "padding" in get_args(get_type_hints(Synthesis)["kind"])
 
 
 def test_an_entry_is_one_or_two_sentences() -> None:

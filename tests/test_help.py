@@ -45,4 +45,4 @@ def test_help_of_everything_without_what_is_optional() -> None:
 def test_help_lists_the_strategies_where_hypothesis_is() -> None:
     import layoutalg
 
-    assert "strategies" in dir(layoutalg)
+    assert "layouts" in dir(layoutalg.testing)

@@ -88,6 +88,7 @@ def max_alignment(layout: AnyLayout) -> int:
     Of a swizzled layout, the widest that no bit of the swizzles falls into, whether an offset has it or not.
     Raises UnsupportedError when the outer function is a layout that cannot be moved inwards.
 
+    >>> from layoutalg.layout import Swizzle
     >>> max_alignment(Layout((8, 4), (1, 12))), max_alignment(ComposedLayout(Swizzle(2, 1, 3), 4, Layout(64)))
     (4, 2)
     """

@@ -48,11 +48,12 @@ from layoutalg.arch.tensor_map import (
     FLOAT_TYPES,
     SOURCE,
     TENSOR_MAP_TYPES,
+    Enumerator,
     TensorMap,
     tensor_map_arguments,
     tensor_map_text,
 )
-from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
+from layoutalg.arch.wgmma import WGMMA_K_BYTES, WGMMA_M, WGMMA_TYPES, WgmmaType
 from layoutalg.moved import moved
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ __all__ = [
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
     "TENSOR_MAP_TYPES",
+    "WGMMA_K_BYTES",
     "WGMMA_M",
     "WGMMA_TYPES",
     "Arch",
     "Board",
+    "Enumerator",
     "Instruction",
     "Major",
     "Provenance",

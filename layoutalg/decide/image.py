@@ -11,6 +11,7 @@ The idea.
 None of these depends on the number of elements: only on the number of modes and on the swizzle's period.
 An F2-linear layout needs one elimination instead.
 
+>>> from layoutalg.layout import ComposedLayout, Swizzle
 >>> big = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((1 << 20, 1 << 20), (1 << 20, 1)))
 >>> cosize(big) == 1 << 40, is_bijective(big)
 (True, True)

@@ -15,7 +15,7 @@ there is one, LinearLayout is that matrix with named dimensions (Triton's vocabu
 
 from __future__ import annotations
 
-from layoutalg.f2.affine import affine_f2, to_f2
+from layoutalg.f2.affine import affine_f2, is_linear, to_f2
 from layoutalg.f2.dims import unpack
 from layoutalg.f2.linear import LinearLayout
 from layoutalg.f2.matrix import (
@@ -44,6 +44,7 @@ __all__ = [
     "contains",
     "identity",
     "intersection",
+    "is_linear",
     "kernel",
     "multiply",
     "rank",

@@ -4,7 +4,7 @@
     expression_text  the one reader of expressions, with limits on length, depth and digits
     index_text  parse_index: "(row ^ (col & 7)) * 64 + col" as a function of named integers
 
->>> print(parse("(8,64):(64,1)"), parse_index("row * 64 + col")(row=2, col=3))
+>>> print(parse("(8,64):(64,1)"), parse_index("lane * 64 + reg")(lane=2, reg=3))
 (8,64):(64,1) 131
 """
 

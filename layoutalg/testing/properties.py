@@ -19,7 +19,7 @@ offset 16; the smallest part that fails is (5,2):(4,16)
 For a family of layouts, `check_family` draws members from a hypothesis strategy and reports the smallest
 one that fails; the strategies `layouts`, `swizzles`, `composed_layouts` and `accesses` are here too:
 
->>> from layoutalg.testing.properties import layouts
+>>> from layoutalg.testing import layouts
 >>> check_family(layouts(compact=True), check_bijective)
 
 In a test of your own use them with `hypothesis.given`, which shrinks in the same way.  The strategies need
@@ -162,7 +162,7 @@ def check_family(
     The draw is the same in every run.  Raises MismatchError, whose `index` is the member; any other error
     of `check` is passed on, also at the smallest member.
 
-    >>> from layoutalg.testing.properties import layouts
+    >>> from layoutalg.testing import layouts
     >>> def flat(layout): return Layout(size(layout), 1)
     >>> def check(layout): check_same_function(flat(layout), layout)
     >>> check_family(layouts(max_size=64), check)  # doctest: +ELLIPSIS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 import pytest
@@ -12,19 +11,13 @@ from hypothesis import strategies as st
 import layoutalg as algebra
 from layoutalg.errors import LayoutAlgError, ShapeError
 from layoutalg.layout import AnyLayout, Layout, concat
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 
 UNARY = ("coalesce", "complement", "cosize", "depth", "image_size", "is_bijective", "is_injective",
          "is_surjective", "left_inverse", "normal_form", "rank", "right_inverse", "size")  # fmt: skip
 BINARY = ("blocked_product", "composition", "find_difference", "flat_divide", "flat_product",
           "logical_divide", "logical_product", "raked_product", "same_function", "tiled_divide",
           "tiled_product", "zipped_divide", "zipped_product")  # fmt: skip
-
-
-def test_everything_is_offered_here() -> None:
-    functions = {n for n in algebra.__all__ if inspect.isfunction(getattr(algebra, n))}
-    assert set(UNARY) | set(BINARY) <= functions
-    assert list(algebra.__all__) == sorted(set(algebra.__all__))
 
 
 @given(st.one_of(layouts(negative=True), composed_layouts()), layouts(max_leaves=2, max_size=16))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from layoutalg.algebra import max_alignment, max_common_layout, max_common_vector, nullspace
 from layoutalg.decide import extremes
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, leaves, size
-from layoutalg.testing.strategies import layouts
+from layoutalg.testing import layouts
 from tests.brute import table
 
 

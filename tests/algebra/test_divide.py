@@ -11,7 +11,7 @@ from layoutalg.compose import Tiler
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotInjectiveError, ShapeError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.notation import parse, parse_tiler
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 DIVIDES = (logical_divide, zipped_divide, tiled_divide, flat_divide)

@@ -15,7 +15,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, filter, leaves, size
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 

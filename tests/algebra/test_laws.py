@@ -9,6 +9,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
 
+from layoutalg import f2
 from layoutalg.algebra import (
     blocked_product,
     complement,
@@ -23,22 +24,21 @@ from layoutalg.compose import composition, normal_form
 from layoutalg.decide import cosize, find_difference, is_bijective, is_injective, same_function
 from layoutalg.errors import DivisibilityError, LayoutAlgError, NotLinearError
 from layoutalg.f2 import LinearLayout
-from layoutalg.f2 import affine as f2
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
     Layout,
     Swizzle,
     coalesce,
+    compatible,
     concat,
     filter,
     modes,
     rank,
     size,
 )
-from layoutalg.layout.int_tuple import compatible_trees
 from layoutalg.notation import parse
-from layoutalg.testing.strategies import composed_layouts, layouts, swizzles
+from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
 
 small = layouts(max_leaves=3, max_size=48)
@@ -81,7 +81,7 @@ def test_identities(a: AnyLayout) -> None:
 
 @given(anything, small)
 def test_composition_refines_the_right_shape(a: AnyLayout, b: Layout) -> None:
-    assert compatible_trees(b.shape, defined(composition, a, b).shape)
+    assert compatible(b.shape, defined(composition, a, b).shape)
 
 
 @given(small, small, small)

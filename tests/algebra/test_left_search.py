@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layoutalg.algebra.left_search import search_left_inverse
 from layoutalg.decide import find_collision
 from layoutalg.layout import Layout
-from layoutalg.testing.strategies import layouts
+from layoutalg.testing import layouts
 from tests.brute import table
 
 

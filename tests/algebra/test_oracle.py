@@ -26,15 +26,16 @@ from layoutalg.layout import (
     ComposedLayout,
     Layout,
     Swizzle,
+    ceil_div,
+    compatible,
     coordinate_at,
+    flatten,
     flatten_tree,
     index_at,
-    shapes,
+    shape_div,
     size,
     to_text,
 )
-from layoutalg.layout import tree as regroup
-from layoutalg.layout.int_tuple import compatible_trees
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from tests.brute import is_layout_of, table
 
@@ -66,7 +67,7 @@ def by_values(function: Callable[..., object]) -> Callable[[Row], object]:
 
 OPERATIONS: dict[str, Callable[[Row], object]] = {
     "blocked_product": by_values(algebra.blocked_product),
-    "ceil_div": lambda row: shapes.ceil_div(*map(parse_int_tuple, row["in"])),
+    "ceil_div": lambda row: ceil_div(*map(parse_int_tuple, row["in"])),
     "coalesce": by_values(algebra.coalesce),
     "coalesce_profile": by_shapes(algebra.coalesce),
     "complement": by_shapes(algebra.complement),
@@ -81,7 +82,7 @@ OPERATIONS: dict[str, Callable[[Row], object]] = {
     "filter": by_values(algebra.filter),
     "filter_zeros": by_values(algebra.filter_zeros),
     "flat_divide": by_tiler(algebra.flat_divide),
-    "flatten": by_values(regroup.flatten),
+    "flatten": by_values(flatten),
     "flat_product": by_tiler(algebra.flat_product),
     "idx2crd": lambda row: coordinate_at(parse_int_tuple(row["in"][0]), parse_int_tuple(row["in"][1])),
     "left_inverse": by_values(algebra.left_inverse),
@@ -98,7 +99,7 @@ OPERATIONS: dict[str, Callable[[Row], object]] = {
         layout(row["in"][0]), row["params"]["old_bits"], row["params"]["new_bits"]
     ),
     "right_inverse": by_values(algebra.right_inverse),
-    "shape_div": lambda row: shapes.shape_div(*map(parse_int_tuple, row["in"])),
+    "shape_div": lambda row: shape_div(*map(parse_int_tuple, row["in"])),
     "tile_to_shape": by_shapes(algebra.tile_to_shape),
     "tile_to_shape_gmma": lambda row: algebra.tile_to_shape(
         layout(row["in_cute"][0]), *map(parse_int_tuple, row["in"][1:])
@@ -220,8 +221,8 @@ def agrees(answer: object, text: str) -> bool:
     return str(answer) == text.replace("_", "") or (
         same_function(answer, wanted)
         and (
-            compatible_trees(answer.shape, wanted.shape)
-            or compatible_trees(wanted.shape, answer.shape)
+            compatible(answer.shape, wanted.shape)
+            or compatible(wanted.shape, answer.shape)
             or trimmed(answer, wanted)
         )
     )
@@ -229,7 +230,7 @@ def agrees(answer: object, text: str) -> bool:
 
 def trimmed(answer: AnyLayout, wanted: AnyLayout) -> bool:
     """CuTe keeps run-time modes of extent 1, which it cannot see are 1: the shapes differ by those alone."""
-    return isinstance(wanted.shape, tuple) and compatible_trees(
+    return isinstance(wanted.shape, tuple) and compatible(
         tuple(s for s in _modes_over_one(wanted.shape)), tuple(_modes_over_one(answer.shape))
     )
 

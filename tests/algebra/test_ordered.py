@@ -8,7 +8,7 @@ from hypothesis import given
 from layoutalg.algebra import make_layout_like, make_ordered_layout
 from layoutalg.errors import ShapeError
 from layoutalg.layout import IntTuple, Layout, flatten_tree, leaves, size
-from layoutalg.testing.strategies import layouts, shapes
+from layoutalg.testing import layouts, shapes
 from tests.brute import table
 
 

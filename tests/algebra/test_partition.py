@@ -21,7 +21,7 @@ from layoutalg.layout import (
     size,
     slice_and_offset,
 )
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))

@@ -19,7 +19,7 @@ from layoutalg.algebra import (
 from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, filter, modes, product, rank, size, span
 from layoutalg.notation import parse, parse_tiler
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 PRODUCTS = (logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product)

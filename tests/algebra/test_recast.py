@@ -10,7 +10,7 @@ from layoutalg.algebra import downcast, recast_layout, upcast
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, leaves, size
 from layoutalg.notation import parse
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 factors = st.sampled_from([1, 2, 3, 4, 8])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from layoutalg import f2
 from layoutalg.algebra import complement, downcast, left_inverse, logical_product, right_inverse, upcast
 from layoutalg.atoms import TiledMMA, find_copy_atom, find_mma_atom, make_tiled_mma
 from layoutalg.compose import composition
@@ -21,7 +22,6 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.f2 import LinearLayout
-from layoutalg.f2 import affine as f2
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coalesce, size, swizzle_inverse
 from layoutalg.notation import parse
 from tests.brute import is_layout_of, table

@@ -20,7 +20,7 @@ from layoutalg.analysis.enumerated import count_all
 from layoutalg.arch import ARCHS, Arch
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 
 SM90 = ARCHS["sm_90"]
 

@@ -22,7 +22,7 @@ from layoutalg.budget import UNITS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 
 SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")

@@ -20,7 +20,7 @@ from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
-from layoutalg.testing.strategies import accesses, swizzles
+from layoutalg.testing import accesses, swizzles
 
 SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")

@@ -12,7 +12,7 @@ from layoutalg.analysis.classes.guarded import guarded_table
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, Layout
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 from tests.guards import active_lanes, draw_case
 
 SM90 = ARCHS["sm_90"]

@@ -57,3 +57,11 @@ def test_long_digits_cost_no_more_than_short_ones() -> None:
     counts = table.joint((Digit(0, 1 << 50, 3, (0, 1, 0)), Digit(0, 1 << 10, 1, (1, 0, 0))))
     assert int(counts.sum()) == 1 << 60
     assert np.all(counts == 1 << 49)
+
+
+def test_counts_past_machine_words_are_exact() -> None:
+    table = Residues(4, 1)
+    many = Digit(0, 1 << 70, 1, (0, 0, 0))
+    assert table.joint((many,))[:, 0].tolist() == [1 << 68] * 4
+    halves = (Digit(0, 1 << 40, 1, (0, 0, 0)), Digit(0, 1 << 41, 2, (0, 0, 0)))
+    assert table.joint(halves)[:, 0].tolist() == [1 << 79] * 4

@@ -24,7 +24,7 @@ from layoutalg.analysis.classes.straddling import find_straddling
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 
 SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")

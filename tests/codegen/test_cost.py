@@ -15,7 +15,7 @@ from layoutalg.codegen.sass import disassemble, find_disassembler, parse_sass
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
-from layoutalg.testing import strategies
+from layoutalg.testing import layouts
 
 A, B, C, D = (Var(name, 256) for name in "abcd")
 TILE = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
@@ -130,7 +130,7 @@ def test_values_past_32_bits_count_twice() -> None:
     assert index_cost(Var("row", 1 << 20) * Var("ld", 1 << 20) + A) == 2
 
 
-@given(strategies.layouts())
+@given(layouts())
 def test_simplifying_a_layout_never_costs_more(layout: Layout) -> None:
     called = as_expr(layout(Var("i", product(layout.shape))))
     assert index_cost(simplify(called)) <= index_cost(called)

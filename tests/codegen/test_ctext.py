@@ -35,7 +35,7 @@ from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, Layout, size
-from layoutalg.testing import check_index_function, compile_shared, strategies
+from layoutalg.testing import check_index_function, compile_shared, composed_layouts, layouts
 from tests.ctext_cases import draw_case, draw_function, nodes, source, wrong
 
 I = Var("i", 1 << 20)  # noqa: E741
@@ -105,7 +105,7 @@ def compiled(node: Expr, name: str, n: int) -> list[int]:
     return [int(v) for v in out]
 
 
-@given(st.one_of(strategies.layouts(), strategies.composed_layouts()))
+@given(st.one_of(layouts(), composed_layouts()))
 def test_python_numpy_and_compiled_c_agree_on_the_whole_domain(layout: AnyLayout) -> None:
     i = Var("i", min(size(layout), 4096))
     every = np.arange(i.facts.hi + 1)

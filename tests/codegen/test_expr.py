@@ -28,7 +28,7 @@ from layoutalg.codegen.expr import (
 from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coordinate_at, flatten_tree, product
-from layoutalg.testing import strategies
+from layoutalg.testing import composed_layouts, layouts
 from tests.expressions import domain, expressions, values
 
 I, J, N = Var("i", 8), Var("j", 12, "unroll"), Var("n", 100, "param", 1)  # noqa: E741
@@ -42,12 +42,12 @@ def domain_shape(layout: AnyLayout) -> Any:
     return layout.shape
 
 
-@given(strategies.layouts())
+@given(layouts())
 def test_a_layout_is_one_function_on_ints_arrays_and_variables(layout: Layout) -> None:
     agree(layout)
 
 
-@given(strategies.composed_layouts())
+@given(composed_layouts())
 def test_a_swizzled_layout_is_one_function_on_ints_arrays_and_variables(layout: ComposedLayout) -> None:
     agree(layout)
 
@@ -65,7 +65,7 @@ def agree(layout: AnyLayout) -> None:
         assert node.facts.lo <= min(expected) and max(expected) <= node.facts.hi
 
 
-@given(strategies.composed_layouts(max_size=64))
+@given(composed_layouts(max_size=64))
 def test_a_tree_of_variables_is_a_coordinate(layout: ComposedLayout) -> None:
     """One variable a leaf: the coordinate of the shape's own form."""
     shape = domain_shape(layout)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from layoutalg.atoms import collect, find_copy_atom, hold, run_copy, run_mma
-from layoutalg.atoms.atom import check_mma_atom
+from layoutalg.atoms import MMA_ATOMS, collect, find_copy_atom, hold, run_copy, run_mma
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.instr import Instr
@@ -55,7 +54,7 @@ def words(row: Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndar
 
 @ROWS
 def test_a_row_is_an_atom_that_covers_its_tiles(row: Mma) -> None:
-    check_mma_atom(row.atom)
+    assert row.atom in MMA_ATOMS.values()
     assert row.atom.shape_mnk[:2] == (16, 8) and row.atom.threads == 32
     assert row.words == tuple(o.words for i in (1, 2, 0) for o in [MMA_SYNC[row].operands[i]])
     assert row.cores == row.words[1]

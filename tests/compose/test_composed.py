@@ -10,7 +10,7 @@ from layoutalg.compose import composition, normal_form, tiler_text
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.notation import parse, parse_tiler
-from layoutalg.testing.strategies import composed_layouts, layouts, swizzles
+from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))

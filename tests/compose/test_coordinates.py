@@ -14,7 +14,7 @@ from layoutalg.decide import same_function
 from layoutalg.errors import DivisibilityError, UndecidedError, UnsupportedError
 from layoutalg.layout import ArithTuple, Layout, ScaledBasis, coalesce, make_identity_layout, size
 from layoutalg.notation import parse
-from layoutalg.testing.strategies import layouts
+from layoutalg.testing import layouts
 
 PATHS = (((0,), (1,), (2,)), ((0,), (1, 0), (1, 1)), ((0, 0), (0, 1), (1,)))
 

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from layoutalg.compose import compose_layouts
 from layoutalg.compose.digits import SEARCH_LIMIT
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
-from layoutalg.layout import Layout, flatten_tree, leaves, size
-from layoutalg.layout.int_tuple import compatible_trees
-from layoutalg.testing.strategies import layouts
+from layoutalg.layout import Layout, compatible, flatten_tree, leaves, size
+from layoutalg.testing import layouts
 from tests.brute import is_layout_of, table
 
 
@@ -29,7 +28,7 @@ def test_exact_wherever_a_layout_exists(a: Layout, b: Layout) -> None:
         assert f"value {a(b(error.witness))} at coordinate {error.witness}" in str(error)
         return
     assert table(result) == wanted
-    assert compatible_trees(b.shape, result.shape)
+    assert compatible(b.shape, result.shape)
     assert all(d == 0 for s, d in leaves(result) if s == 1)
 
 

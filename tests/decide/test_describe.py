@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from layoutalg.decide import aliasing, cycles, extremes, footprint, gaps, is_bijective, is_contiguous, order
 from layoutalg.errors import NotInjectiveError, UndecidedError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 anything = st.one_of(layouts(negative=True), composed_layouts(), composed_layouts(power_of_two=True))

@@ -9,7 +9,7 @@ from layoutalg.compose import find_normal_form
 from layoutalg.decide import cosize, extremes
 from layoutalg.decide.extent import reached
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 

@@ -20,7 +20,7 @@ from layoutalg.decide import (
 )
 from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce, size
-from layoutalg.testing.strategies import composed_layouts, layouts, swizzles
+from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
 from tests.work import counted
 

@@ -10,7 +10,7 @@ from layoutalg import budget
 from layoutalg.decide import find_collision, find_coordinate, find_overlap, overlap
 from layoutalg.errors import UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, layout_size
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 from tests.work import counted
 

@@ -1,7 +1,7 @@
 """explain: each statement is true, the result is the operation's own, and the words say what was computed.
 
-Statements are read and computed by tests/paper.py, which holds every intermediate layout to its definition by
-enumeration (tests/definitions.py).
+Statements are read and computed by tests.explanation.paper, which holds every intermediate layout to its
+definition by enumeration (tests.definitions).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from layoutalg.layout import ScaledBasis, make_identity_layout
 from layoutalg.synthesis import certificate_words, synthesize
 from tests.command import answer, refusal, run
 from tests.definitions import judge
+from tests.explanation.paper import Judge, statements
 from tests.operands import ANY, CHAINS, SOURCES, Call, located
-from tests.paper import Judge, statements
 
 ALGEBRA = sorted(set(OPERATIONS) - {"analyze", "synthesize"})
 A = Layout((4, 8), (8, 1))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layoutalg.errors import NotLinearError
 from layoutalg.f2 import affine as f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles
-from layoutalg.testing.strategies import composed_layouts, layouts, swizzles
+from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
 
 

@@ -17,7 +17,7 @@ from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotLinearErro
 from layoutalg.f2 import LinearLayout, unpack
 from layoutalg.f2 import affine as f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, modes, rank, size
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 linear_layouts = st.one_of(layouts(power_of_two=True), composed_layouts(power_of_two=True))

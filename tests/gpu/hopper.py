@@ -11,9 +11,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor, tensor_map_arguments
-from layoutalg.arch.tensor_map import Enumerator
-from layoutalg.atoms.core_matrix import warpgroup_matrices
+from layoutalg.arch import Enumerator, SmemDescriptor, TensorMap, encode_descriptor, tensor_map_arguments
+from layoutalg.atoms import MMA_ATOMS
 from layoutalg.codegen.nvrtc import compile_cubin
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def wgmma(
         ),
     )
     values = out.get()
-    held = warpgroup_matrices(n, 2, keep=True)
+    held = MMA_ATOMS[f"SM90_64x{n}x16_F32F16F16_SS"].c_tv
     d = np.zeros(64 * n, values.dtype)
     d[held(np.arange(64 * n))] = values.reshape(-1)  # value r of thread t is number t + 128 r
     return d.reshape(n, 64).T

@@ -22,7 +22,7 @@ from layoutalg.layout import (
     unflatten_tree,
 )
 from layoutalg.layout.int_tuple import compatible_trees, prefix_product, tree_depth, weakly_congruent_trees
-from layoutalg.testing.strategies import int_tuples, shapes
+from layoutalg.testing import int_tuples, shapes
 
 
 def nested(levels: int) -> IntTuple:

@@ -24,7 +24,7 @@ from layoutalg.layout import (
     span,
 )
 from layoutalg.layout.int_tuple import compatible_trees
-from layoutalg.testing.strategies import composed_layouts, layouts, shapes
+from layoutalg.testing import composed_layouts, layouts, shapes
 from tests.brute import table
 
 

@@ -23,7 +23,7 @@ from layoutalg.layout import (
     shape_div,
     weakly_congruent,
 )
-from layoutalg.testing.strategies import layouts
+from layoutalg.testing import layouts
 
 shapes = layouts(max_size=96).map(lambda layout: layout.shape)
 

@@ -25,7 +25,7 @@ from layoutalg.layout import (
     product,
     slice_and_offset,
 )
-from layoutalg.testing.strategies import composed_layouts, layouts
+from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 
 

@@ -19,8 +19,7 @@ from layoutalg.arch import (
 from layoutalg.decide import same_function
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.f2 import LinearLayout, affine_f2
-from layoutalg.f2.affine import is_linear
+from layoutalg.f2 import LinearLayout, affine_f2, is_linear
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, size, unflatten_tree
 from layoutalg.legality import Canonical, canonical_layout, recognize
 from layoutalg.legality.canonical import (

@@ -17,13 +17,13 @@ from layoutalg.arch import (
     SMEM_ATOMS,
     SWIZZLE_MODES,
     TENSOR_MAP_TYPES,
+    Enumerator,
     SwizzleMode,
     TensorMap,
     atom_layout,
     tensor_map_arguments,
     tensor_map_text,
 )
-from layoutalg.arch.tensor_map import Enumerator
 from layoutalg.decide import is_injective, same_function
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.arch import WGMMA_TYPES
-from layoutalg.arch.wgmma import WGMMA_K_BYTES
+from layoutalg.arch import WGMMA_K_BYTES, WGMMA_TYPES
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.dtype import dtype
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError

@@ -13,7 +13,7 @@ from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.layout import MAX_DEPTH, ComposedLayout, IntTuple, Layout, Swizzle, to_text
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from layoutalg.notation.expression_text import MAX_DIGITS
-from layoutalg.testing.strategies import composed_layouts, int_tuples, layouts, swizzles
+from layoutalg.testing import composed_layouts, int_tuples, layouts, swizzles
 from tests.work import counted
 
 values = st.one_of(layouts(negative=True), swizzles(), composed_layouts())

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED_MEANWHILE = """
 import sys, threading, time
 from layoutalg import Layout, coalesce
-from layoutalg.symbols import is_symbolic
+from layoutalg.layout import is_symbolic
 from tests.command import answer, refusal, run
 from tests.test_tools import gone
 wrong, ready, done = [], threading.Event(), threading.Event()

@@ -13,7 +13,7 @@ from layoutalg.errors import UndecidedError
 from layoutalg.symbolic import SymbolicLayout
 from layoutalg.symbolic.generic_values import linear_terms, special_values, symbol_period
 from layoutalg.symbolic.question import count, make_question
-from tests.symbolic_questions import ANY, LD, access, column, questions
+from tests.symbolic.questions import ANY, LD, access, column, questions
 
 
 @given(questions(), st.integers(0, 600))

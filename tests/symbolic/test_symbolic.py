@@ -29,7 +29,7 @@ from layoutalg.symbolic import (
     symbolic_access,
     symbolic_cost,
 )
-from tests.symbolic_questions import ANY, LD, access, at, column, questions
+from tests.symbolic.questions import ANY, LD, access, at, column, questions
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.symbolic import SymbolicLayout
 from layoutalg.symbolic.layout import as_symbolic
-from tests.symbolic_questions import ANY, LD
+from tests.symbolic.questions import ANY, LD
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from layoutalg.analysis import SharedReport, analyze
 from layoutalg.errors import UndecidedError, UnsupportedError
 from layoutalg.layout import Layout, Swizzle
 from layoutalg.symbolic import Condition, SymbolicLayout, solve_conflict_free, solve_sectors, symbolic_cost
-from tests.symbolic_questions import LD, access, column
+from tests.symbolic.questions import LD, access, column
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,17 @@ from __future__ import annotations
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, flatten_tree, leaves, product, size
-from layoutalg.layout.int_tuple import tree_depth
+from layoutalg.layout import (
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    Swizzle,
+    depth,
+    flatten_tree,
+    leaves,
+    product,
+    size,
+)
 from layoutalg.testing.strategies import composed_layouts, int_tuples, layouts, shapes, swizzles
 from tests.brute import table
 
@@ -14,7 +23,7 @@ from tests.brute import table
 @given(int_tuples(st.integers(5, 7), max_leaves=3))
 def test_int_tuples(value: IntTuple) -> None:
     leaves = flatten_tree(value)
-    assert len(leaves) <= 3 and all(5 <= v <= 7 for v in leaves) and tree_depth(value) <= 3
+    assert len(leaves) <= 3 and all(5 <= v <= 7 for v in leaves) and depth(Layout(value)) <= 3
 
 
 @given(shapes(max_size=32), shapes(power_of_two=True))
@@ -38,7 +47,7 @@ def test_swizzles_and_composed_layouts(swizzle: Swizzle, layout: ComposedLayout)
 
 def test_every_kind_is_drawn() -> None:
     find(layouts(negative=True), lambda a: any(d < 0 for _, d in leaves(a)))
-    find(layouts(), lambda a: tree_depth(a.shape) >= 3)
+    find(layouts(), lambda a: depth(a) >= 3)
     find(swizzles(), lambda s: s.bits > abs(s.shift))
     find(swizzles(), lambda s: s.shift < 0)
     find(composed_layouts(), lambda a: len(a.swizzles) == 2)

@@ -14,7 +14,7 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.symbolic import SymbolicLayout
 from layoutalg.symbolic.layout import as_symbolic
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 
 LD = sympy.Symbol("ld", positive=True)
 ANY = sympy.Symbol("s")

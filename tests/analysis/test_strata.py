@@ -26,7 +26,7 @@ from layoutalg.decide import cosize
 from layoutalg.errors import NotLinearError
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, leaves, modes, size
-from layoutalg.testing.strategies import accesses
+from layoutalg.testing import accesses
 
 DEEP, SHARE = 3500, 0.95
 
