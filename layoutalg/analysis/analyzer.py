@@ -97,12 +97,15 @@ def check_layout(layout: AnyLayout) -> None:
 
     >>> check_layout(Layout((4, 8)))
     """
-    if isinstance(layout, Layout) and has_symbols(layout):
-        raise UnsupportedError(
-            f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors and "
-            f"symbolic_cost answer for those"
-        )
-    check_integers("analyze", layout)
+    try:
+        check_integers("analyze", layout)
+    except UnsupportedError:
+        if isinstance(layout, Layout) and has_symbols(layout):
+            raise UnsupportedError(
+                f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors "
+                f"and symbolic_cost answer for those"
+            ) from None
+        raise
 
 
 def _analyze(

@@ -72,7 +72,8 @@ def analyze(
     ):  # an access has its type: what follows it is the architecture, and then the method
         method = cast(Wanted, arch) if arch in {"auto", *METHODS} else method
         arch, element = element, None
-    check_layout(layout)
+    if not isinstance(access, Access):  # of one, analyze_access looks at the layout
+        check_layout(layout)
     if isinstance(element, Arch):
         raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
     if isinstance(access, (str, Access, TmaAccess)):

@@ -15,9 +15,9 @@ there is one, LinearLayout is that matrix with named dimensions (Triton's vocabu
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from layoutalg.f2.affine import affine_f2, is_linear, to_f2
-from layoutalg.f2.dims import unpack
-from layoutalg.f2.linear import LinearLayout
 from layoutalg.f2.matrix import (
     Columns,
     Echelon,
@@ -32,6 +32,11 @@ from layoutalg.f2.matrix import (
     rank,
     solve,
 )
+from layoutalg.later import later
+
+if TYPE_CHECKING:
+    from layoutalg.f2.dims import unpack
+    from layoutalg.f2.linear import LinearLayout
 
 __all__ = [
     "Columns",
@@ -52,3 +57,7 @@ __all__ = [
     "to_f2",
     "unpack",
 ]
+
+__getattr__ = later(
+    "layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear", "unpack": "layoutalg.f2.dims"}
+)

@@ -69,10 +69,10 @@ class Echelon:
         for vector in vectors:
             if len(rows) > 7:
                 spend(len(rows) >> 3)
-            while (row := rows.get(length := vector.bit_length())) is not None:
+            while (row := rows.get(vector.bit_length())) is not None:
                 vector ^= row
             if vector:
-                rows[length] = vector
+                rows[vector.bit_length()] = vector
         return vector
 
     def reduce(self, vector: int) -> int:

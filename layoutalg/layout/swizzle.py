@@ -130,10 +130,12 @@ class Swizzle(Value):
         return (1 << max(most, self.zzz_mask).bit_length()) - 1
 
     def _moved(self, offset: Any) -> Any:
-        if self.bits == 0:
+        bits, shift = self.bits, self.shift
+        if bits == 0:
             return offset
-        moved = offset & self.yyy_mask
-        return offset ^ (moved >> self.shift if self.shift > 0 else moved << -self.shift)
+        if shift > 0:
+            return offset ^ (offset & ((1 << bits) - 1) << self.base + shift) >> shift
+        return offset ^ (offset & ((1 << bits) - 1) << self.base) << -shift
 
     def _of_array(self, offsets: Any) -> Any:
         if offsets.dtype.kind == "O" and all(type(x) is int for x in offsets.flat):
@@ -222,6 +224,10 @@ class Swizzles(Value):
 
     def __call__(self, offset: Any) -> Any:
         """The offset after every swizzle, of what one swizzle takes."""
+        if type(offset) is int:
+            for swizzle in reversed(self.factors):
+                offset = swizzle._moved(offset)
+            return offset
         for swizzle in reversed(self.factors or _NO_EFFECT):
             offset = swizzle(offset)
         return offset

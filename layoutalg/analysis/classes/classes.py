@@ -164,15 +164,16 @@ def worst_alignment(table: ClassTable) -> int:
     found, sector = table.found, table.found.machine.sector_bytes
     shifts = range(0, sector, found.rule.width_bytes)
     # Without a swizzle only the place of the first lane within its sector matters.
+    moves = bool(found.swizzles)
     spots: dict[tuple[int, int], tuple[int, int]] = {}
     for which in range(len(table.classes)):
         for base, many in _bases(table, which):
-            spot = base if found.swizzles else found.byte(base * table.unit) % sector
+            spot = base if moves else found.byte(base * table.unit) % sector
             number, _ = spots.get((which, spot), (0, 0))
             spots[which, spot] = (number + many, base)
 
     def alike(which: int, spot: int, shift: int) -> tuple[int, int, int]:
-        return (which, spot, shift) if found.swizzles else (which, (spot + shift) % sector, 0)
+        return (which, spot, shift) if moves else (which, (spot + shift) % sector, 0)
 
     rows = {alike(w, spot, s): (w, base, s) for (w, spot), (_, base) in spots.items() for s in shifts}
     costs = dict(zip(rows, _costs(table, list(rows.values()), table.is_progression), strict=True))
@@ -218,8 +219,8 @@ def warp_families(
         for (extent, stride), place in zip(threads, places, strict=False)
     )
     # Full warps in which no digit above `low` carries.
+    spend(8 * (low + 1) * places[low] if threads else 0)
     for first in range(places[low] if threads else 0):
-        spend(8 * (low + 1))
         room = places[low + 1] - window - first
         if room >= 0:
             short = digits[low]._replace(extent=room // places[low] + 1)

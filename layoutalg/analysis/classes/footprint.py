@@ -56,7 +56,9 @@ class Footprint:
 
     def byte(self, offset: int) -> int:
         """Byte address of an element offset before the swizzles."""
-        return self.base_bytes + self.bits * int(self.swizzles(offset)) // 8
+        if self.swizzles.factors:
+            offset = self.swizzles(offset)
+        return self.base_bytes + self.bits * offset // 8
 
     def lane_offsets(self, place: Place) -> list[int | None]:
         """Byte offsets of the lanes of one instruction; equal to `instruction_offsets`, from strides."""
@@ -65,8 +67,11 @@ class Footprint:
         first = place.warp * self.machine.lanes
         used = min(self.rule.lanes, self.extent.threads - first)
         out: list[int | None] = [None] * self.machine.lanes
-        for lane in range(used):
-            out[lane] = self.byte(start + value_at(self.threads, first + lane))
+        moves = self.swizzles if self.swizzles.factors else int
+        out[:used] = [
+            self.base_bytes + self.bits * moves(start + value_at(self.threads, lane)) // 8
+            for lane in range(first, first + used)
+        ]
         return out
 
 

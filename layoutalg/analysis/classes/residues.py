@@ -65,7 +65,8 @@ class Residues:
         if found is None:
             if digits:
                 rest = self.joint(digits[1:])
-                spend(1 + self.modulus * self.lanes // 96)  # it is kept
+                if math.prod([digit.extent for digit in digits]) >> 63:
+                    rest = rest.astype(object)  # Python's integers
                 found = self._spread(rest, digits[0])
             else:
                 found = np.zeros((self.modulus, self.lanes), dtype=np.int64)
@@ -111,9 +112,8 @@ class Residues:
         cycles, rest = divmod(digit.extent, order)
         bits = order.bit_length() - 1
         shifts = 1 + bits + (rest & ((1 << bits) - 1)).bit_count()
-        spend(shifts * (4 + self.modulus * self.lanes // 300))
-        if digit.extent * int(hist.sum()) >> 63:
-            hist = hist.astype(object)  # Python's integers
+        cells = self.modulus * self.lanes
+        spend(1 + cells // 96 + shifts * (4 + cells // 300))  # what is kept, and what is moved
         block, total, done = self._shift(hist, digit, digit.first), 0 * hist, 0
         for bit in range(bits):
             # `block` is the sum over 2^bit values.
