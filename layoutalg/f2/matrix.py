@@ -183,7 +183,7 @@ def rank(columns: Iterable[int]) -> int:
     >>> rank((1, 2, 3))
     2
     """
-    return Echelon(columns).rank
+    return len(Echelon(columns).rows)
 
 
 def kernel(columns: Sequence[int]) -> Columns:

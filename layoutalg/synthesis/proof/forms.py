@@ -78,9 +78,13 @@ def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
     >>> bytes_past(synthesize((64, 96), ["ldmatrix.x4"], element="f16"), Swizzle(1, 12, -1))
     16384
     """
+    elements = product(synthesis.shape)
+    bits = elements.bit_length() - 1
+    if elements == 1 << bits and all(swizzle(1 << j) < elements for j in range(bits)):
+        return 0  # every offset is a XOR of these
     import numpy as np
 
-    last = int(swizzle(np.arange(product(synthesis.shape))).max())
+    last = int(swizzle(np.arange(elements)).max())
     return max(0, -(-(last + 1) * synthesis.element.bits // 8) - tile_bytes(synthesis))
 
 
