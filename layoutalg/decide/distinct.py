@@ -57,7 +57,7 @@ def count_sums(whose: object, modes: list[Mode]) -> int:
     if parts and max(map(len, parts)) < 3:  # most layouts: nothing to search
         return math.prod(_count(whose, part) for part in parts)
     with budget_of(lambda: f"how many offsets has {whose}?"):
-        return _count_all(whose, modes)
+        return math.prod(_count(whose, part) for part in parts or _independent(joined(modes)))
 
 
 def _count_all(whose: object, modes: list[Mode]) -> int:
@@ -78,8 +78,8 @@ def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
         if s == 1 or d == 0 or d >= length:
             continue
         count, have = min(s, (length - 1) // d + 1), 1
+        budget.spend((1 + (length >> 13)) * (count - 1).bit_length())
         while have < count:
-            budget.spend(1 + (length >> 13))
             more = min(have, count - have)
             found |= found << (more * d) & mask
             have += more

@@ -328,11 +328,12 @@ def within_int64(crd: Any, shape: IntTuple, stride: IntTuple) -> tuple[Any, int,
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
             return None
-        total: Any = 0
+        whole, total = 0, None  # of ints, and of arrays
         low, high = 0, 0
         for c, s, d in zip(crd, shape, stride, strict=True):
             if type(c) is int and type(d) is int and c >= 0:
-                value, least, most = c * d, c * d, c * d
+                value: Any = c * d
+                least = most = value
             elif part := within_int64(c, s, d):
                 value, least, most = part
             else:
@@ -340,8 +341,13 @@ def within_int64(crd: Any, shape: IntTuple, stride: IntTuple) -> tuple[Any, int,
             low, high = low + least, high + most
             if low < -INT64 or high >= INT64:
                 return None
-            total = total + value
-        return total, low, high
+            if type(value) is int:
+                whole += value
+            else:
+                total = value if total is None else total + value
+        if total is None:
+            return whole, low, high
+        return (total + whole if whole else total), low, high
     if type(crd) is int or (type(crd).__module__ == "numpy" and crd.ndim == 0 and crd.dtype.kind in "iu"):
         value = inner_product(int(crd), shape, stride)
         return (value, value, value) if type(value) is int and -INT64 <= value < INT64 else None

@@ -108,7 +108,7 @@ def is_symbolic(value: object) -> bool:
     >>> is_symbolic(8)
     False
     """
-    return is_of(value, "sympy", "Expr")
+    return type(value) is not int and is_of(value, "sympy", "Expr")
 
 
 def canonical(value: Any) -> Any:
