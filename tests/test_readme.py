@@ -59,7 +59,9 @@ def test_numbers_are_those_of_the_measured_tables() -> None:
 
 def test_the_picture_is_the_one_the_library_draws(tmp_path: Path) -> None:
     path = tmp_path / "swizzle.svg"
-    assert run("draw", "Sw<3,2,3> o 0 o (8,32):(32,1)", "-o", str(path)).exit_code == 0
+    tile = "Sw<3,3,3> o 0 o (8,64):(64,1)"
+    shown = run("draw", tile, "--dtype", "f16", "--access", "ldmatrix.x1", "-o", str(path))
+    assert shown.exit_code == 0
     assert path.read_bytes() == (ROOT / "docs" / "swizzle.svg").read_bytes()
 
 

@@ -312,8 +312,10 @@ def addressing(access: Access, rule: Instruction, machine: Arch) -> Access:
     >>> print(addressing(access, INSTRUCTIONS["ldmatrix.x1"], ARCHS["sm_90"]).tv)
     ((8,4,1),8):((8,0,0),1)
     """
+    if rule.lanes >= machine.lanes:
+        return access
     threads, *others = modes(access.tv)
-    if rule.lanes >= machine.lanes or size(threads) <= rule.lanes:
+    if size(threads) <= rule.lanes:
         return access
     warps, rest = divmod(size(threads), machine.lanes)
     if rest == 0 or rest >= rule.lanes:

@@ -44,6 +44,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from layoutalg.arch import Arch, Instruction, Provenance
 from layoutalg.dtype import DType
 from layoutalg.layout import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.notebook import Shown
 
 Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
 
@@ -84,7 +85,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedReport:
+class SharedReport(Shown):
     """Wavefronts of a whole access: all warps, registers and iterations.
 
     `total` wavefronts against `ideal_total`; `worst` is the most of one instruction, against its own
@@ -137,7 +138,7 @@ class SharedReport:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalReport:
+class GlobalReport(Shown):
     """Sectors of a whole access: all warps, registers and iterations.
 
     `ideal` is the fewest sectors that hold each instruction's useful bytes, `lines` counts distinct lines;

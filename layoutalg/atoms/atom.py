@@ -39,6 +39,7 @@ from layoutalg.decide import cosize, is_bijective, is_surjective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import DivisibilityError, MismatchError, UnknownNameError
 from layoutalg.layout import Layout, layout_size, modes
+from layoutalg.notebook import Shown
 
 Operand: TypeAlias = Literal["A", "B", "C"]
 """An operand of D = A B + C; D lies where C does."""
@@ -61,7 +62,7 @@ class MMATypes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MMAAtom:
+class MMAAtom(Shown):
     """One matrix instruction; its layouts are CuTe's ThrID, ALayout, BLayout and CLayout.
 
     `thr_layout` maps the atom's own thread numbers to threads of the warp or warpgroup; the others map
@@ -138,7 +139,7 @@ def check_operand(operand: Operand) -> Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyAtom:
+class CopyAtom(Shown):
     """One copy instruction; its layouts are CuTe's ThrID, SrcLayout, DstLayout and RefLayout.
 
     The last three map (thread, value) to BITS of what one instruction moves, values being single bits;

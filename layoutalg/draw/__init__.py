@@ -1,25 +1,40 @@
-"""Pictures of layouts, swizzles, accesses and atoms: SVG, coloured text, graphs.
+"""Pictures of layouts, swizzles, accesses and atoms: SVG, coloured text, HTML, graphs.
 
-    picture   Picture, Panel, Cell; layout_picture, swizzle_picture, tv_picture
-    access    access_picture: the lanes, banks and phases of an access
+    picture   Picture, Panel, Cell; layout_picture, swizzle_picture, linear_picture, tv_picture
+    access    access_picture: the lanes, banks and phases of one warp instruction
+    tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle
     atoms     copy_picture, mma_picture
-    svg, text as_svg, as_text
+    svg, text, page   as_svg, as_text, as_html
+    shown     picture_of: what a notebook shows of any value
     graph     as_dot, render: the tree of a layout, with graphviz
     palette   the colours
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
 1 | 1 3
+
+In a notebook, layouts, swizzles, linear layouts, reports, syntheses, atoms and pictures show themselves.
 """
 
 from __future__ import annotations
 
-from layoutalg.draw.access import Service, access_picture, layout_access_picture, schedule, tile_panel
+from layoutalg.draw.access import Service, access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.graph import as_dot, render
-from layoutalg.draw.picture import Cell, Panel, Picture, layout_picture, swizzle_picture, tv_picture
+from layoutalg.draw.page import as_html
+from layoutalg.draw.picture import (
+    Cell,
+    Panel,
+    Picture,
+    layout_picture,
+    linear_picture,
+    swizzle_picture,
+    tv_picture,
+)
+from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
+from layoutalg.draw.tile import layout_access_picture, tile_panel
 
 __all__ = [
     "Cell",
@@ -28,12 +43,15 @@ __all__ = [
     "Service",
     "access_picture",
     "as_dot",
+    "as_html",
     "as_svg",
     "as_text",
     "copy_picture",
     "layout_access_picture",
     "layout_picture",
+    "linear_picture",
     "mma_picture",
+    "picture_of",
     "render",
     "schedule",
     "swizzle_picture",

@@ -2,15 +2,16 @@
 
 The idea.  A warp instruction is served group by group, and within a group each bank delivers one 4-byte word
 a wavefront.  `schedule` writes that out: the k-th distinct word that lanes want from a bank is served in
-wavefront k.  A table with a row a wavefront and a column a bank then shows the cost as its height:
+wavefront k.  A table with a row per wavefront and a column per bank then shows the cost as its height:
 
-    4 bytes a lane, 4 bytes apart             4 bytes a lane, 128 bytes apart
+    4 bytes per lane, 4 bytes apart           4 bytes per lane, 128 bytes apart
       bank  0  1  2 ... 31                      bank  0  1  2 ... 31
     w0      0  1  2 ... 31                    w0      0
                                               w1      1                   (32 rows: a 32-way conflict)
 
 Notes.  The number of wavefronts is the hardware's; the order among equals is not known, and lane order is
-shown.  A global access is drawn as the 128-byte lines it touches, one colour a 32-byte sector.
+shown.  Where lanes take vectors of several words, the banks of a vector are one column.  A global access is
+drawn as the 128-byte lines it touches, one colour per 32-byte sector.
 
 >>> [s.wavefront for s in schedule("ld.shared.b32", [0, 128, 4, 256] + [None] * 28)]
 [0, 1, 0, 2]
@@ -18,28 +19,18 @@ shown.  A global access is drawn as the 128-byte lines it touches, one colour a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from layoutalg.analysis import (
-    Access,
-    Place,
-    SharedReport,
     active_lanes,
-    analyze_access,
-    instruction_offsets,
     phase_groups,
     traffic,
-    vector_elems,
     warp_rule,
     wavefronts,
 )
 from layoutalg.arch import Arch, find_arch, find_instruction
-from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
-from layoutalg.layout import AnyLayout, modes, product
-
-MAX_TILE_CELLS = 64 * 64
-"""Beside an access, the part of the tile it touches is drawn up to this many cells."""
+from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +47,9 @@ class Service:
 def schedule(
     instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90"
 ) -> tuple[Service, ...]:
-    """Which lane gets which word from which bank, and when: one entry a lane and word, in lane order.
+    """Which lane gets which word from which bank, and when: one entry per lane and word, in lane order.
 
-    `offsets` are byte addresses in shared memory, one a lane, None where a lane is inactive.  Wavefronts
+    `offsets` are byte addresses in shared memory, one per lane, None where a lane is inactive.  Wavefronts
     count from 0 in each phase group.  Raises as `layoutalg.analysis.banks.wavefronts` does.
 
     >>> [(s.lane, s.bank, s.wavefront) for s in schedule("st.shared.b64", [0, 256] + [None] * 30)]
@@ -92,8 +83,9 @@ def access_picture(
 ) -> Picture:
     """The picture of one warp instruction on these byte offsets; `panels` are put in front of it.
 
-    Shared memory: a row a wavefront, a column a bank, in each cell the lane it serves.  Global memory: a
-    row a line, a column a word, in each cell the lane that wants it.  Raises as the definitions do.
+    Shared memory: a row per wavefront, a column per bank (or the banks of a vector), in each cell the lane it
+    serves.  Global memory: a row per line, a column per word, in each cell the lane that wants it.  Raises as
+    `layoutalg.analysis.wavefronts` and `traffic` do.
 
     >>> picture = access_picture("ld.shared.b32", [128 * lane for lane in range(32)])
     >>> len(picture.panels[0].rows), picture.notes[0]
@@ -105,79 +97,10 @@ def access_picture(
     return Picture(title or f"{instruction} on {machine.name}", (*panels, panel), notes)
 
 
-def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
-    """The worst instruction of an access on a layout: the part of the tile it touches, and how it is served.
-
-    For global memory the first instruction is drawn.  The part of the tile is left out where it spans more
-    than MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
-
-    >>> from layoutalg.layout import Layout
-    >>> tile = Layout((32, 32), (32, 1))
-    >>> picture = layout_access_picture(tile, Access.of("ld.shared.b32@col", tile, "f32"))
-    >>> [len(panel.rows) for panel in picture.panels]
-    [32, 32]
-    """
-    machine = find_arch(arch)
-    report = analyze_access(layout, access, machine)
-    elems = vector_elems(find_instruction(access.op, machine), access.element)
-    place = Place(0, 0, 0)
-    if isinstance(report, SharedReport) and report.witness is not None:
-        worst = report.witness
-        place = Place(worst.warp, worst.value // elems, worst.iteration)
-    offsets = instruction_offsets(layout, access, place, machine)
-    rows = product(layout.shape[0]) if isinstance(layout.shape, tuple) and len(layout.shape) > 1 else 1
-    touched: dict[tuple[int, int], tuple[int, int]] = {}
-    for lane, address in enumerate(offsets):
-        if address is None:
-            continue
-        for n in range(elems):
-            crd = (place.warp * machine.lanes + lane, place.register * elems + n, place.iteration)
-            index = access.tv(*crd[: len(modes(access.tv))])
-            byte = address + n * access.element.bits // 8
-            touched.setdefault((index % rows, index // rows), (lane, byte // machine.bank_bytes))
-    where = f"warp {place.warp}, register {place.register}, iteration {place.iteration}"
-    picture = access_picture(
-        access.op,
-        offsets,
-        machine,
-        title=f"{access.op} on {layout}, {access.element}, {machine.name}: {where}",
-        panels=_tile_panels(touched),
-    )
-    return replace(picture, notes=(*picture.notes, *report.notes))
-
-
-def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -> Panel:
-    """The part of a tile that an access touches: (lane, bank) by (row, column).
-
-    Rows and columns run from the first to the last that is touched.  Raises ResourceError past MAX_CELLS.
-
-    >>> panel = tile_panel("tile", {(1, 2): (0, 0), (2, 2): (1, 8)})
-    >>> panel.rows, panel.columns, panel.cells[1][0].text
-    (('1', '2'), ('2',), '1')
-    """
-    rows = range(min(r for r, _ in touched), max(r for r, _ in touched) + 1)
-    columns = range(min(c for _, c in touched), max(c for _, c in touched) + 1)
-    check_cells(len(rows) * len(columns))
-
-    def cell(crd: tuple[int, int]) -> Cell:
-        return Cell(str(touched[crd][0]), touched[crd][1] % HUES) if crd in touched else EMPTY
-
-    cells = tuple(tuple(cell((r, c)) for c in columns) for r in rows)
-    return Panel(title, tuple(map(str, rows)), tuple(map(str, columns)), cells)
-
-
-def _tile_panels(touched: dict[tuple[int, int], tuple[int, int]]) -> tuple[Panel, ...]:
-    """The touched part of the tile, where there is one and it is small enough to be read."""
-    rows, columns = {r for r, _ in touched}, {c for _, c in touched}
-    if not touched or (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) > MAX_TILE_CELLS:
-        return ()
-    return (tile_panel("the lane of each element it touches", touched),)
-
-
 def _wavefronts(
     instruction: str, offsets: Sequence[int | None], machine: Arch
 ) -> tuple[Panel, tuple[str, ...]]:
-    """A row a wavefront, a column a bank."""
+    """A row per wavefront, a column per bank."""
     served: dict[tuple[int, int], dict[int, list[int]]] = {}
     for s in schedule(instruction, offsets, machine):
         served.setdefault((s.group, s.wavefront), {}).setdefault(s.bank, []).append(s.lane)
@@ -196,11 +119,13 @@ def _wavefronts(
         notes.append(f"the hardware counter adds {total - len(rows)} to this instruction")
     notes += _shared(lanes for banks in served.values() for lanes in banks.values())
     columns = tuple(map(str, range(machine.banks)))
-    return Panel("wavefronts by bank", names, columns, cells), tuple(notes)
+    panel = Panel("wavefronts by bank", names, columns, cells)
+    rule, _ = warp_rule(instruction, "shared", machine)
+    return _joined(panel, rule.width_bytes // machine.bank_bytes), tuple(notes)
 
 
 def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tuple[Panel, tuple[str, ...]]:
-    """A row a line of memory that is touched, a column a 4-byte word of it."""
+    """A row per line of memory that is touched, a column per 4-byte word of it."""
     rule, _ = warp_rule(instruction, "global", machine)
     wanted: dict[int, list[int]] = {}
     for lane, address in active_lanes(rule, machine, offsets):
@@ -225,6 +150,16 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
     ]
     names = tuple(str(line * machine.line_bytes) for line in lines)
     return Panel("words by line, from byte", names, tuple(map(str, range(words))), cells), tuple(notes)
+
+
+def _joined(panel: Panel, words: int) -> Panel:
+    """The panel with the banks of a vector as one column, where they always serve one lane together."""
+    starts = range(0, len(panel.columns), max(1, words))
+    whole = all(len({cell.text for cell in row[s : s + words]}) == 1 for row in panel.cells for s in starts)
+    if words < 2 or not panel.cells or not whole:
+        return panel
+    heads = tuple(f"{s}-{min(s + words, len(panel.columns)) - 1}" for s in starts)
+    return replace(panel, columns=heads, cells=tuple(row[::words] for row in panel.cells))
 
 
 def _cell(lanes: Sequence[int] | None, hue: int | None) -> Cell:

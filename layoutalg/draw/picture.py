@@ -4,12 +4,14 @@ The idea.  What to show is decided once, here; how it looks is decided by `draw.
 render any Picture.  A cell has a text and a hue.  Hues count 0..31, one a shared-memory bank: four shades
 of eight colours, so that the 16-byte chunks of a 128-byte line stand out.
 
-    layout_picture(Layout((4, 8), (8, 1)))     rows are mode 0, columns the other modes, cells the offsets
+    layout_picture(Layout((4, 8), (8, 1)))     rows are mode 0, columns mode 1, panels the other modes
     swizzle_picture(swizzled)                  the same grid before and after its swizzle
+    linear_picture(linear)                     a linear map over F2 as the matrix of its bits
     tv_picture(tv, (16, 8))                    which thread holds which cell of the tile, in which value
 
 Notes.  A nested mode is flattened as CuTe flattens it, leftmost digit fastest.  Offsets count elements; with
-an element type given the hue is the bank of the element's first byte, without one it is the offset mod 8.
+an element type given the hue is the bank of the element's first byte, without one it is the offset mod 8,
+counted in the units that a swizzle keeps whole.
 
 Comparison with CuTe.  print_layout and print_latex draw the first picture, and print_latex of a TV layout the
 third; the swizzled pair and the access pictures (`draw.access`) have no counterpart.
@@ -18,24 +20,34 @@ third; the swizzled pair and the access pictures (`draw.access`) have no counter
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layoutalg.analysis import swizzle_notes
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.f2 import LinearLayout
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
     IntTuple,
     Layout,
+    Swizzle,
+    Swizzles,
     check_integers,
+    flatten_tree,
     has_bases,
+    has_symbols,
+    idx2crd,
     product,
     to_text,
 )
+from layoutalg.notebook import Shown
 
 MAX_CELLS = 128 * 128
 """Most cells a picture may have; larger ones are refused by name."""
+
+MAX_PANELS = 16
+"""Most panels that the modes of a layout past its second are drawn in."""
 
 HUES = 32
 """Number of hues: one for each bank."""
@@ -46,10 +58,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its text, and its hue in 0..31 or None for no colour."""
+    """One cell: its text, its hue in 0..31 or None for no colour, and whether a frame marks it in an SVG."""
 
     text: str = ""
     hue: int | None = None
+    marked: bool = False
 
 
 EMPTY = Cell()
@@ -66,48 +79,59 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """Panels under one title; `notes` are sentences that say how to read it."""
+class Picture(Shown):
+    """Panels under one title; `notes` are sentences that say how to read it.
+
+    `across` panels stand side by side in an SVG; 0 stands for as many as fit a page.
+    """
 
     title: str
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
+    across: int = 0
+
+    def __repr__(self) -> str:
+        sizes = ", ".join([f"{len(panel.rows)} x {len(panel.columns)}" for panel in self.panels])
+        return f"<Picture {clean(self.title)!r}: {sizes or 'no panels'}>"
 
 
 def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Picture:
-    """The grid of a layout: rows are mode 0, columns the remaining modes, each cell holds its offset, or its
-    coordinate where strides move along modes.
+    """The grid of a layout: rows are mode 0, columns mode 1, each cell holds its offset, or its coordinate
+    where strides move along modes.
 
-    Raises ResourceError past MAX_CELLS cells.
+    Further modes are panels, up to MAX_PANELS of them; where there would be more they are columns.
+    Raises ResourceError past MAX_CELLS cells, UnsupportedError for extents that are symbols.
 
     >>> picture = layout_picture(Layout((2, 3), (3, 1)))
     >>> [[cell.text for cell in row] for row in picture.panels[0].cells]
     [['0', '1', '2'], ['3', '4', '5']]
     """
-    return Picture(str(layout), (_grid(layout, "offsets", element),), _reading(layout, element))
+    title = "coordinates" if _has_bases(layout) else "offsets"
+    return Picture(str(layout), _grids(layout, title, element, _unit(layout)), _reading(layout, element))
 
 
-def swizzle_picture(layout: AnyLayout, *, element: DType | None = None) -> Picture:
-    """A swizzled layout before and after its swizzle, side by side.
+def swizzle_picture(layout: AnyLayout | Swizzle | Swizzles, *, element: DType | None = None) -> Picture:
+    """A swizzled layout before and after its swizzle, side by side; a swizzle alone on the units it moves.
 
-    Raises ArgumentTypeError for a layout without a swizzle, ResourceError past MAX_CELLS cells.
+    Raises ArgumentTypeError for a layout without a swizzle, ResourceError past MAX_CELLS cells,
+    UnsupportedError for extents that are symbols.
 
     >>> from layoutalg.layout import Swizzle
     >>> picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
     >>> [[[cell.text for cell in row] for row in panel.cells] for panel in picture.panels]
     [[['0', '1'], ['2', '3']], [['0', '1'], ['3', '2']]]
     """
+    if isinstance(layout, (Swizzle, Swizzles)):
+        return _swizzle_alone(layout)
     if not isinstance(layout, ComposedLayout) or isinstance(layout.outer, Layout):
         raise ArgumentTypeError(
             f"{layout} has no swizzle, so there is no before and after; draw it as a layout, or give "
             f"one such as Sw<3,4,3> o 0 o (8,64):(64,1)"
         )
-    before = ComposedLayout(Layout(1, 1), layout.offset, layout.inner)
-    return Picture(
-        str(layout),
-        (_grid(before, f"before {layout.outer}", element), _grid(layout, f"after {layout.outer}", element)),
-        _reading(layout, element),
-    )
+    plain, unit = ComposedLayout(Swizzles(), layout.offset, layout.inner), _unit(layout)
+    before = _grids(plain, f"before {layout.outer}", element, unit)
+    after = _grids(layout, f"after {layout.outer}", element, unit)
+    return Picture(str(layout), (*before, *after), _reading(layout, element))
 
 
 def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
@@ -149,6 +173,35 @@ def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) 
     return Picture(str(tv), (panel,), tuple(notes))
 
 
+def linear_picture(linear: LinearLayout) -> Picture:
+    """A linear map over F2 as a matrix: a column per bit that goes in, a row per bit that comes out.
+
+    A 1 says that this bit of the output is flipped by that bit of the input; the colour is the input's
+    dimension.  Raises ResourceError past MAX_CELLS cells.
+
+    >>> picture = linear_picture(LinearLayout({"lane": [1, 2], "register": [3]}, {"offset": 4}))
+    >>> picture.panels[0].columns, [[cell.text for cell in row] for row in picture.panels[0].cells]
+    (('lane 1', 'lane 2', 'register 1'), [['1', '.', '1'], ['.', '1', '1']])
+    """
+    columns = [(d, f"{name} {1 << j}", basis) for d, (name, bases) in enumerate(linear.ins)
+               for j, basis in enumerate(bases)]  # fmt: skip
+    rows = [(k, f"{name} {1 << j}", j) for k, (name, extent) in enumerate(linear.outs)
+            for j in range(extent.bit_length() - 1)]  # fmt: skip
+    check_cells(len(rows) * len(columns))
+    cells = tuple(
+        tuple(Cell("1", _shade(d)) if basis[k] >> j & 1 else Cell(".") for d, _, basis in columns)
+        for k, _, j in rows
+    )
+    names, heads = tuple(name for _, name, _ in rows), tuple(name for _, name, _ in columns)
+    ins = ", ".join([f"{name} ({1 << len(bases)})" for name, bases in linear.ins])
+    outs = ", ".join([f"{name} ({extent})" for name, extent in linear.outs])
+    return Picture(
+        f"{ins} -> {outs}",
+        (Panel("matrix over F2", names, heads, cells),),
+        ("a column per input bit, a row per output bit; an output bit is the XOR of the inputs with a 1",),
+    )
+
+
 def clean(text: str) -> str:
     r"""`text` with U+FFFD for each control character: XML forbids them, terminals obey them.
 
@@ -179,19 +232,77 @@ def check_cells(cells: int) -> None:
         raise ResourceError("cells of the picture", cells, MAX_CELLS, hint="draw a tile of it")
 
 
-def _grid(layout: AnyLayout, title: str, element: DType | None) -> Panel:
-    """The offsets of a layout, rows by mode 0."""
+def fold(panel: Panel, fit: int) -> list[Panel]:
+    """The panel, or where it has more than `fit` columns, blocks of them of about one size.
+
+    >>> [len(part.columns) for part in fold(layout_picture(Layout((1, 64))).panels[0], 30)]
+    [24, 24, 16]
+    """
+    columns = len(panel.columns)
+    if columns <= fit:
+        return [panel]
+    even = -(-columns // -(-columns // fit))
+    step = min(fit, -(-even // 8) * 8)  # in multiples of 8 where possible
+    parts = []
+    for start in range(0, columns, step):
+        chosen = slice(start, min(start + step, columns))
+        title = f"{panel.title}, columns {start} to {chosen.stop - 1}"
+        cells = tuple(row[chosen] for row in panel.cells)
+        parts.append(Panel(title, panel.rows, panel.columns[chosen], cells))
+    return parts
+
+
+def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
+    """The offsets below its period, as rows of units that it keeps whole."""
+    factors = [f for f in (swizzle if isinstance(swizzle, Swizzles) else (swizzle,)) if f.bits]
+    unit = min((f.base for f in factors), default=0)
+    bits = max((f.base + f.bits + abs(f.shift) for f in factors), default=0) - unit
+    width = max((abs(f.shift) for f in factors), default=0)
+    if bits > MAX_CELLS.bit_length():
+        check_cells(1 << bits)
+    moved = Swizzles(*(Swizzle(f.bits, f.base - unit, f.shift) for f in factors))
+    units = ComposedLayout(moved, 0, Layout((1 << bits - width, 1 << width), (1 << width, 1)))
+    before, after = swizzle_picture(units).panels
+    note = f"a cell is a unit of {_elements(1 << unit)}, its number the place in memory where it is put"
+    return Picture(
+        str(swizzle),
+        (replace(before, title="units before"), replace(after, title="units after")),
+        (
+            f"{note}; the colour is that number mod 8",
+            *(note for factor in factors for note in swizzle_notes(factor)),
+        ),
+    )
+
+
+def _grids(layout: AnyLayout, title: str, element: DType | None, unit: int) -> tuple[Panel, ...]:
+    """The offsets of a layout, rows by mode 0; the modes past the second are panels, or where they would be
+    many, columns."""
     rows, columns = _extents(layout.shape)
     check_cells(rows * columns)
+    outer = layout.shape[2:] if isinstance(layout.shape, tuple) else ()
+    count = product(outer)
+    if not 1 < count <= MAX_PANELS:
+        return (_grid(layout, title, element, unit, rows, range(0, rows * columns, rows)),)
+    step = rows * columns // count
+    panels = []
+    for n in range(count):
+        at = ",".join(map(to_text, idx2crd(n, outer)))
+        starts = range(n * step, (n + 1) * step, rows)
+        panels.append(_grid(layout, f"{title} at (_,_,{at})", element, unit, rows, starts))
+    return tuple(panels)
+
+
+def _grid(layout: AnyLayout, title: str, element: DType | None, unit: int, rows: int, starts: range) -> Panel:
+    """Columns of so many rows, each from a start of its own."""
 
     def cell(index: int) -> Cell:
         offset = layout(index)
         if not isinstance(offset, int):
             return Cell(to_text(offset))
-        return Cell(str(offset), _shade(offset) if element is None else bank_of(offset, element))
+        return Cell(str(offset), _shade(offset // unit) if element is None else bank_of(offset, element))
 
-    cells = tuple(tuple(cell(row + rows * column) for column in range(columns)) for row in range(rows))
-    return Panel(title, _numbers(rows), _numbers(columns), cells)
+    cells = tuple(tuple(cell(start + row) for start in starts) for row in range(rows))
+    return Panel(title, _numbers(rows), _numbers(len(starts)), cells)
 
 
 def _holder(held: list[tuple[int, int]]) -> Cell:
@@ -204,11 +315,13 @@ def _holder(held: list[tuple[int, int]]) -> Cell:
 
 def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
     """How the grid is to be read."""
-    outer = layout.outer if isinstance(layout, ComposedLayout) else layout
-    if isinstance(outer, Layout) and has_bases(outer):
+    if _has_bases(layout):
         return (f"{_axes(layout.shape)}; cells are coordinates",)
+    if any(has_symbols(part) for part in _parts(layout)):
+        return (f"{_axes(layout.shape)}; cells are offsets",)
+    unit = _unit(layout)
     hue = (
-        "the colour is the offset mod 8"
+        f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
         if element is None
         else (f"the colour is the bank of an {element} element, one shade a bank, one hue a 16-byte chunk")
     )
@@ -219,12 +332,15 @@ def _axes(shape: IntTuple) -> str:
     """Which modes rows and columns are."""
     if not isinstance(shape, tuple) or len(shape) < 2:
         return "the row is the whole layout"
-    rest = shape[1] if len(shape) == 2 else shape[1:]
+    panels = 1 < product(shape[2:]) <= MAX_PANELS
+    rest = shape[1] if len(shape) == 2 or panels else shape[1:]
     return f"rows run through mode 0, {to_text(shape[0])}, columns through {to_text(rest)}"
 
 
 def _extents(shape: IntTuple) -> tuple[int, int]:
     """Rows and columns of the grid of a shape: rank 1 is one row, modes past the first are columns."""
+    if any(type(extent) is not int for extent in flatten_tree(shape)):
+        raise UnsupportedError(f"a picture of the shape {to_text(shape)}: extents have to be numbers")
     if not isinstance(shape, tuple) or len(shape) < 2:
         return 1, product(shape)
     return product(shape[0]), product(shape[1:])
@@ -232,6 +348,29 @@ def _extents(shape: IntTuple) -> tuple[int, int]:
 
 def _numbers(count: int) -> tuple[str, ...]:
     return tuple(map(str, range(count)))
+
+
+def _parts(layout: AnyLayout) -> list[Layout]:
+    """The layouts without swizzles that a layout is made of, the outermost first."""
+    if isinstance(layout, Layout):
+        return [layout]
+    return [*([layout.outer] if isinstance(layout.outer, Layout) else []), *_parts(layout.inner)]
+
+
+def _has_bases(layout: AnyLayout) -> bool:
+    """Whether its cells are coordinates."""
+    outer = layout.outer if isinstance(layout, ComposedLayout) else layout
+    return isinstance(outer, Layout) and has_bases(outer)
+
+
+def _unit(layout: AnyLayout) -> int:
+    """How many elements its swizzles keep together; 1 where it has none."""
+    swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
+    return 1 << min((swizzle.base for swizzle in swizzles if swizzle.bits), default=0)
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'' if count == 1 else 's'}"
 
 
 def _shade(number: int) -> int:

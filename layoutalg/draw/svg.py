@@ -1,7 +1,8 @@
 """Pictures as SVG: one self-contained file, no fonts, scripts or links, readable at its natural size.
 
 The idea.  A cell is a rectangle and a text; its size follows from the longest text of the panel.  Panels
-stand side by side while they fit a page of 1600 units, then wrap.
+stand side by side while they fit a page of 1600 units, then wrap; a panel far wider than the page is folded
+into blocks of columns.  There is no style sheet: the page of a notebook would take its rules for its own.
 
 >>> from layoutalg.draw import layout_picture
 >>> from layoutalg.layout import Layout
@@ -15,18 +16,17 @@ import textwrap
 from html import escape
 
 from layoutalg.draw.palette import PALETTE
-from layoutalg.draw.picture import Panel, Picture, clean
+from layoutalg.draw.picture import Panel, Picture, clean, fold
 
 _PAGE = 1600
+_WIDEST = 2400
 _MARGIN = 16
 _ROW = 20
 _LETTER = 7.25
 _TITLE = 26
-_STYLE = (
-    "text{font:12px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#111}"
-    ".h{font-weight:bold;font-size:14px}.p{font-weight:bold}.l,.l text{fill:#555}.c{text-anchor:middle}"
-    ".r{text-anchor:end}rect{stroke:#fff}"
-)
+_FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
+_BOLD = 'font-weight="bold"'
+_GRAY = 'fill="#555"'
 _UNTOUCHED = "#f4f4f4"
 
 
@@ -38,29 +38,27 @@ def as_svg(picture: Picture) -> str:
     True
     """
     parts: list[str] = []
-    x, y, band, right = _MARGIN, _MARGIN + _TITLE, 0, _MARGIN + _length(picture.title, 8.6)
-    for panel in picture.panels:
-        width, height = _size(panel)
-        if x > _MARGIN and x + width > _PAGE:
-            x, y, band = _MARGIN, y + band + _MARGIN, 0
-        parts += _panel(panel, x, y)
-        right = max(right, x + width)
-        x, band = x + width + 2 * _MARGIN, max(band, height)
-    y += band + _MARGIN
-    letters = max(60, int((right - _MARGIN) / _LETTER))
+    y, right = _MARGIN + _TITLE, _MARGIN + _length(picture.title, 8.6)
+    for band in _bands(picture):
+        for panel, x in band:
+            parts += _panel(panel, x, y)
+            right = max(right, x + _size(panel)[0])
+        y += max(_size(panel)[1] for panel, _ in band) + _MARGIN
+    y += _MARGIN // 2
+    letters = max(84, int((right - _MARGIN) / _LETTER))
     notes = [line for note in picture.notes for line in textwrap.wrap(clean(note), letters)]
     for note in notes:
-        parts.append(_text(_MARGIN, y, note, "l"))
-        right, y = max(right, _MARGIN + _length(note)), y + _ROW
+        y += _ROW
+        parts.append(_text(_MARGIN, y - _ROW, note, _GRAY))
+        right = max(right, _MARGIN + _length(note))
     width, height = right + _MARGIN, y
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" role="img">',
+            f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="12" fill="#111">',
             f"<title>{_escape(picture.title)}</title>",
-            f"<style>{_STYLE}</style>",
             f'<rect width="{width}" height="{height}" fill="#fff"/>',
-            _text(_MARGIN, _MARGIN + 10, picture.title, "h"),
+            _text(_MARGIN, _MARGIN + 10, picture.title, f'{_BOLD} font-size="14"'),
             *parts,
             "</svg>",
             "",
@@ -68,32 +66,61 @@ def as_svg(picture: Picture) -> str:
     )
 
 
+def _bands(picture: Picture) -> list[list[tuple[Panel, int]]]:
+    """Panels that stand side by side, each with its left edge."""
+    if across := picture.across:
+        rows = [picture.panels[n : n + across] for n in range(0, len(picture.panels), across)]
+        count = min(across, len(picture.panels))
+        widths = [max(_size(row[n])[0] for row in rows if n < len(row)) for n in range(count)]
+        lefts = [_MARGIN + sum(widths[:n]) + n * 2 * _MARGIN for n in range(count)]
+        return [list(zip(row, lefts, strict=False)) for row in rows]
+    bands: list[list[tuple[Panel, int]]] = []
+    x = _PAGE
+    for whole in picture.panels:
+        for panel in fold(whole, max(1, (_WIDEST - _label_width(whole)) // _cell_width(whole))):
+            width = _size(panel)[0]
+            if not bands or x + width > _PAGE:
+                x = _MARGIN
+                bands.append([])
+            bands[-1].append((panel, x))
+            x += width + 2 * _MARGIN
+    return bands
+
+
 def _panel(panel: Panel, x: int, y: int) -> list[str]:
     """The elements of one panel whose upper left corner is (x, y)."""
     cell, label = _cell_width(panel), _label_width(panel)
     top, left = y + 2 * _ROW, x + label
-    boxes, texts = [], []
+    boxes: list[str] = []
+    frames: list[str] = []
+    texts: list[str] = []
+    marked: list[str] = []
     for row, cells in enumerate(panel.cells):
         line = top + row * _ROW
         for column, content in enumerate(cells):
             fill = _UNTOUCHED if content.hue is None else "#{:02x}{:02x}{:02x}".format(*PALETTE[content.hue])
             at = left + column * cell
             boxes.append(f'<rect x="{at}" y="{line}" width="{cell}" height="{_ROW}" fill="{fill}"/>')
+            if content.marked:
+                box = f'x="{at + 1}" y="{line + 1}" width="{cell - 2}" height="{_ROW - 2}"'
+                frames.append(f'<rect {box} fill="none"/>')
             if content.text:
-                texts.append(_text(at + cell // 2, line + 14, content.text))
+                (marked if content.marked else texts).append(_text(at + cell // 2, line + 14, content.text))
     heads = [_text(left + n * cell + cell // 2, top - 6, name) for n, name in enumerate(panel.columns)]
     names = [_text(left - 6, top + n * _ROW + 14, name) for n, name in enumerate(panel.rows)]
     return [
-        _text(x, y + 12, panel.title, "p"),
-        *_group("l c", heads),
-        *_group("l r", names),
-        *boxes,
-        *_group("c", texts),
+        _text(x, y + 12, panel.title, _BOLD),
+        *_group(f'text-anchor="middle" {_GRAY}', heads),
+        *_group(f'text-anchor="end" {_GRAY}', names),
+        *_group('stroke="#fff"', boxes),
+        *_group('stroke="#111" stroke-width="2"', frames),
+        *_group('text-anchor="middle"', texts),
+        *_group(f'text-anchor="middle" {_BOLD}', marked),
     ]
 
 
-def _group(classes: str, parts: list[str]) -> list[str]:
-    return [f'<g class="{classes}">', *parts, "</g>"]
+def _group(attributes: str, parts: list[str]) -> list[str]:
+    return [f"<g {attributes}>", *parts, "</g>"] if parts else []
 
 
 def _size(panel: Panel) -> tuple[int, int]:
@@ -116,9 +143,8 @@ def _length(text: str, letter: float = _LETTER) -> int:
     return round(len(text) * letter)
 
 
-def _text(x: int, y: int, text: str, classes: str = "") -> str:
-    style = f' class="{classes}"' if classes else ""
-    return f'<text x="{x}" y="{y}"{style}>{_escape(text)}</text>'
+def _text(x: int, y: int, text: str, attributes: str = "") -> str:
+    return f'<text x="{x}" y="{y}"{attributes and " "}{attributes}>{_escape(text)}</text>'
 
 
 def _escape(text: str) -> str:

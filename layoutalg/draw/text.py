@@ -22,7 +22,7 @@ from __future__ import annotations
 import textwrap
 
 from layoutalg.draw.palette import PALETTE
-from layoutalg.draw.picture import Cell, Panel, Picture, clean
+from layoutalg.draw.picture import Cell, Panel, Picture, clean, fold
 
 GAP = "    "
 
@@ -56,34 +56,18 @@ def _blocks(panel: Panel, width: int, color: bool, unicode: bool) -> list[_Block
     texts = [clean(c.text) for row in panel.cells for c in row] + [clean(c) for c in panel.columns]
     cell = max(map(len, texts), default=1)
     fit = max(1, (width - label - 2) // (cell + 1))
-    starts = range(0, len(panel.columns), _evenly(len(panel.columns), fit))
-    out = []
-    for start in starts:
-        chosen = range(start, min(start + starts.step, len(panel.columns)))
-        part = f", columns {chosen[0]} to {chosen[-1]}" if len(starts) > 1 else ""
-        out.append(_block(panel, clean(panel.title) + part, chosen, label, cell, color, unicode))
-    return out
+    return [_block(part, label, cell, color, unicode) for part in fold(panel, fit)]
 
 
-def _evenly(columns: int, fit: int) -> int:
-    """Columns a block when at most `fit` fit: blocks of about one size, in multiples of 8 where possible."""
-    if columns <= fit:
-        return columns
-    even = -(-columns // -(-columns // fit))
-    return min(fit, -(-even // 8) * 8)
-
-
-def _block(
-    panel: Panel, title: str, chosen: range, label: int, cell: int, color: bool, unicode: bool
-) -> _Block:
+def _block(panel: Panel, label: int, cell: int, color: bool, unicode: bool) -> _Block:
     vertical, horizontal, cross = ("│", "─", "┼") if unicode else ("|", "-", "+")
-    head = " ".join(clean(panel.columns[c]).rjust(cell) for c in chosen)
-    lines = [title, f"{'':{label}} {vertical} {head}"]
+    head = " ".join(clean(name).rjust(cell) for name in panel.columns)
+    lines = [clean(panel.title), f"{'':{label}} {vertical} {head}"]
     lines.append(horizontal * (label + 1) + cross + horizontal * (1 + len(head)))
     for name, row in zip(panel.rows, panel.cells, strict=True):
-        body = " ".join(_paint(row[c], cell, color) for c in chosen)
+        body = " ".join(_paint(content, cell, color) for content in row)
         lines.append(f"{clean(name):>{label}} {vertical} {body}")
-    return max(len(title), label + 3 + len(head)), lines
+    return max(len(lines[0]), label + 3 + len(head)), lines
 
 
 def _paint(cell: Cell, width: int, color: bool) -> str:

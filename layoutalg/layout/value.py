@@ -13,8 +13,10 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
 
+from layoutalg.notebook import Shown
 
-class Value:
+
+class Value(Shown):
     """Base of the immutable types of the core; `__match_args__` names the parts, in the constructor's order.
 
     >>> class Pair(Value):

@@ -23,6 +23,7 @@ from layoutalg.analysis import Access, SharedReport, TmaAccess, report_text
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree, to_text
+from layoutalg.notebook import Shown
 
 Order: TypeAlias = Literal["row", "col"]
 Form: TypeAlias = Literal["any", "single", "tma"]
@@ -88,7 +89,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Synthesis:
+class Synthesis(Shown):
     """The answer of `synthesize`: a conflict-free layout, or None with what was ruled out, and why.
 
     `extra_bytes` is the memory beyond the tile's own; `reports` has one report per access that has lanes;

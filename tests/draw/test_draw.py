@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import graphviz
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.analysis import traffic, wavefronts
+from layoutalg.analysis import Access, GlobalReport, analyze, traffic, wavefronts
 from layoutalg.arch import ARCHS, Arch, instruction_table
 from layoutalg.draw import (
     Cell,
@@ -23,7 +24,9 @@ from layoutalg.draw import (
     as_svg,
     as_text,
     graph,
+    layout_access_picture,
     layout_picture,
+    linear_picture,
     render,
     schedule,
     swizzle_picture,
@@ -35,7 +38,8 @@ from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import EMPTY, HUES, MAX_CELLS, bank_of
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.f2 import LinearLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles
 
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 NESTED = Layout(((2, 4), (3, 2)), ((1, 16), (2, 100)))
@@ -59,18 +63,64 @@ def layouts(draw: st.DrawFn) -> Layout:
 @given(layouts(), st.sampled_from([None, *DTYPES.values()]))
 def test_a_cell_holds_the_offset_of_its_coordinate(layout: Layout, element: object) -> None:
     element_ = element if element is None else dtype(str(element))
-    (panel,) = layout_picture(layout, element=element_).panels
+    panels = layout_picture(layout, element=element_).panels
     shape = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
-    rows = shape[0] if len(shape) > 1 else 1
-    assert isinstance(rows, int)
-    assert len(panel.rows) == len(panel.cells) == rows
-    for row, cells in enumerate(panel.cells):
-        assert len(cells) == len(panel.columns)
-        for column, cell in enumerate(cells):
-            offset = layout(row + rows * column)
-            assert cell.text == str(offset)
-            byte = offset if element_ is None else offset * element_.bits // 8
-            assert cell.hue == (offset % 8 * 4 if element_ is None else byte // 4 % 32)
+    rows, columns, count = [1, *shape, 1][-3:] if len(shape) < 2 else [*shape, 1][:3]
+    assert len(panels) == count
+    for n, panel in enumerate(panels):
+        assert len(panel.rows) == len(panel.cells) == rows and len(panel.columns) == columns
+        for row, cells in enumerate(panel.cells):
+            assert len(cells) == len(panel.columns)
+            for column, cell in enumerate(cells):
+                offset = layout(row + rows * (column + columns * n))
+                assert cell.text == str(offset)
+                byte = offset if element_ is None else offset * element_.bits // 8
+                assert cell.hue == (offset % 8 * 4 if element_ is None else byte // 4 % 32)
+
+
+def test_modes_past_the_second_are_panels_or_where_they_are_many_columns() -> None:
+    few, many = layout_picture(Layout((2, 3, (2, 2)))), layout_picture(Layout((2, 3, 17)))
+    titles = ["offsets at (_,_,(0,0))", "offsets at (_,_,(1,0))"]
+    assert [panel.title for panel in few.panels][:2] == titles
+    assert texts(few.panels[1]) == [["6", "8", "10"], ["7", "9", "11"]]
+    assert [len(panel.columns) for panel in many.panels] == [51]
+    assert many.notes[0].startswith("rows run through mode 0, 2, columns through (3,17);")
+
+
+def test_a_swizzle_is_seen_without_an_element_in_the_units_it_keeps_whole() -> None:
+    before, after = swizzle_picture(SWIZZLED).panels
+    assert {cell.hue for cell in before.cells[0][:8]} == {0} == {row[0].hue for row in before.cells}
+    assert [row[0].hue for row in after.cells] == [0, 4, 8, 12, 16, 20, 24, 28]
+
+
+@pytest.mark.parametrize("swizzle", [Swizzle(3, 4, 3), Swizzle(2, 0, -3), Swizzle(2, 3, 1), Swizzle(0, 4, 3)])
+def test_a_swizzle_alone_is_drawn_on_its_units(swizzle: Swizzle) -> None:
+    before, after = swizzle_picture(swizzle).panels
+    unit = 1 << swizzle.base if swizzle.bits else 1
+    for put, moved in zip(before.cells, after.cells, strict=True):
+        for a, b in zip(put, moved, strict=True):
+            assert int(b.text) * unit == swizzle(int(a.text) * unit)
+    cells = [cell.text for row in before.cells for cell in row]
+    assert sorted(map(int, cells)) == list(range(len(cells)))
+    assert len(cells) == (1 << swizzle.bits + abs(swizzle.shift) if swizzle.bits else 1)
+
+
+def test_a_chain_of_swizzles_alone() -> None:
+    chain = Swizzles(Swizzle(1, 2, 2), Swizzle(1, 4, 1))
+    (before, after) = swizzle_picture(chain).panels
+    assert [[chain(int(t) * 4) // 4 for t in row] for row in texts(before)] == [
+        [int(t) for t in row] for row in texts(after)
+    ]
+
+
+def test_a_linear_layout_is_the_matrix_of_its_bits() -> None:
+    linear = LinearLayout({"lane": [(1, 0), (1, 2)], "warp": [(0, 1)]}, {"row": 2, "column": 4})
+    picture = linear_picture(linear)
+    (panel,) = picture.panels
+    assert picture.title == "lane (4), warp (2) -> row (2), column (4)"
+    assert (panel.rows, panel.columns) == (("row 1", "column 1", "column 2"), ("lane 1", "lane 2", "warp 1"))
+    assert texts(panel) == [["1", "1", "."], [".", ".", "1"], [".", "1", "."]]
+    assert {cell.hue for row in panel.cells for cell in row} == {None, 0, 4}
 
 
 def test_a_nested_mode_is_flattened_leftmost_digit_fastest() -> None:
@@ -205,9 +255,10 @@ def test_an_eight_way_conflict_is_eight_rows_high() -> None:
     picture = access_picture("ldmatrix.x4", [128 * (lane % 16) + 16 * (lane // 16) for lane in range(32)])
     (panel,) = picture.panels
     assert panel.rows[:9] == ("a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "b0") and len(panel.rows) == 32
-    assert [cell.text for cell in panel.cells[8]] == ["8"] * 4 + [""] * 28
+    assert panel.columns[:2] == ("0-3", "4-7") and texts(panel)[8] == ["8"] + [""] * 7
     assert picture.notes[0].startswith("32 wavefronts;")
-    assert max(map(len, as_text(picture).splitlines())) == 100
+    (narrow,) = access_picture("ld.shared.b32", [128 * lane for lane in range(32)]).panels
+    assert len(narrow.columns) == 32 and texts(narrow)[8] == ["8"] + [""] * 31
 
 
 def test_notes_say_what_the_cells_cannot() -> None:
@@ -232,7 +283,7 @@ def test_phase_groups_of_any_number_have_names() -> None:
         instructions=instruction_table(lanes=64, banks=4),
     )
     (panel,) = access_picture("ld.shared.b128", [16 * lane for lane in range(64)], toy).panels
-    assert len(set(panel.rows)) == 64 and panel.rows[26] == "aa0" and len(panel.columns) == 4
+    assert len(set(panel.rows)) == 64 and panel.rows[26] == "aa0" and panel.columns == ("0-3",)
 
 
 def test_the_touched_part_of_a_tile() -> None:
@@ -241,6 +292,47 @@ def test_the_touched_part_of_a_tile() -> None:
     assert panel.cells == ((Cell("0", 1), EMPTY, EMPTY), (EMPTY, EMPTY, Cell("9", 1)))
     with pytest.raises(ResourceError, match="cells of the picture"):
         tile_panel("tile", {(0, 0): (0, 0), (1000, 1000): (1, 0)})
+
+
+def test_an_access_on_a_swizzled_tile_is_drawn_before_and_after() -> None:
+    picture = layout_access_picture(SWIZZLED, Access.of("ldmatrix.x1", SWIZZLED, "f16"))
+    before, after, slow, fast = picture.panels
+    assert picture.across == 2 and before.columns[:2] == ("0-7", "8-15")
+    assert [row[0] for row in before.cells] == [Cell(str(n), 0, marked=True) for n in range(8)]
+    assert [row[0] for row in after.cells] == [Cell(str(n), 4 * n, marked=True) for n in range(8)]
+    assert not any(cell.marked or cell.text for row in after.cells for cell in row[1:])
+    assert (len(slow.rows), len(fast.rows)) == (8, 1)
+    assert picture.notes[0].startswith("8 wavefronts before the swizzle, 1 wavefront after it;")
+
+
+@pytest.mark.parametrize(
+    ("text", "panels"),
+    [
+        ("ld.shared.b32@col", [(32, 32), (32, 32)]),
+        ("ld.shared.b128", [(32, 8), (4, 8)]),
+        ("ld.shared.b128@col", [(32, 8), (32, 8)]),
+        ("ld.global.b32@col", [(32, 1), (32, 32)]),
+    ],
+)
+def test_an_access_on_a_plain_tile(text: str, panels: list[tuple[int, int]]) -> None:
+    tile = Layout((32, 32), (32, 1))
+    picture = layout_access_picture(tile, Access.of(text, tile, "f32"))
+    assert [(len(panel.rows), len(panel.columns)) for panel in picture.panels] == panels
+    report = analyze(tile, text, "f32")
+    if not isinstance(report, GlobalReport):
+        assert len(picture.panels[-1].rows) == report.worst
+    lanes = {int(cell.text) for row in picture.panels[0].cells for cell in row if cell.text}
+    assert lanes == set(range(32))
+
+
+def test_a_large_tile_is_shown_where_it_is_touched() -> None:
+    for tile, sizes in (
+        (Layout((256, 256), (256, 1)), [(32, 1), (32, 8)]),
+        (Layout((1 << 13, 1 << 13), (1 << 13, 1)), [(32, 1), (32, 8)]),
+        (Layout((8, 8, 4, 256), (1 << 11, 1 << 8, 1 << 14, 1)), [(8, 100), (32, 8)]),
+    ):
+        picture = layout_access_picture(tile, Access.of("ld.shared.b128@col", tile, "f32"))
+        assert [(len(panel.rows), len(panel.columns)) for panel in picture.panels] == sizes, str(tile)
 
 
 # --- renderings ----------------------------------------------------------------------------------------
@@ -255,14 +347,14 @@ def test_text_of_a_small_layout() -> None:
 
 @given(layouts(), st.integers(40, 120), st.booleans())
 def test_text_fits_its_page_and_shows_every_cell_once(layout: Layout, width: int, unicode: bool) -> None:
-    picture = layout_picture(layout)
-    lines = as_text(picture, width=width, unicode=unicode).splitlines()
-    assert max(map(len, lines)) <= width
+    whole = layout_picture(layout)
+    assert max(map(len, as_text(whole, width=width, unicode=unicode).splitlines())) <= width
     bar = "│" if unicode else "|"
-    shown = sorted(t for line in lines if bar in line for t in line.partition(bar)[2].split())
-    (panel,) = picture.panels
-    heads = list(panel.columns)
-    assert shown == sorted([t for row in texts(panel) for t in row] + heads)
+    for panel in whole.panels:
+        lines = as_text(replace(whole, panels=(panel,)), width=width, unicode=unicode).splitlines()
+        shown = sorted(t for line in lines if bar in line for t in line.partition(bar)[2].split())
+        heads = list(panel.columns)
+        assert shown == sorted([t for row in texts(panel) for t in row] + heads)
 
 
 def test_wide_panels_fold_into_even_blocks_and_narrow_ones_stand_side_by_side() -> None:
@@ -291,6 +383,9 @@ def test_colour_is_optional_and_takes_no_room() -> None:
         access_picture("ld.global.b32", [4 * lane + 28 for lane in range(32)]),
         access_picture("ld.shared.b32", [None] * 32),
         Picture("empty", ()),
+        Picture("empty", (), across=2),
+        swizzle_picture(Swizzle(3, 4, 3)),
+        layout_access_picture(SWIZZLED, Access.of("ldmatrix.x1", SWIZZLED, "f16")),
     ],
 )
 def test_svg_is_valid_self_contained_and_shows_every_cell(picture: Picture) -> None:
@@ -303,6 +398,7 @@ def test_svg_is_valid_self_contained_and_shows_every_cell(picture: Picture) -> N
             assert all(text in shown for text in row if text)
     assert not re.search(r"href|url\(|<script|<image|@import", svg)
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert not list(root.iter("{http://www.w3.org/2000/svg}style")), "a page would take it for its own"
     for node in root.iter("{http://www.w3.org/2000/svg}rect"):
         x, y = float(node.get("x", 0)), float(node.get("y", 0))
         assert 0 <= x <= x + float(node.attrib["width"]) <= width

@@ -1,0 +1,184 @@
+"""An access on a tile: where one of its instructions reaches into the tile, and how it is served.
+
+The idea.  Where vectors that lanes take together have one colour, they wait for one bank.  A swizzle
+permutes the colours within each row of the tile; a swizzled layout is drawn before and after it.
+
+>>> from layoutalg.layout import Layout
+>>> tile = Layout((32, 32), (32, 1))
+>>> picture = layout_access_picture(tile, Access.of("ld.shared.b32@col", tile, "f32"))
+>>> [(len(panel.rows), len(panel.columns)) for panel in picture.panels]
+[(32, 32), (32, 32)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
+from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.draw.access import access_picture
+from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
+from layoutalg.errors import LayoutAlgError
+from layoutalg.layout import AnyLayout, ComposedLayout, Swizzles, modes, product
+
+MAX_TILE_CELLS = 64 * 64
+"""Beside an access, the part of the tile it touches is drawn up to this many cells."""
+
+MAX_SIDE = 64
+"""A tile is drawn whole up to this many vectors per side."""
+
+Crd: TypeAlias = tuple[int, int]
+"""Row and column of an element of a tile."""
+
+
+def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
+    """The worst instruction of an access on a layout: where it reaches into the tile, and how it is served.
+
+    On a swizzled layout it is shown without the swizzle and with it, and is the worst one without it.  For
+    global memory the first instruction is drawn.  A tile is left out where the part that is touched spans
+    more than MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
+
+    >>> from layoutalg.layout import Layout, Swizzle
+    >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
+    >>> picture = layout_access_picture(tile, Access.of("ldmatrix.x1", tile, "f16"))
+    >>> [(panel.title, len(panel.rows)) for panel in picture.panels[2:]]
+    [('before Sw<3,3,3>: 8 wavefronts by bank', 8), ('after Sw<3,3,3>: 1 wavefront by bank', 1)]
+    """
+    machine = find_arch(arch)
+    report = worst = analyze_access(layout, access, machine)
+    stages: list[tuple[str, AnyLayout]] = [("", layout)]
+    if isinstance(layout, ComposedLayout) and layout.swizzles and isinstance(report, SharedReport):
+        plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
+        with suppress(LayoutAlgError):  # without the swizzle it may be no access at all
+            worst = analyze_access(plain, access, machine)
+            stages = [(f"before {layout.outer}", plain), (f"after {layout.outer}", layout)]
+    elems = vector_elems(find_instruction(access.op, machine), access.element)
+    place = Place(0, 0, 0)
+    if isinstance(worst, SharedReport) and worst.witness is not None:
+        place = Place(worst.witness.warp, worst.witness.value // elems, worst.witness.iteration)
+    tiles: list[Panel] = []
+    served: list[Picture] = []
+    for name, stage in stages:
+        offsets = instruction_offsets(stage, access, place, machine)
+        served.append(access_picture(access.op, offsets, machine))
+        lanes = _touched(stage, access, place, elems, offsets)
+        if not isinstance(report, SharedReport):
+            tiles += _sectors(stage, access, lanes)
+        else:
+            tiles += _banks(f"{name and name + ': '}the tile by bank", stage, access, machine, elems, lanes)
+    notes = [note for picture in served[-1:] for note in picture.notes]
+    panels = [panel for picture in served for panel in picture.panels]
+    if len(stages) > 1:
+        rows = [_some(len(panel.rows), "wavefront") for panel in panels]
+        panels = [
+            replace(panel, title=f"{name}: {count} by bank")
+            for panel, (name, _), count in zip(panels, stages, rows, strict=True)
+        ]
+        notes[0] = (
+            f"{rows[0]} before the swizzle, {rows[1]} after it; "
+            "each row is one, each cell the lane that its bank serves"
+        )
+    if tiles and isinstance(report, SharedReport):
+        notes.append(
+            "in the tile the colour is the bank of a cell's first byte, a framed number the lane it goes to"
+        )
+    where = ", ".join([f"{name} {n}" for name, n in zip(place._fields, place, strict=True)])
+    return Picture(
+        f"{access.op} on {layout}, {access.element}, {machine.name}{': ' + where if any(place) else ''}",
+        (*tiles, *panels),
+        tuple(dict.fromkeys([*notes, *report.notes])),
+        across=2 if len(stages) > 1 else 0,
+    )
+
+
+def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -> Panel:
+    """The part of a tile that an access touches: (lane, bank) by (row, column).
+
+    Rows and columns run from the first to the last that is touched.  Raises ResourceError past MAX_CELLS.
+
+    >>> panel = tile_panel("tile", {(1, 2): (0, 0), (2, 2): (1, 8)})
+    >>> panel.rows, panel.columns, panel.cells[1][0].text
+    (('1', '2'), ('2',), '1')
+    """
+    rows = range(min(r for r, _ in touched), max(r for r, _ in touched) + 1)
+    columns = range(min(c for _, c in touched), max(c for _, c in touched) + 1)
+    check_cells(len(rows) * len(columns))
+
+    def cell(crd: tuple[int, int]) -> Cell:
+        return Cell(str(touched[crd][0]), touched[crd][1] % HUES) if crd in touched else EMPTY
+
+    cells = tuple(tuple(cell((r, c)) for c in columns) for r in rows)
+    return Panel(title, tuple(map(str, rows)), tuple(map(str, columns)), cells)
+
+
+def _touched(
+    layout: AnyLayout, access: Access, place: Place, elems: int, offsets: Sequence[int | None]
+) -> dict[Crd, int]:
+    """The first lane that takes each element of the tile, by (row, column)."""
+    rows = _rows(layout)
+    lanes: dict[Crd, int] = {}
+    for lane, address in enumerate(offsets):
+        for n in range(elems if address is not None else 0):
+            crd = (place.warp * len(offsets) + lane, place.register * elems + n, place.iteration)
+            index = access.tv(*crd[: len(modes(access.tv))])
+            lanes.setdefault((index % rows, index // rows), lane)
+    return lanes
+
+
+def _sectors(layout: AnyLayout, access: Access, lanes: dict[Crd, int]) -> list[Panel]:
+    """The part of a tile of global memory that is touched."""
+    if not _fits(lanes):
+        return []
+    rows, bits = _rows(layout), access.element.bits
+    words = {(r, c): (access.base_bytes + layout(r + rows * c) * bits // 8) // 4 for r, c in lanes}
+    return [tile_panel("the lane of each element it touches", {at: (lanes[at], words[at]) for at in lanes})]
+
+
+def _banks(
+    title: str, layout: AnyLayout, access: Access, machine: Arch, elems: int, lanes: dict[Crd, int]
+) -> list[Panel]:
+    """A tile of shared memory in vectors, each in the colour of its bank, with the lanes that take some."""
+    rows = _rows(layout)
+    columns = product(layout.shape) // rows
+    down = across = 1
+    if columns % elems == 0 and all(lanes[r, c] == lanes.get((r, c - c % elems)) for r, c in lanes):
+        across = elems
+    elif rows % elems == 0 and all(lanes[r, c] == lanes.get((r - r % elems, c)) for r, c in lanes):
+        down = elems
+    heights, widths = range(0, rows, down), range(0, columns, across)
+    if max(len(heights), len(widths)) > MAX_SIDE:
+        if not _fits(lanes):
+            return []
+        heights = range(min(r for r, _ in lanes) // down * down, max(r for r, _ in lanes) + 1, down)
+        widths = range(min(c for _, c in lanes) // across * across, max(c for _, c in lanes) + 1, across)
+
+    def cell(row: int, column: int) -> Cell:
+        byte = access.base_bytes + layout(row + rows * column) * access.element.bits // 8
+        bank = byte // machine.bank_bytes % machine.banks
+        lane = lanes.get((row, column))
+        return Cell("" if lane is None else str(lane), bank * HUES // machine.banks, marked=lane is not None)
+
+    cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
+    return [Panel(title, _names(heights), _names(widths), cells)]
+
+
+def _names(starts: range) -> tuple[str, ...]:
+    """The rows or columns of each vector."""
+    return tuple(str(n) if starts.step == 1 else f"{n}-{n + starts.step - 1}" for n in starts)
+
+
+def _rows(layout: AnyLayout) -> int:
+    return product(layout.shape[0]) if isinstance(layout.shape, tuple) and len(layout.shape) > 1 else 1
+
+
+def _fits(lanes: dict[Crd, int]) -> bool:
+    """Whether the part of the tile that is touched is there, and small enough to be read."""
+    rows, columns = {r for r, _ in lanes}, {c for _, c in lanes}
+    return bool(lanes) and (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) <= MAX_TILE_CELLS
+
+
+def _some(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,153 @@
+"""What a notebook shows: a picture and a page of every value, valid and escaped, or its text; no errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import pytest
+import sympy
+from hypothesis import given
+
+import layoutalg as la
+from layoutalg.analysis import GlobalReport, SharedReport
+from layoutalg.draw import Cell, Panel, Picture, as_html, as_svg, layout_picture, picture_of
+from layoutalg.draw.picture import MAX_CELLS
+from layoutalg.draw.shown import MAX_SHOWN
+from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.synthesis import synthesize
+from layoutalg.testing import strategies
+
+M = sympy.Symbol("M", integer=True, positive=True)
+TILE = la.Layout((64, 64), (64, 1))
+FOUND = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
+NONE_FOUND = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
+REPORTS = la.analyze(TILE, ["ldmatrix.x4", "ld.global.b32@col"], "f32")
+
+DRAWN: list[Any] = [
+    la.Layout(7),
+    la.Layout((4, 8), (8, 1)),
+    la.Layout((2, (2, 3), 4, 5)),
+    la.Layout((4, 4), (M, 1)),
+    la.make_identity_layout((4, 4)),
+    TILE,
+    la.parse("Sw<3,3,3> o 0 o (8,64):(64,1)"),
+    la.parse("Sw<3,4,3> o 0 o (128,128):(128,1)"),
+    la.ComposedLayout(la.Layout((4, 4), (4, 1)), 0, la.Layout(5, 3)),
+    la.Swizzle(3, 4, 3),
+    la.Swizzle(0, 4, 3),
+    la.Swizzles(la.Swizzle(1, 0, 2), la.Swizzle(1, 2, 1)),
+    la.Swizzles(),
+    la.LinearLayout({"register": [16, 64], "lane": [1, 2, 4, 8, 32]}, {"offset": 128}),
+    la.LinearLayout({"lane": []}, {"offset": 1}),
+    la.find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"),
+    la.find_copy_atom("SM75_U32x4_LDSM_N"),
+    layout_picture(TILE),
+    *REPORTS,
+    FOUND,
+    NONE_FOUND,
+]
+TEXTS: list[Any] = [
+    la.Layout((1 << 20, 1 << 20)),
+    la.Layout((1 << 20, 1 << 20), (3, 5)),
+    la.Layout((M, 4)),
+    la.Layout((M, 4), (4, 1)),
+    la.parse("Sw<3,4,3> o 0 o (1048576,8):(8,1)"),
+    la.Swizzle(3, 40, 20),
+    la.make_identity_layout((1 << 10, 1 << 10)),
+]
+
+
+def page(value: Any) -> ElementTree.Element:
+    """The HTML of a value, which is XML, too."""
+    return ElementTree.fromstring(f"<body>{value._repr_html_()}</body>")
+
+
+@pytest.mark.parametrize("value", DRAWN, ids=lambda value: repr(value)[:50])
+def test_a_value_shows_a_picture_and_a_page(value: Any) -> None:
+    svg = value._repr_svg_()
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(svg) < 1_000_000 and svg == as_svg(picture_of(value))  # type: ignore[arg-type]
+    assert value._repr_html_() == as_html(value)
+    assert "".join(page(value).itertext()).strip()
+
+
+@pytest.mark.parametrize("value", TEXTS, ids=repr)
+def test_what_has_no_picture_shows_its_text(value: Any) -> None:
+    assert value._repr_svg_() is None is picture_of(value)
+    assert "".join(page(value).itertext()) == str(value)
+
+
+@given(strategies.layouts())
+def test_every_layout_shows_something_of_limited_size(layout: Any) -> None:
+    picture = picture_of(layout)
+    "".join(page(layout).itertext())
+    if picture is not None:
+        assert sum(len(panel.rows) * len(panel.columns) for panel in picture.panels) <= MAX_SHOWN
+        assert picture.title == str(layout)
+    else:
+        assert la.size(layout) > MAX_SHOWN // 2
+
+
+def test_a_large_layout_is_drawn_in_vectors_under_its_own_name() -> None:
+    picture = picture_of(la.parse("Sw<3,4,3> o 0 o (128,128):(128,1)"))
+    assert picture is not None and picture.title == "Sw<3,4,3> o 0 o (128,128):(128,1)"
+    assert [panel.title for panel in picture.panels] == ["before Sw<3,4,3>", "after Sw<3,4,3>"]
+    assert [len(panel.columns) for panel in picture.panels] == [8, 8]
+    assert picture.notes[0].startswith("a cell is 16 elements;")
+
+
+def test_a_report_shows_what_print_shows() -> None:
+    for report in REPORTS:
+        printed = str(report)
+        cells = [node.text for node in page(report).iter() if node.tag in ("th", "td")]
+        assert cells and all(text in printed for text in cells if text)
+        said = " ".join(node.text or "" for node in page(report).iter("p"))
+        assert said in " ".join(printed.split())
+        shown = "".join(ElementTree.fromstring(report._repr_svg_() or "").itertext())
+        assert all(text in shown for text in cells if text not in (None, "access"))
+    assert len(repr(REPORTS[0])) < 120 > len(repr(REPORTS[1]))
+
+
+def test_a_synthesis_shows_its_layout_and_its_accesses() -> None:
+    assert repr(FOUND) == "<Synthesis (64,64) of f16 for ldmatrix.x4: Sw<3,3,3> o 0 o (64,64):(64,1)>"
+    assert str(FOUND).splitlines()[2] == "Shared memory"
+    assert str(NONE_FOUND) == ("(32,32) of f32 for st.shared.b128, ld.shared.b32: none of any-placement")
+    assert len(page(FOUND).findall("table")) == 1
+    assert len(page(FOUND).findall("div/{http://www.w3.org/2000/svg}svg")) == 1
+    assert not page(NONE_FOUND).findall("table") + page(NONE_FOUND).findall("div")
+    assert NONE_FOUND._repr_svg_() is not None
+
+
+def test_hostile_names_are_harmless() -> None:
+    hostile = "\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>"
+    shown: list[Any] = [
+        Picture(hostile, (Panel(hostile, (hostile,), (hostile,), ((Cell(hostile, 3),),)),), (hostile,)),
+        SharedReport(hostile, 2, 1, 1, 2, 1, "gcd", None, "assumed", (hostile,)),
+        GlobalReport(hostile, 32, 4, 8, 32, 1, 128, 32, "gcd", "measured", (hostile,)),
+        la.LinearLayout({hostile: [1]}, {hostile: 2}),
+        la.Layout((sympy.Symbol("</pre><script>", integer=True, positive=True), 4)),
+    ]
+    for value in shown:
+        for text in (value._repr_html_(), value._repr_svg_() or "<x/>"):
+            root = ElementTree.fromstring(f"<body>{text}</body>")
+            assert not list(root.iter("script")) and "<script" not in text
+            assert not set(text) & set("\x1b\x00\u202e")
+
+
+def test_symbols_for_extents_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"a picture of the shape \(M,4\)"):
+        layout_picture(la.Layout((M, 4)))
+    with pytest.raises(ResourceError, match="cells of the picture"):
+        layout_picture(la.Layout(MAX_CELLS + 1))
+
+
+def test_drawing_is_imported_when_a_notebook_asks() -> None:
+    code = (
+        "import sys, layoutalg as la; a = la.Layout((4, 8)); assert 'layoutalg.draw' not in sys.modules; "
+        "a._repr_svg_(); assert 'layoutalg.draw' in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
