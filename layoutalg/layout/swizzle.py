@@ -142,6 +142,8 @@ class Swizzle(Value):
             return self._moved(offsets)
         check_integers_of(offsets)
         unsigned = offsets.dtype.kind == "u"
+        if not (unsigned or offsets.ndim) and self.period <= 1 << 63:
+            return as_int64(self._moved(int(offsets)))
         wide = offsets.astype("uint64" if unsigned else "int64", copy=False)
         if self.bits == 0:
             return wide
