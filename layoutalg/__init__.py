@@ -242,23 +242,7 @@ _NAMES: Mapping[str, str] = MappingProxyType(
     {name: room for room, names in _PLACES.items() for name in names}
 )
 
-_moved = moved(
-    "layoutalg",
-    {
-        "atom": "module layoutalg.atoms.atom",
-        "atom_effect": "module layoutalg.atoms.effect",
-        "explanations": "module layoutalg.explanation.explanations",
-        "hostcc": "module layoutalg.testing.hostcc",
-        "index_text": "module layoutalg.notation.index_text",
-        "linear": "module layoutalg.f2.linear",
-        "strategies": "module layoutalg.testing.strategies",
-        "tensor": "module layoutalg.atoms.tensor",
-        "tiled_copy": "module layoutalg.atoms.tiled_copy",
-        "tiled_mma": "module layoutalg.atoms.tiled_mma",
-        "tiling": "module layoutalg.atoms.tiling",
-    },
-    frames=2,  # __getattr__ below stands between
-)
+_moved = moved("layoutalg", {}, frames=2)  # __getattr__ below stands between
 
 __all__ = [
     "COPY_ATOMS",

@@ -6,6 +6,8 @@ import functools
 import importlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -190,3 +192,21 @@ def test_a_name_that_moved_warns_about_the_line_that_asks_for_it(name: str) -> N
     with pytest.warns(DeprecationWarning, match=re.escape(f"{name} is now layoutalg.")) as caught:
         getattr(importlib.import_module(module), last)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_module_is_found_under_the_path_that_guides_have_shown() -> None:
+    """`from layoutalg.index_text import parse_index` found no module."""
+    code = (
+        "from layoutalg.index_text import parse_index\n"
+        "import layoutalg.linear\n"
+        "from layoutalg.synthesis.checker import check_certificate\n"
+        "from layoutalg import f2, synthesis\n"
+        "assert layoutalg.linear.LinearLayout is f2.LinearLayout\n"
+        "assert synthesis.check_certificate is check_certificate\n"
+        "assert f2.linear.__spec__.name == 'layoutalg.f2.linear'\n"
+        "print(parse_index('lane * 4')(lane=3))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "12\n"
+    lines = [int(n) for n in re.findall(r"^<string>:(\d): DeprecationWarning", run.stderr, re.M)]
+    assert lines == [1, 2, 3]
