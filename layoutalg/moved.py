@@ -90,4 +90,4 @@ class MovedModules:
 
 
 if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-    sys.meta_path.append(MovedModules())  # type: ignore[arg-type]
+    sys.meta_path.append(MovedModules())
