@@ -4,8 +4,8 @@ python -m tests.documents docs/analysis.md        writes answers anew where they
 
 A block of `console` holds commands after "$ " with what they print, one of `pycon` a session of Python, one
 of `python` a program whose comments two blanks behind a statement are lines that it prints, in that order.
-"..." stands for anything.  The blocks of a document run from top to bottom in one empty folder; the
-sessions of a document share their names.
+"..." stands for anything.  The blocks of a document run from top to bottom in one empty folder; the sessions
+of a document share their names.
 """
 
 from __future__ import annotations

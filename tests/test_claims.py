@@ -19,14 +19,10 @@ ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def test_contributing_names_files_and_limits_that_are_there() -> None:
+def test_contributing_names_limits_and_targets_that_are_there() -> None:
     assert f"80 to {MOST_LINES} lines, and a test fails past that" in " ".join(CONTRIBUTING.split())
-    paths = {p for p in re.findall(r"`([\w./*]+\.(?:py|toml|md))`", CONTRIBUTING) if "XX" not in p}
-    assert len(paths) >= 5
-    for path in paths:
-        assert list(ROOT.glob(path)), path
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^    make (\w+)", CONTRIBUTING, re.MULTILINE):
+    for target in re.findall(r"^    make ([\w-]+)", CONTRIBUTING, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert set(re.findall(r"dev, ci, deep", CONTRIBUTING)) == {"dev, ci, deep"}
     conftest = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def test_files_that_documents_name_exist() -> None:
     assert not wrong, wrong
 
 
+def test_a_decision_is_one_note_of_a_few_lines() -> None:
+    """Numbered in order, with context or cause, at most 15 lines each; longer measurements are linked."""
+    notes = re.split(r"^## ", (ROOT / "DESIGN.md").read_text(encoding="utf-8"), flags=re.M)[1:]
+    assert [int(note.split(".")[0]) for note in notes] == list(range(1, len(notes) + 1))
+    assert not [note.splitlines()[0] for note in notes if len(note.strip().splitlines()) - 2 > 15]
+
+
 # --- where things are --------------------------------------------------------------------------------------
 
 
@@ -131,3 +139,25 @@ def test_the_glossary_is_the_one_that_the_command_knows() -> None:
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     entries = dict(re.findall(r"^\*\*(.+?)\*\*: (.*)$", text, re.M))
     assert entries == dict(GLOSSARY)
+
+
+# --- what moved --------------------------------------------------------------------------------------------
+
+
+def test_what_the_changelog_says_of_moved_modules_is_so() -> None:
+    """Each old module is gone, each new one is there."""
+    table = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("### Moved")[1].split("### ")[0]
+    rows = re.findall(r"^\| (`.*) \| (`.*) \|$", table, re.M)
+    assert len(rows) >= 12
+    for old, new in rows:
+        (room, *_) = re.findall(r"`(layoutalg\.\w+)", new)
+        assert importlib.util.find_spec(room) is not None, room
+        if room == "layoutalg.ops":
+            continue
+        prefix = ""
+        for name in re.findall(r"`([\w.]+)`", old):
+            if name.startswith("."):
+                name = prefix + name
+            else:
+                prefix = name.rpartition(".")[0]
+            assert importlib.util.find_spec(name) is None, name
