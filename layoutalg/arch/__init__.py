@@ -53,7 +53,7 @@ from layoutalg.arch.tensor_map import (
     tensor_map_arguments,
     tensor_map_text,
 )
-from layoutalg.arch.wgmma import WGMMA_K_BYTES, WGMMA_M, WGMMA_TYPES, WgmmaType
+from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
 from layoutalg.moved import moved
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ __all__ = [
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
     "TENSOR_MAP_TYPES",
-    "WGMMA_K_BYTES",
     "WGMMA_M",
     "WGMMA_TYPES",
     "Arch",

@@ -21,9 +21,6 @@ from types import MappingProxyType
 WGMMA_M = 64
 """Rows of A and D of one instruction."""
 
-WGMMA_K_BYTES = 32
-"""Bytes of operand along K that one instruction reads."""
-
 
 @dataclass(frozen=True, slots=True)
 class WgmmaType:

@@ -15,7 +15,7 @@ a value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from layoutalg.compose.digits import compose_layouts
 from layoutalg.compose.normal import normal_form
@@ -110,15 +110,6 @@ def _as_layout(a: object, extent: object) -> Layout:
         return Layout(cast("int", extent))
     except LayoutAlgError as error:
         named("composition", error, a, extent)
-
-
-def is_chain(value: object) -> TypeGuard[Swizzle | Chain]:
-    """True for a swizzle, a chain and a tuple of swizzles.
-
-    >>> is_chain(Swizzle(1, 0, 1)), is_chain((Swizzle(1, 0, 1),)), is_chain(())
-    (True, True, False)
-    """
-    return isinstance(as_chain(value), (Swizzle, Swizzles))
 
 
 def by_mode(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.f2.affine import affine_f2, is_linear, to_f2
+from layoutalg.f2.affine import affine_f2, to_f2
 from layoutalg.f2.matrix import (
     Columns,
     Echelon,
@@ -49,7 +49,6 @@ __all__ = [
     "contains",
     "identity",
     "intersection",
-    "is_linear",
     "kernel",
     "multiply",
     "rank",

@@ -8,66 +8,16 @@ if a & b = 0; `to_f2` tests that, and never by sampling.
 
 >>> to_f2(Layout((4, 8), (8, 1)))
 (8, 16, 1, 2, 4)
->>> rank((1, 2, 3)), kernel((1, 2, 3))
-(2, (7,))
 
 Notes.  Strides need not be powers of two: 8:9 has the weights 9, 18, 36, which are disjoint.  8:3 has 3
-and 6, which are not: 3 + 6 = 9 and 3 ^ 6 = 5.  The names of layoutalg.f2.matrix are found here too.
+and 6, which are not: 3 + 6 = 9 and 3 ^ 6 = 5.
 """
 
 from __future__ import annotations
 
 from layoutalg.errors import NotLinearError, named
-from layoutalg.f2.matrix import (
-    Columns,
-    Echelon,
-    apply,
-    basis,
-    complement,
-    contains,
-    identity,
-    image,
-    intersection,
-    invert,
-    kernel,
-    multiply,
-    rank,
-    solve,
-    transpose,
-)
-from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, check_layouts, integer_leaves
-
-__all__ = [
-    "Columns",
-    "Echelon",
-    "affine_f2",
-    "apply",
-    "basis",
-    "complement",
-    "contains",
-    "identity",
-    "image",
-    "intersection",
-    "invert",
-    "is_linear",
-    "kernel",
-    "multiply",
-    "rank",
-    "solve",
-    "swizzle_columns",
-    "to_f2",
-    "transpose",
-    "weights",
-]
-
-
-def swizzle_columns(swizzle: Swizzle | Swizzles, n: int) -> Columns:
-    """The first `n` columns of a swizzle, or of a chain of swizzles.
-
-    >>> swizzle_columns(Swizzle(2, 0, 2), 4)
-    (1, 2, 5, 10)
-    """
-    return tuple(map(swizzle, identity(n)))
+from layoutalg.f2.matrix import Columns, apply
+from layoutalg.layout import AnyLayout, Layout, check_layouts, integer_leaves
 
 
 def weights(layout: Layout) -> Columns:
@@ -94,7 +44,7 @@ def affine_f2(layout: AnyLayout) -> tuple[int, Columns]:
     Raises NotLinearError, naming what carries, when there is no such pair or when it cannot be seen stage
     by stage: each offset and each layout that is applied must be free of carries by itself.
 
-    >>> from layoutalg.layout import ComposedLayout
+    >>> from layoutalg.layout import ComposedLayout, Swizzle
     >>> affine_f2(ComposedLayout(Swizzle(1, 0, 1), 4, Layout((2, 2))))
     (4, (1, 3))
     >>> affine_f2(ComposedLayout(Layout((2, 2), (4, 1)), 2, Layout(2)))
@@ -156,7 +106,7 @@ def to_f2(layout: AnyLayout) -> Columns:
 
     Raises NotLinearError when it is not linear, an offset other than 0 included.
 
-    >>> from layoutalg.layout import ComposedLayout
+    >>> from layoutalg.layout import ComposedLayout, Swizzle
     >>> to_f2(ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4), (4, 1))))
     (5, 10, 1, 2)
     """
@@ -168,16 +118,3 @@ def to_f2(layout: AnyLayout) -> Columns:
     if constant:
         raise NotLinearError(f"to_f2 of {layout}: affine over F2, not linear: coordinate 0 has {constant}")
     return columns
-
-
-def is_linear(layout: AnyLayout) -> bool:
-    """True when `to_f2` has an answer.
-
-    >>> is_linear(Layout(8, 9)), is_linear(Layout(8, 3))
-    (True, False)
-    """
-    try:
-        to_f2(layout)
-    except NotLinearError:
-        return False
-    return True

@@ -174,9 +174,6 @@ def basis(vectors: Iterable[int]) -> Columns:
     return Echelon(vectors).basis()
 
 
-image = basis
-
-
 def rank(columns: Iterable[int]) -> int:
     """Dimension of the span of the columns.
 
@@ -202,22 +199,6 @@ def solve(columns: Sequence[int], y: int) -> int | None:
     (6, None)
     """
     return Echelon.of_columns(columns).solve(y)
-
-
-def invert(columns: Sequence[int]) -> Columns:
-    """The inverse of a square matrix: n columns of at most n bits.
-
-    Raises ShapeError when it is not square or not invertible.
-
-    >>> invert((1, 3))
-    (1, 3)
-    """
-    n, echelon = len(columns), Echelon.of_columns(columns)
-    solved = [echelon.solve(1 << i) for i in range(n)]
-    found = tuple(x for x in solved if x is not None)
-    if len(found) != n or any(column >> n for column in columns):
-        raise ShapeError(f"matrix with columns {tuple(columns)} is not an invertible {n} x {n} matrix")
-    return found
 
 
 def contains(space: Iterable[int], vector: int) -> bool:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layoutalg import f2
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotLinearError, ShapeError
 from layoutalg.f2 import LinearLayout, unpack
-from layoutalg.f2 import affine as f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.arch import WGMMA_K_BYTES, WGMMA_TYPES
+from layoutalg.arch import WGMMA_TYPES
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.dtype import dtype
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
@@ -40,7 +40,7 @@ def test_ptxas_agrees(a: str, b: str, accumulator: str, n: int, asked: dict[str,
 
 def test_the_table() -> None:
     for kind in WGMMA_TYPES.values():
-        assert kind.k * dtype(kind.name).bits == 8 * WGMMA_K_BYTES
+        assert kind.k * dtype(kind.name).bits == 256
         assert set(kind.b_types) <= set(WGMMA_TYPES) and kind.n_sizes[0] == 8 and kind.n_sizes[-1] == 256
         assert kind.transposable == (dtype(kind.name).bits == 16)
         for b in kind.b_types:
