@@ -3,11 +3,11 @@
 Run it:  python examples/bank_conflicts.py
 """
 
-from layoutalg import Layout, Swizzle, analysis, composition
+from layoutalg import Layout, Swizzle, analysis, analyze, composition
 
 # A 64 x 64 tile of half precision, row-major: every row starts in bank 0.
 tile = Layout((64, 64), (64, 1))
-report = analysis.analyze(tile, analysis.Access.default("ldmatrix.x4", tile, "f16"))
+report = analyze(tile, "ldmatrix.x4", "f16")
 assert isinstance(report, analysis.SharedReport)
 print(f"{tile}: {report.instructions} instructions of {report.op}, {report.worst} wavefronts each")
 print(f"  ideal {report.worst_ideal}, {report.ways}-way conflicts, found by {report.method}")
@@ -15,14 +15,14 @@ assert (report.instructions, report.worst, report.worst_ideal, report.ways) == (
 
 # The same tile under a swizzle, as CuTe writes it.
 swizzled = composition(Swizzle(3, 3, 3), tile)
-report = analysis.analyze(swizzled, analysis.Access.default("ldmatrix.x4", swizzled, "f16"))
+report = analyze(swizzled, "ldmatrix.x4", "f16")
 assert isinstance(report, analysis.SharedReport)
 print(f"{swizzled}: {report.worst} wavefronts each, conflict-free: {report.conflict_free}")
 assert report.conflict_free and report.worst == 4
 
 # Closed forms do not care about the size of the tile.
 huge = Layout((1 << 30, 1 << 12), (1 << 12, 1))
-report = analysis.analyze(huge, analysis.Access.default("ldmatrix.x4", huge, "f16"))
+report = analyze(huge, "ldmatrix.x4", "f16")
 assert isinstance(report, analysis.SharedReport)
 print(f"{huge}: {report.total:,} wavefronts in {report.instructions:,} instructions")
 assert report.total == 32 * report.instructions == 32 << 34

@@ -36,4 +36,4 @@ try:
 except MismatchError as error:
     print(f"not a permutation: {error}")
 else:
-    raise SystemExit("a layout that is no permutation was not caught")
+    raise SystemExit("a layout that is not a permutation was not caught")

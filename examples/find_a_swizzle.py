@@ -3,10 +3,8 @@
 Run it:  python examples/find_a_swizzle.py
 """
 
-from layoutalg.analysis import Access
+from layoutalg import Access, Layout, check_certificate, synthesize
 from layoutalg.dtype import dtype
-from layoutalg.layout import Layout
-from layoutalg.synthesis import check_certificate, synthesize
 from layoutalg.testing import check_conflict_free
 
 # A tile of half precision is stored in 16-byte vectors and read by ldmatrix.

@@ -8,8 +8,8 @@ import numpy
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.simulate import simulate
-from layoutalg.kernels.families import find_family
-from layoutalg.kernels.family import arguments, verify
+from layoutalg.kernels import find_family, verify
+from layoutalg.kernels.family import arguments
 
 # The best configuration of a transpose for one problem, as a tile program and as CUDA text.
 family = find_family("transpose")
@@ -17,7 +17,7 @@ problem = family.problem(m=100, n=72, dtype="f32")
 config = family.configs(problem, "sm_90")[0]
 kernel = family.build(problem, config)
 source = to_cuda(kernel, "sm_90")
-print(f"{kernel.name}: {len(source.splitlines())} lines, {kernel.threads} threads a block")
+print(f"{kernel.name}: {len(source.splitlines())} lines, {kernel.threads} threads per block")
 assert f"{kernel.name}(" in source
 
 # Run it on the CPU, thread by thread.
