@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from tests.command import run
 from tests.documents import ROOT, blocks
@@ -37,6 +41,21 @@ def test_what_is_typed_to_install_is_there() -> None:
         else:
             assert set(re.fullmatch(r'pip install "\.\[([\w,]+)\]"', line)[1].split(",")) <= extras, line  # type: ignore[index]
     assert {"nvrtc", "cuda12", "cuda13"} <= extras
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(
+    ("target", "runs"), [("demo", ".venv/bin/layoutalg demo"), ("test", ".venv/bin/python -m pytest")]
+)
+def test_the_two_commands_of_a_fresh_clone_install_and_run(target: str, runs: str, tmp_path: Path) -> None:
+    """`make` in a folder without .venv: what would be done begins with making it.  tests/cli runs the demo."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    done = subprocess.run(
+        ["make", "-n", target], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    lines = done.stdout
+    assert lines.index("-m venv") < lines.index("pip install") < lines.index(runs)
 
 
 def test_numbers_are_those_of_the_measured_tables() -> None:
