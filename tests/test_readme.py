@@ -48,7 +48,7 @@ def test_what_is_typed_to_install_is_there() -> None:
     ("target", "runs"), [("demo", ".venv/bin/layoutalg demo"), ("test", ".venv/bin/python -m pytest")]
 )
 def test_the_two_commands_of_a_fresh_clone_install_and_run(target: str, runs: str, tmp_path: Path) -> None:
-    """`make` in a folder without .venv: what would be done begins with making it.  tests/cli runs the demo."""
+    """`make` in a folder without .venv: what would be done begins with making it."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     done = subprocess.run(
