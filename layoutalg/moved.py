@@ -17,25 +17,62 @@ from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+_ROOMS: Mapping[str, str] = {
+    "algebra": "common divide inverse left_search ordered=order partition products=product recast",
+    "analysis": "analysis.bank_forms=banks analysis.guard=access analysis.sector_forms=coalescing",
+    "analysis.classes": (
+        "analysis.footprint analysis.guarded analysis.intervals analysis.residues analysis.straddling"
+    ),
+    "arch": (
+        "arch.sm100=architectures arch.sm70=architectures arch.sm75=architectures "
+        "arch.sm80=architectures arch.sm89=architectures arch.sm90=architectures"
+    ),
+    "atoms": (
+        "arch.atom_rows=rows arch.atoms=registry arch.core_matrix atom atom_effect=effect "
+        "tensor tiled_copy tiled_mma tiling"
+    ),
+    "atoms.tables": (
+        "arch.atoms_sm61=sm61 arch.atoms_sm70=sm70 arch.atoms_sm75=sm75 arch.atoms_sm80=sm80 "
+        "arch.atoms_sm89=sm89 arch.atoms_sm90=sm90 arch.atoms_wgmma=wgmma"
+    ),
+    "compose": "composed coordinates digits symbolic_algebra=symbolic",
+    "decide": "describe distinct extent image injective=solving lattice=equation solving",
+    "explanation": "derivation=steps explanations",
+    "f2": "linear linear_parts=linear realize",
+    "layout": (
+        "int_tuple measure regroup=tree scaled_basis=basis shapes slicing swizzle "
+        "symbolic_measure=measure symbols"
+    ),
+    "legality": (
+        "analysis.canonical analysis.legality=rules analysis.legality_tma=tma "
+        "analysis.legality_wgmma=wgmma analysis.tma_rules analysis.wgmma_instruction "
+        "analysis.wgmma_rules"
+    ),
+    "model": "analysis.async_copies analysis.l2_order analysis.occupancy analysis.roofline",
+    "notation": "index_text",
+    "registers": (
+        "analysis.fragments analysis.reductions synthesis.conversion "
+        "synthesis.conversion_map=place_map synthesis.conversion_packing=packing "
+        "synthesis.conversion_shared=exchange synthesis.conversion_shuffles=shuffles "
+        "synthesis.conversion_steps=steps"
+    ),
+    "symbolic": (
+        "analysis.generic_values analysis.solutions analysis.symbolic=solve "
+        "analysis.symbolic_layout=layout analysis.symbolic_question=question"
+    ),
+    "synthesis.proof": "synthesis.checker synthesis.evidence synthesis.refutation",
+    "testing": "access_checks hostcc indexcode minimal strategies",
+}
+"""Rooms with the modules of 0.1.0 that they have taken in, as OLD or OLD=NEW."""
+
 MODULES: Mapping[str, str] = MappingProxyType(
     {
-        "layoutalg.analysis.fragments": "layoutalg.registers.fragments",
-        "layoutalg.atom": "layoutalg.atoms.atom",
-        "layoutalg.atom_effect": "layoutalg.atoms.effect",
-        "layoutalg.explanations": "layoutalg.explanation.explanations",
-        "layoutalg.hostcc": "layoutalg.testing.hostcc",
-        "layoutalg.index_text": "layoutalg.notation.index_text",
-        "layoutalg.linear": "layoutalg.f2.linear",
-        "layoutalg.strategies": "layoutalg.testing.strategies",
-        "layoutalg.synthesis.checker": "layoutalg.synthesis.proof.checker",
-        "layoutalg.synthesis.conversion": "layoutalg.registers.conversion",
-        "layoutalg.tensor": "layoutalg.atoms.tensor",
-        "layoutalg.tiled_copy": "layoutalg.atoms.tiled_copy",
-        "layoutalg.tiled_mma": "layoutalg.atoms.tiled_mma",
-        "layoutalg.tiling": "layoutalg.atoms.tiling",
+        f"layoutalg.{old}": f"layoutalg.{room}.{new or old.rpartition('.')[2]}"
+        for room, moves in _ROOMS.items()
+        for old, _, new in (move.partition("=") for move in moves.split())
     }
 )
-"""Modules that were public, and where each is now."""
+"""Modules of 0.1.0 by their paths, and where each is now."""
 
 
 def moved(module: str, places: Mapping[str, str], frames: int = 1) -> Callable[[str], Any]:

@@ -210,3 +210,20 @@ def test_a_module_is_found_under_the_path_that_guides_have_shown() -> None:
     assert run.stdout == "12\n"
     lines = [int(n) for n in re.findall(r"^<string>:(\d): DeprecationWarning", run.stderr, re.M)]
     assert lines == [1, 2, 3]
+
+
+def test_every_module_that_moved_is_found_at_its_old_path() -> None:
+    code = """
+import importlib, sys, warnings
+import layoutalg
+table = sys.modules["layoutalg.moved"].MODULES
+for old, new in table.items():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        module = importlib.import_module(old)
+    assert [str(w.message) for w in seen if w.category is DeprecationWarning][:1] == [f"{old} is now {new}"], old
+    assert module.__getattr__("__name__") == new, old
+print(len(table))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout) > 90
