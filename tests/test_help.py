@@ -40,9 +40,3 @@ def test_help_of_everything_without_what_is_optional() -> None:
         assert not text.startswith("not imported") and "No module named" not in text, name
         assert text.startswith("Python Library Documentation: ") and len(text) > 200, name
     assert "analyse, generate and prove GPU memory layouts" in found["layoutalg"]
-
-
-def test_help_lists_the_strategies_where_hypothesis_is() -> None:
-    import layoutalg
-
-    assert "layouts" in dir(layoutalg.testing)

@@ -3,7 +3,6 @@
 explanations  explain: an operation, a value, an analysis or a synthesis, step by step
 steps         Derivation: the steps, and how they are written
 words         what each kind of note says
-steps         Derivation: laws and statements as lines of text
 """
 
 from __future__ import annotations
