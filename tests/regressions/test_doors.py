@@ -221,7 +221,8 @@ for old, new in table.items():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         module = importlib.import_module(old)
-    assert [str(w.message) for w in seen if w.category is DeprecationWarning][:1] == [f"{old} is now {new}"], old
+    said = [str(w.message) for w in seen if w.category is DeprecationWarning]
+    assert said[:1] == [f"{old} is now {new}"], old
     assert module.__getattr__("__name__") == new, old
 print(len(table))
 """
