@@ -51,7 +51,7 @@ class Echelon:
     def __init__(self, vectors: Iterable[int] = (), carried: int = 0) -> None:
         self.rows: dict[int, int] = {}  # by bit length
         self.carried = carried
-        self.extend(vectors)
+        _insert(self.rows, vectors)
 
     @classmethod
     def of_columns(cls, columns: Sequence[int]) -> Echelon:
@@ -65,15 +65,7 @@ class Echelon:
 
     def extend(self, vectors: Iterable[int]) -> int:
         """Add one vector after the other; what was left of the last one."""
-        rows, vector = self.rows, 0
-        for vector in vectors:
-            if len(rows) > 7:
-                spend(len(rows) >> 3)
-            while (row := rows.get(vector.bit_length())) is not None:
-                vector ^= row
-            if vector:
-                rows[vector.bit_length()] = vector
-        return vector
+        return _insert(self.rows, vectors)
 
     def reduce(self, vector: int) -> int:
         """What is left of a vector (its carried bits included) when no row has its highest bit any more."""
@@ -105,6 +97,20 @@ class Echelon:
         """The reduced echelon basis of what is carried by sums of vectors that are 0, ascending."""
         carried = self.carried
         return _reduced(sorted([row for length, row in self.rows.items() if length <= carried]))
+
+
+def _insert(rows: dict[int, int], vectors: Iterable[int]) -> int:
+    """Add vectors to echelon rows by bit length; what was left of the last one."""
+    vector, count = 0, len(rows)
+    for vector in vectors:
+        if count > 7:
+            spend(count >> 3)
+        while (row := rows.get(length := vector.bit_length())) is not None:
+            vector ^= row
+        if vector:
+            rows[length] = vector
+            count += 1
+    return vector
 
 
 def _reduced(rows: list[int]) -> Columns:
@@ -171,7 +177,9 @@ def basis(vectors: Iterable[int]) -> Columns:
     >>> basis((6, 3, 5)), basis((1, 2)) == basis((3, 2))
     ((3, 5), True)
     """
-    return Echelon(vectors).basis()
+    rows: dict[int, int] = {}
+    _insert(rows, vectors)
+    return _reduced(sorted(rows.values()))
 
 
 def rank(columns: Iterable[int]) -> int:
@@ -180,7 +188,9 @@ def rank(columns: Iterable[int]) -> int:
     >>> rank((1, 2, 3))
     2
     """
-    return len(Echelon(columns).rows)
+    rows: dict[int, int] = {}
+    _insert(rows, columns)
+    return len(rows)
 
 
 def kernel(columns: Sequence[int]) -> Columns:

@@ -145,7 +145,9 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
     found: tuple[Kind, int]
     if inner == base and len(swizzles) < 2:
         found = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
-    elif any(layout == padded for extra, padded in paddings(synthesis, extra_bytes) if extra == extra_bytes):
+    elif extra_bytes and any(
+        layout == padded for extra, padded in paddings(synthesis, extra_bytes) if extra == extra_bytes
+    ):
         found = "padding", extra_bytes
     elif tma and _sides(inner) == _sides(base) and is_written(synthesis, layout, extra_bytes):
         found = "swizzle" if swizzles else "plain", extra_bytes
