@@ -1,17 +1,19 @@
-"""Draw a layout, a swizzle before and after, and an access by bank and wavefront.
+"""Draw a layout, a swizzle before and after, an access by bank and wavefront, and a page of what was found.
 
-Run it:  python examples/pictures.py        writes swizzle.svg and access.svg into a temporary folder
+Run it:  python examples/pictures.py        writes SVG and HTML files into a temporary folder
 """
 
 import tempfile
 from pathlib import Path
 
-from layoutalg import Layout, Swizzle, composition
+from layoutalg import Access, Layout, Swizzle, composition, synthesize
 from layoutalg.draw import (
     access_picture,
     as_dot,
+    as_html,
     as_svg,
     as_text,
+    layout_access_picture,
     layout_picture,
     swizzle_picture,
     tv_picture,
@@ -37,11 +39,25 @@ assert len(column.panels[0].rows) == 32
 
 folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
 swizzled = composition(Swizzle(3, 3, 3), Layout((8, 64), (64, 1)))
-for name, picture in (("swizzle", swizzle_picture(swizzled, element=dtype("f16"))), ("access", column)):
+# ldmatrix on it, without the swizzle and with it: 8 wavefronts, and 1.
+matrix = layout_access_picture(swizzled, Access.of("ldmatrix.x1", swizzled, "f16"))
+assert [len(panel.rows) for panel in matrix.panels[2:]] == [8, 1]
+for name, picture in (
+    ("swizzle", swizzle_picture(swizzled, element=dtype("f16"))),
+    ("column", column),
+    ("matrix", matrix),
+):
     path = folder / f"{name}.svg"
     path.write_text(as_svg(picture), encoding="utf-8")
     print(f"wrote {path}")
     assert path.read_text(encoding="utf-8").startswith("<svg")
+
+# What a notebook shows of a value by itself: here, the accesses of a synthesis and its layout.
+found = synthesize((64, 64), ["st.shared.b128", "ldmatrix.x4"], element="f16")
+page = folder / "found.html"
+page.write_text(as_html(found), encoding="utf-8")
+print(f"wrote {page}")
+assert "<table>" in as_html(found) and "<svg" in as_html(found)
 
 # A composition as a graph in the DOT language; `layoutalg draw --format png` has graphviz draw it.
 graph = as_dot(swizzled)

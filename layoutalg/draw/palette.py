@@ -1,4 +1,4 @@
-"""The 32 background colours of a picture, one a bank: four shades of eight colours, black text on each.
+"""The 32 background colours of a picture, one per bank: four shades of eight colours, black text on each.
 
 The eight colours are ColorBrewer's qualitative scheme Set2 (Cynthia Brewer, colorbrewer2.org), chosen
 because neighbours stay apart in print and for most readers who see colours differently.

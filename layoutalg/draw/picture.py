@@ -1,7 +1,7 @@
 """Pictures as data: panels of labelled, coloured cells, and the pictures of layouts themselves.
 
 The idea.  What to show is decided once, here; how it looks is decided by `draw.text` and `draw.svg`, which
-render any Picture.  A cell has a text and a hue.  Hues count 0..31, one a shared-memory bank: four shades
+render any Picture.  A cell has a text and a hue.  Hues count 0..31, one per shared-memory bank: four shades
 of eight colours, so that the 16-byte chunks of a 128-byte line stand out.
 
     layout_picture(Layout((4, 8), (8, 1)))     rows are mode 0, columns mode 1, panels the other modes
@@ -14,7 +14,7 @@ an element type given the hue is the bank of the element's first byte, without o
 counted in the units that a swizzle keeps whole.
 
 Comparison with CuTe.  print_layout and print_latex draw the first picture, and print_latex of a TV layout the
-third; the swizzled pair and the access pictures (`draw.access`) have no counterpart.
+third; the swizzled pair and the access pictures (`draw.access`, `draw.tile`) have no counterpart.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
     hue = (
         f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
         if element is None
-        else (f"the colour is the bank of an {element} element, one shade a bank, one hue a 16-byte chunk")
+        else (f"the colour is the bank of an {element} element, one shade per bank, one hue per 16-byte chunk")
     )
     return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
 

@@ -77,13 +77,10 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
             replace(panel, title=f"{name}: {count} by bank")
             for panel, (name, _), count in zip(panels, stages, rows, strict=True)
         ]
-        notes[0] = (
-            f"{rows[0]} before the swizzle, {rows[1]} after it; "
-            "each row is one, each cell the lane that its bank serves"
-        )
+        notes[0] = f"{rows[0]}, {rows[1]} after the swizzle: a row each, a cell is the lane its bank serves"
     if tiles and isinstance(report, SharedReport):
         notes.append(
-            "in the tile the colour is the bank of a cell's first byte, a framed number the lane it goes to"
+            "in the tile the colour is the bank of a cell's first byte, the number the lane that takes it"
         )
     where = ", ".join([f"{name} {n}" for name, n in zip(place._fields, place, strict=True)])
     return Picture(

@@ -302,7 +302,7 @@ def test_an_access_on_a_swizzled_tile_is_drawn_before_and_after() -> None:
     assert [row[0] for row in after.cells] == [Cell(str(n), 4 * n, marked=True) for n in range(8)]
     assert not any(cell.marked or cell.text for row in after.cells for cell in row[1:])
     assert (len(slow.rows), len(fast.rows)) == (8, 1)
-    assert picture.notes[0].startswith("8 wavefronts before the swizzle, 1 wavefront after it;")
+    assert picture.notes[0].startswith("8 wavefronts, 1 wavefront after the swizzle:")
 
 
 @pytest.mark.parametrize(
