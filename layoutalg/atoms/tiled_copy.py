@@ -48,12 +48,23 @@ from layoutalg.atoms.atom import CopyAtom
 from layoutalg.atoms.registry import find_copy_atom
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.atoms.tiled_mma import TiledMMA
-from layoutalg.atoms.tiling import as_layout, check_multiples, inside, nearest_multiple, take
+from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple, take
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import NotInjectiveError, ShapeError
-from layoutalg.layout import AnyLayout, Layout, coalesce, concat, filter, layout_size, modes, normalize, size
+from layoutalg.layout import (
+    AnyLayout,
+    Layout,
+    coalesce,
+    concat,
+    filter,
+    layout_size,
+    map_innermost,
+    modes,
+    normalize,
+    size,
+)
 
 ONE = Layout(1)
 """One value a thread."""
@@ -114,7 +125,7 @@ class TiledCopy:
             held, rest = modes(by_mode("composition", composition, tiles, (places, None), keep=False))
             return concat(held[0], concat(held[1], rest))
 
-        return inside(matrix, change)
+        return map_innermost(matrix, change)
 
     def get_layoutS_TV(self) -> Layout:
         """(thread, (FrgV,FrgX)) of the source -> flat index of the tile, columns first."""

@@ -42,7 +42,6 @@ from layoutalg.atoms.tensor import Tensor
 from layoutalg.atoms.tiling import (
     as_layout,
     check_multiples,
-    inside,
     make_fragment_like,
     nearest_multiple,
     take,
@@ -50,7 +49,17 @@ from layoutalg.atoms.tiling import (
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.layout import AnyLayout, Layout, concat, coordinate_at, flatten_tree, layout_size, modes, size
+from layoutalg.layout import (
+    AnyLayout,
+    Layout,
+    concat,
+    coordinate_at,
+    flatten_tree,
+    layout_size,
+    map_innermost,
+    modes,
+    size,
+)
 
 _OF_OPERAND = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """Which of M, N, K an operand's rows and columns are."""
@@ -103,7 +112,7 @@ class TiledMMA:
         when a mode is not a multiple of the tile, and what `composition` raises.
         """
         check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
-        return inside(matrix, lambda layout: self._thrfrg(operand, layout))
+        return map_innermost(matrix, lambda layout: self._thrfrg(operand, layout))
 
     def _tile_of(self, operand: Operand) -> tuple[int, int]:
         first, second = _OF_OPERAND[check_operand(operand)]
@@ -132,7 +141,7 @@ class TiledMMA:
         The thread may be an index expression as well as a number.  Raises what `thrfrg` raises.
         """
         check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
-        return inside(matrix, lambda layout: self._tidfrg(operand, layout))
+        return map_innermost(matrix, lambda layout: self._tidfrg(operand, layout))
 
     def _tidfrg(self, operand: Operand, layout: Layout) -> Layout:
         vmnk = self.thr_layout_vmnk

@@ -12,15 +12,11 @@ Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp; include/cute/lay
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import overload
-
 from layoutalg.algebra import make_ordered_layout, tiled_product
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import (
     AnyLayout,
-    ComposedLayout,
     Coordinate,
     Layout,
     filter_zeros,
@@ -54,22 +50,6 @@ def as_layout(value: object) -> Layout:
     raise ArgumentTypeError(
         f"{value!r} is a {type(value).__name__}; a layout, an extent or a shape is needed"
     )
-
-
-@overload
-def inside(layout: Layout, change: Callable[[Layout], Layout]) -> Layout: ...
-@overload
-def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout: ...
-def inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
-    """`layout` on other coordinates: `change` applied to the plain layout below any swizzles.
-
-    >>> from layoutalg.layout import Swizzle
-    >>> print(inside(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(8)), lambda plain: Layout((2, 4), (4, 1))))
-    Sw<1,0,2> o 0 o (2,4):(4,1)
-    """
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, inside(layout.inner, change))
-    return change(layout)
 
 
 def check_multiples(what: str, matrix: AnyLayout, tile: tuple[int, ...]) -> None:

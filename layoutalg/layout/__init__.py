@@ -98,6 +98,7 @@ from layoutalg.layout.swizzle import (
     check_integers,
     check_layouts,
     innermost,
+    map_innermost,
     swizzle_inverse,
 )
 from layoutalg.layout.symbols import (
@@ -187,6 +188,7 @@ __all__ = [
     "make_basis_like",
     "make_identity_layout",
     "make_layout",
+    "map_innermost",
     "merge",
     "merge_open",
     "modes",

@@ -23,7 +23,7 @@ Sw<3,4,3> o 0 o (8,64):(64,1) 64
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
@@ -384,6 +384,21 @@ def innermost(layout: AnyLayout) -> Layout:
     while isinstance(layout, ComposedLayout):
         layout = layout.inner
     return layout
+
+
+@overload
+def map_innermost(layout: Layout, change: Callable[[Layout], Layout]) -> Layout: ...
+@overload
+def map_innermost(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout: ...
+def map_innermost(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
+    """`change` applied to the plain layout at the bottom of a composed one; outer functions and offsets stay.
+
+    >>> print(map_innermost(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(8)), lambda plain: Layout(4)))
+    Sw<1,0,2> o 0 o 4:1
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, map_innermost(layout.inner, change))
+    return change(layout)
 
 
 def check_integers(operation: str, layout: AnyLayout) -> None:

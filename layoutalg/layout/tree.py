@@ -19,13 +19,12 @@ Source: CUTLASS, include/cute/layout.hpp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
 from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
+from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts, map_innermost
 
 ONE = layout_of(1, 0)
 
@@ -49,13 +48,6 @@ def make_layout(*parts: IntTuple | Layout, stride: IntTuple | None = None) -> La
     raise ArgumentTypeError(
         f"make_layout of {len(parts)} parts: accepted are a shape, a shape and a stride, or layouts"
     )
-
-
-def _inside(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout:
-    """`change` applied to the plain layout at the bottom of a composed one."""
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, _inside(layout.inner, change))
-    return change(layout)
 
 
 def _fill(name: str, layout: Layout, mode: Layout, rank: int | None) -> tuple[tuple[Layout, ...], int]:
@@ -91,7 +83,7 @@ def append(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) ->
         parts, count = _fill("append", inner, mode, rank)
         return concat(*parts, *(mode,) * count) if count else inner
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)
 
 
 @overload
@@ -112,7 +104,7 @@ def prepend(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -
         parts, count = _fill("prepend", inner, mode, rank)
         return concat(*(mode,) * count, *parts) if count else inner
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)
 
 
 def _place(name: str, layout: Layout, mode: int, count: int) -> int:
@@ -146,7 +138,7 @@ def replace(layout: AnyLayout, mode: int, by: Layout) -> AnyLayout:
         parts[_place("replace", inner, mode, len(parts))] = by
         return concat(*parts) if isinstance(inner.shape, tuple) else by
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)
 
 
 @overload
@@ -175,7 +167,7 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
             raise ShapeError(f"group of {inner}: modes {begin} .. {end} are none")
         return concat(*parts[:first], concat(*parts[first : last + 1]), *parts[last + 1 :])
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)
 
 
 @overload
@@ -196,7 +188,7 @@ def select(layout: AnyLayout, *which: int) -> AnyLayout:
         parts = modes(inner)
         return concat(*(parts[_place("select", inner, mode, len(parts))] for mode in which))
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)
 
 
 @overload
@@ -214,7 +206,7 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
     (2,3,5):(1,2,6) (2, 3, 5)
     """
     if isinstance(value, ComposedLayout):
-        return _inside(value, flatten)
+        return map_innermost(value, flatten)
     if not isinstance(value, Layout):
         return flatten_tree(tupled(value, "flatten"))
     if not isinstance(value.shape, tuple):
@@ -238,7 +230,7 @@ def unflatten(value: AnyLayout | tuple[int, ...], profile: IntTuple) -> AnyLayou
     """
     profile = normalize(profile, "unflatten: the profile")
     if isinstance(value, ComposedLayout):
-        return _inside(value, lambda inner: unflatten(inner, profile))
+        return map_innermost(value, lambda inner: unflatten(inner, profile))
     if not isinstance(value, Layout):
         value = tupled(value, "unflatten")
         if not isinstance(value, tuple):
@@ -279,4 +271,4 @@ def sort(layout: AnyLayout) -> AnyLayout:
         pairs = sorted(zip(strides, extents, strict=True))
         return layout_of(tuple(s for _, s in pairs), tuple(d for d, _ in pairs))
 
-    return _inside(layout, change)
+    return map_innermost(layout, change)

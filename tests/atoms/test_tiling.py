@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import Tensor, make_fragment_like
-from layoutalg.atoms.tiling import as_layout, check_multiples, inside, nearest_multiple, take
+from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple, take
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, map_innermost
 
 
 def test_the_nearest_multiple_is_positive() -> None:
@@ -29,9 +29,11 @@ def test_a_swizzle_stays_outside() -> None:
     swizzled = ComposedLayout(
         Swizzle(2, 0, 2), 4, ComposedLayout(Swizzle(1, 0, 3), 0, Layout((4, 8), (8, 1)))
     )
-    turned = inside(swizzled, lambda plain: Layout(plain.shape, (1, 4)))
+    turned = map_innermost(swizzled, lambda plain: Layout(plain.shape, (1, 4)))
     assert str(turned) == "Sw<2,0,2> o 4 o Sw<1,0,3> o 0 o (4,8):(1,4)"
-    part, moved = take(swizzled, inside(swizzled, lambda plain: Layout((4, (2, (4,))), (8, (1, (2,))))), 3)
+    part, moved = take(
+        swizzled, map_innermost(swizzled, lambda plain: Layout((4, (2, (4,))), (8, (1, (2,))))), 3
+    )
     assert moved == 0 and [part(i) for i in range(8)] == [swizzled(3, i) for i in range(8)]
 
 
