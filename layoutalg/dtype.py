@@ -87,7 +87,7 @@ def dtype(name: str | DType) -> DType:
     """
     if isinstance(name, DType):
         return name
-    found = DTYPES.get(_ALIASES.get(name, name))
+    found = DTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
         raise UnknownNameError("dtype", str(name), DTYPES)
     return found

@@ -97,6 +97,20 @@ def operand_text(operand: object, _level: int = 0) -> str:
     return str(operand) if ours else shown(operand)
 
 
+def check_type(operation: str, value: object, kinds: type | tuple[type, ...], needed: str) -> None:
+    """Refuse an operand of another type than `kinds` by an ArgumentTypeError, by the operation's name.
+
+    >>> check_type("render", 4, str, "DOT text")
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ArgumentTypeError: render of 4: this is a int; DOT text is needed
+    """
+    if not isinstance(value, kinds):
+        raise ArgumentTypeError(
+            f"{operation} of {shown(value)}: this is a {type(value).__name__}; {needed} is needed"
+        )
+
+
 class ShapeError(LayoutAlgError, ValueError):
     """A shape, stride or coordinate is malformed, or two of them do not fit; `witness` is a coordinate."""
 

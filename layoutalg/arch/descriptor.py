@@ -37,7 +37,14 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch.swizzle_modes import CHUNK_BYTES, SWIZZLE_MODES, SwizzleMode, find_swizzle_mode
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import (
+    AlignmentError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+    check_type,
+)
 from layoutalg.layout import normalize
 
 Form: TypeAlias = Literal["sm_90", "sm_100"]
@@ -163,6 +170,7 @@ class SmemDescriptor:
 
 
 def _fields(form: str) -> tuple[Field, ...]:
+    check_type("descriptor form", form, str, "the name of a form")
     found = DESCRIPTOR_FIELDS.get(form)
     if found is None:
         raise UnknownNameError("descriptor form", str(form), DESCRIPTOR_FIELDS)
@@ -193,6 +201,7 @@ def encode_descriptor(descriptor: SmemDescriptor) -> int:
     >>> hex(encode_descriptor(SmemDescriptor(start_bytes=64, sbo_bytes=256, mode="32B", form="sm_100")))
     '0xc000401000000004'
     """
+    check_type("encode_descriptor", descriptor, SmemDescriptor, "a descriptor")
     stored = _stored(descriptor)
     return sum(stored[field.name] << field.low for field in _fields(descriptor.form))
 
@@ -243,6 +252,7 @@ def descriptor_text(descriptor: SmemDescriptor) -> str:
     51..49  base_offset      0      0  phase of a pattern that starts between two repetitions
     63..62  mode          128B      1  swizzle mode
     """
+    check_type("descriptor_text", descriptor, SmemDescriptor, "a descriptor")
     fields = sorted(_fields(descriptor.form), key=lambda field: field.low)
     stored = _stored(descriptor)
     lines = [f"{encode_descriptor(descriptor):#018x} ({descriptor.form}; {fields[0].source})"]

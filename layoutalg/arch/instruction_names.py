@@ -30,7 +30,7 @@ from types import MappingProxyType
 from layoutalg.arch.architectures import ARCHS
 from layoutalg.arch.instructions import INSTRUCTIONS
 from layoutalg.arch.model import Arch, Instruction
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, check_type
 
 _PTX_TYPES = {1: "b8 u8 s8", 2: "b16 u16 s16", 4: "b32 u32 s32 f32", 8: "b64 u64 s64 f64", 16: "b128"}
 _SASS_SIZES = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, "": 4, ".32": 4, ".64": 8, ".128": 16}
@@ -112,6 +112,7 @@ def instruction_name(name: str) -> str:
     >>> instruction_name("SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t>"), instruction_name("mov")
     ('cp.async.16', 'mov')
     """
+    check_type("instruction_name", name, str, "the name of an instruction")
     if name in INSTRUCTIONS:
         return name
     key = "".join(name.lower().split()).replace("cute::", "").replace("shared::cta", "shared")
@@ -151,6 +152,8 @@ def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
     >>> find_instruction("ldmatrix.x4", find_arch("sm_80")).group_lanes, find_instruction("LDS.64").name
     (8, 'ld.shared.b64')
     """
+    if machine is not None:
+        check_type("find_instruction", machine, Arch, "an architecture")
     table = INSTRUCTIONS if machine is None else machine.instructions
     if not isinstance(name, str):
         raise ArgumentTypeError(f"instruction {name!r} is a {type(name).__name__}; a name is needed")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from layoutalg.arch.model import Board
+from layoutalg.errors import check_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ def board_rates(board: Board) -> Rates:
     >>> board_rates(ARCHS["sm_75"].board).levels["dram"] / 1e9
     320.0
     """
+    check_type("board_rates", board, Board, "a board")
     tensor = board.f16_tensor_flops_per_s
     return Rates(
         f"{board.name}, data sheet",

@@ -33,7 +33,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.arch.swizzle_modes import HOPPER_MODES, SWIZZLE_MODES, SwizzleMode
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import UnknownNameError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 Major: TypeAlias = Literal["K", "MN"]
@@ -70,6 +70,7 @@ def find_smem_atom(name: str | SmemAtom) -> SmemAtom:
     """
     if isinstance(name, SmemAtom):
         return name
+    check_type("find_smem_atom", name, str, "the name of an atom")
     found = SMEM_ATOMS.get(name)
     if found is None:
         raise UnknownNameError("shared-memory atom", str(name), SMEM_ATOMS)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from layoutalg.arch.swizzle_modes import SWIZZLE_MODES, SwizzleMode
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError, check_type
 
 SOURCE = "CUDA Driver API, cuTensorMapEncodeTiled"
 
@@ -134,6 +134,7 @@ def tensor_map_arguments(tensor_map: TensorMap) -> dict[str, Enumerator | int | 
     >>> tensor_map_arguments(m)["tensorDataType"].value, tensor_map_arguments(m)["globalStrides"]
     (9, (512,))
     """
+    check_type("tensor_map_arguments", tensor_map, TensorMap, "a tensor map")
     kind = TENSOR_MAP_TYPES.get(tensor_map.element.name)
     if kind is None:
         raise UnsupportedError(
@@ -165,6 +166,7 @@ def tensor_map_text(tensor_map: TensorMap) -> str:
     >>> print(tensor_map_text(TensorMap(dtype("u8"), (64, 4), (64,), (32, 4), (1, 1))).splitlines()[4])
     boxDim          32 4
     """
+    check_type("tensor_map_text", tensor_map, TensorMap, "a tensor map")
     lines = []
     for name, value in tensor_map_arguments(tensor_map).items():
         shown = f"{value.name} ({value.value})" if isinstance(value, Enumerator) else value

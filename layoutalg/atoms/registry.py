@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from layoutalg.arch import Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, check_type
 
 if TYPE_CHECKING:
     from layoutalg.atoms.rows import MMARow
@@ -189,6 +189,8 @@ def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
     layoutalg.errors.UnsupportedError: sm_75 has no SM80_16x8x16_F32F16F16F32_TN, which needs sm_80; \
 it has SM75_16x8x8_F32F16F16F32_TN
     """
+    check_type("require_atom", atom, (MMAAtom, CopyAtom), "an atom")
+    check_type("require_atom", machine, Arch, "an architecture")
     if _has(machine, atom):
         return
     needs = f"{machine.name} has no {atom.name}, which needs {atom.arch}"

@@ -52,7 +52,7 @@ from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple,
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import NotInjectiveError, ShapeError
+from layoutalg.errors import NotInjectiveError, ShapeError, check_type
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -281,6 +281,7 @@ def make_tiled_copy_A(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_A("UniversalCopy<uint32_t>", mma).get_layoutD_TV())
     ((4,8,2),(1,(2,2))):((32,1,16),(0,(8,128)))
     """
+    check_type("make_tiled_copy_A", mma, TiledMMA, "a TiledMMA")
     m, _, k = mma.tile_shape
     return tile_copy(atom, element or mma.atom.dtypes.a, mma.get_layoutA_TV(), (m, k))
 
@@ -295,6 +296,7 @@ def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_B("SM75_U32x2_LDSM_N", mma).get_layoutS_TV())
     ((8,2,4),(8,1)):((1,64,0),(8,0))
     """
+    check_type("make_tiled_copy_B", mma, TiledMMA, "a TiledMMA")
     _, n, k = mma.tile_shape
     return tile_copy(atom, element or mma.atom.dtypes.b, mma.get_layoutB_TV(), (n, k))
 
@@ -309,6 +311,7 @@ def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_C("SM90_U32x2_STSM_N", mma, "f16").get_layoutD_TV())
     ((16,2,2),(8,1)):((1,0,16),(32,0))
     """
+    check_type("make_tiled_copy_C", mma, TiledMMA, "a TiledMMA")
     m, n, _ = mma.tile_shape
     return tile_copy(atom, element or mma.atom.dtypes.c, mma.get_layoutC_TV(), (m, n))
 
@@ -322,6 +325,7 @@ def make_tiled_copy_S(atom: str | CopyAtom, copy: TiledCopy) -> TiledCopy:
     >>> print(make_tiled_copy_S("UniversalCopy<uint64_t>", copy).get_layoutS_TV())
     ((4,8),(2,2)):((32,1),(8,16))
     """
+    check_type("make_tiled_copy_S", copy, TiledCopy, "a TiledCopy")
     return tile_copy(atom, copy.element, copy.get_layoutS_TV(), copy.tiler)
 
 
@@ -334,6 +338,7 @@ def make_tiled_copy_D(atom: str | CopyAtom, copy: TiledCopy) -> TiledCopy:
     >>> print(make_tiled_copy_D("UniversalCopy<uint64_t>", copy).get_layoutD_TV())
     ((4,8),(2,2)):((32,1),(8,16))
     """
+    check_type("make_tiled_copy_D", copy, TiledCopy, "a TiledCopy")
     return tile_copy(atom, copy.element, copy.get_layoutD_TV(), copy.tiler)
 
 
@@ -353,6 +358,7 @@ def make_tiled_copy_C_atom(
     >>> print(copy.tile_shape, copy.layout_tv)
     (32, 8) ((4,8,2),(2,2)):((32,1,8),(128,16))
     """
+    check_type("make_tiled_copy_C_atom", mma, TiledMMA, "a TiledMMA")
     atom, element = find_copy_atom(atom), dtype(element or mma.atom.dtypes.c)
     whole = mma.get_layoutC_TV()
     threads, values = (layout_size(mode) for mode in modes(whole))

@@ -19,6 +19,7 @@ from layoutalg.layout import (
     AnyLayout,
     Coordinate,
     Layout,
+    check_layouts,
     filter_zeros,
     innermost,
     layout_of,
@@ -97,6 +98,7 @@ def make_fragment_like(layout: AnyLayout) -> Layout:
     >>> print(make_fragment_like(Layout(((2, 2), 4, 2), ((1, 8), 1024, 16))))
     ((2,2),4,2):((1,2),8,4)
     """
+    check_layouts("make_fragment_like", layout)
     layout = innermost(layout)
     if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
         return Layout(layout.shape)

@@ -19,7 +19,7 @@ from layoutalg.atoms import CopyAtom, MMAAtom, Operand
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.draw.picture import Panel, Picture, tv_picture
-from layoutalg.errors import DivisibilityError
+from layoutalg.errors import DivisibilityError, check_type
 from layoutalg.layout import Layout
 
 _OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
@@ -41,6 +41,7 @@ def mma_picture(atom: MMAAtom) -> Picture:
     >>> len(mma_picture(find_mma_atom("SM90_64x8x16_F32F16F16_SS")).panels)
     1
     """
+    check_type("mma_picture", atom, MMAAtom, "an MMA atom")
     panels: list[Panel] = []
     for operand in _OPERANDS:
         if atom.registers(operand):
@@ -64,6 +65,7 @@ def copy_picture(atom: CopyAtom) -> Picture:
     >>> sent.cells[9][3].text, received.cells[9][3].text
     ('T9V3', 'T5V3')
     """
+    check_type("copy_picture", atom, CopyAtom, "a copy atom")
     bits = _width_bits(atom)
     row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // atom.threads
     columns, rows = row_bits // bits, cosize(atom.src_tv) // row_bits

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import shutil
 
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
 from layoutalg.tools import run_tool
 
@@ -50,6 +50,7 @@ def as_dot(layout: AnyLayout) -> str:
     >>> as_dot(Layout(4)).splitlines()[-2].strip()
     'n2 -> n3'
     """
+    check_type("as_dot", layout, (Layout, ComposedLayout), "a layout")
     inner, stages = _stages(layout)
     extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
     count = len(extents) + len(stages) + 3
@@ -86,6 +87,8 @@ def render(dot: str, file_format: str) -> bytes:
     Traceback (most recent call last):
     layoutalg.errors.UnknownNameError: unknown graph format 'gif': accepted are svg, png, pdf
     """
+    for text, what in ((dot, "DOT text"), (file_format, "the name of a format")):
+        check_type("render", text, str, what)
     if file_format not in FORMATS:
         raise UnknownNameError("graph format", file_format, FORMATS)
     program = shutil.which("dot")

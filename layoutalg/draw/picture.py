@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from layoutalg.analysis import swizzle_notes
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import (
     AnyLayout,
@@ -106,6 +106,7 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictur
     >>> [[cell.text for cell in row] for row in picture.panels[0].cells]
     [['0', '1', '2'], ['3', '4', '5']]
     """
+    check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
     title = "coordinates" if _has_bases(layout) else "offsets"
     return Picture(str(layout), _grids(layout, title, element, _unit(layout)), _reading(layout, element))
 
@@ -323,7 +324,9 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
     hue = (
         f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
         if element is None
-        else (f"the colour is the bank of an {element} element, one shade per bank, one hue per 16-byte chunk")
+        else (
+            f"the colour is the bank of an {element} element, one shade per bank, one hue per 16-byte chunk"
+        )
     )
     return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
 

@@ -17,6 +17,7 @@ from html import escape
 
 from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import Panel, Picture, clean, fold
+from layoutalg.errors import check_type
 
 _PAGE = 1600
 _WIDEST = 2400
@@ -37,6 +38,7 @@ def as_svg(picture: Picture) -> str:
     >>> "a &lt; b" in as_svg(Picture("a < b", ()))
     True
     """
+    check_type("as_svg", picture, Picture, "a picture")
     parts: list[str] = []
     y, right = _MARGIN + _TITLE, _MARGIN + _length(picture.title, 8.6)
     for band in _bands(picture):

@@ -23,6 +23,7 @@ import textwrap
 
 from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import Cell, Panel, Picture, clean, fold
+from layoutalg.errors import check_type
 
 GAP = "    "
 
@@ -37,6 +38,7 @@ def as_text(picture: Picture, *, width: int = 100, color: bool = False, unicode:
     >>> as_text(layout_picture(Layout(3)), unicode=False).splitlines()[-3]
     '0 | 0 1 2'
     """
+    check_type("as_text", picture, Picture, "a picture")
     blocks = [block for panel in picture.panels for block in _blocks(panel, width, color, unicode)]
     lines = [clean(picture.title), ""]
     for row in _side_by_side(blocks, width):

@@ -57,6 +57,4 @@ __all__ = [
     "unpack",
 ]
 
-__getattr__ = later(
-    "layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear", "unpack": "layoutalg.f2.dims"}
-)
+__getattr__ = later("layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear", "unpack": "layoutalg.f2.dims"})

@@ -36,7 +36,7 @@ from typing import TypeAlias
 
 from layoutalg.arch import Rates
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.errors import ShapeError, UnknownNameError, check_type
 
 LEVELS = ("dram", "l2", "shared", "registers")
 """Levels of memory, farthest first."""
@@ -121,6 +121,7 @@ def balance_point(rates: Rates, level: str, unit: str = "tensor") -> float:
     >>> [int(balance_point(T4_ACHIEVED, level)) for level in ("dram", "l2", "shared")]
     [224, 38, 13]
     """
+    check_type("balance_point", rates, Rates, "rates")
     return _rate("unit", rates.units, unit) / _rate("level", rates.levels, level)
 
 
@@ -134,6 +135,8 @@ def roofline_of(rates: Rates, intensities: Mapping[str, float], unit: str = "ten
     >>> roofline_of(T4_ACHIEVED, {"dram": 300.0, "l2": 128.0, "registers": 5.3}).limiting
     'tensor'
     """
+    check_type("roofline_of", rates, Rates, "rates")
+    check_type("roofline_of", intensities, Mapping, "a mapping of levels to intensities")
     peak = _rate("unit", rates.units, unit)
     bounds: list[Bound] = []
     for level, intensity in intensities.items():
@@ -167,13 +170,19 @@ def mean_rate(hit_rate: float, hit_bytes_per_s: float, miss_bytes_per_s: float) 
     >>> mean_rate(0.5, 1280e9, 220e9) / 1e9
     750.0
     """
+    for number in (hit_rate, hit_bytes_per_s, miss_bytes_per_s):
+        check_type("mean_rate", number, (int, float), "a number")
     if not 0 <= hit_rate <= 1:
         raise ShapeError(f"hit_rate is {hit_rate}; a share between 0 and 1 is needed")
     return hit_rate * hit_bytes_per_s + (1 - hit_rate) * miss_bytes_per_s
 
 
 def _tile(tile: Tile) -> Tile:
-    if len(tile) != 2 or not all(type(side) is int and side > 0 for side in tile):
+    if (
+        not isinstance(tile, (tuple, list))
+        or len(tile) != 2
+        or not all(type(side) is int and side > 0 for side in tile)
+    ):
         raise ShapeError(f"tile {tile!r}: two positive integers (M, N) are needed")
     return tile
 

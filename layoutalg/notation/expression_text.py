@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError, ResourceError, check_type
 
 MAX_LENGTH = 4096
 """Longest text accepted, in characters."""
@@ -115,6 +115,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
     >>> [step.action for step in read_expression("-n+m*m", {"n": "n", "m": "m"}, POLYNOMIAL)]
     ['n', 'neg', 'm', 'm', '*', '+']
     """
+    check_type(grammar.what, text, str, "a text")
     if len(text) > MAX_LENGTH:
         raise ResourceError(f"length of the {grammar.what} in characters", len(text), MAX_LENGTH)
     output: list[Step] = []

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers.exchange import exchange_plan
 from layoutalg.registers.packing import REGISTER_BITS, Packing, as_they_are, pack, permutes, words
@@ -129,6 +129,8 @@ def convert_layout(
     >>> print(found, *found.alternatives, sep=", or ")
     shared: 8 wavefronts, 1 barrier; 10 cycles, or shuffle: 16 selects, 3 shuffles; 11 cycles
     """
+    for layout in (src, dst):
+        check_type("convert_layout", layout, LinearLayout, "a LinearLayout")
     machine, element = find_arch(arch), dtype(element)
     places = place_map(src, dst)
     most = max(0, (REGISTER_BITS // element.bits).bit_length() - 1)

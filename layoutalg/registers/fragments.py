@@ -29,9 +29,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutalg.errors import NotLinearError, ShapeError, UnsupportedError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    NotLinearError,
+    ShapeError,
+    UnsupportedError,
+    check_type,
+    shown,
+)
 from layoutalg.f2 import LinearLayout, apply, kernel, rank, solve, to_f2
-from layoutalg.layout import Layout, leaves, modes, normalize, product
+from layoutalg.layout import (
+    Layout,
+    integer_leaves,
+    leaves,
+    modes,
+    normalize,
+    product,
+    whole_number,
+)
 
 PLACE = ("register", "lane", "warp")
 """The in dimensions of a register layout; one that is left out has size 1."""
@@ -104,6 +119,12 @@ def fragment(
     >>> wgmma.registers, wgmma.warps, wgmma.element(47, 31, 3)
     (48, 4, (63, 95))
     """
+    check_type("fragment", tv, Layout, "a layout of (thread, value)")
+    integer_leaves("fragment", tv)
+    if not isinstance(dims, (tuple, list)) or not all(isinstance(name, str) for name in dims):
+        raise ArgumentTypeError(f"fragment with the dimensions {shown(dims)}: a tuple of names is needed")
+    if whole_number(lanes, "fragment: lanes") < 1:
+        raise ShapeError(f"fragment of {lanes} lanes: one or more are needed")
     extents = normalize(shape, "shape")
     if not isinstance(extents, tuple) or len(extents) != len(dims):
         raise ShapeError(f"shape {shape!r} has not one extent for each of the dimensions {', '.join(dims)}")
@@ -147,6 +168,7 @@ def linear_fragment(layout: LinearLayout) -> Fragment:
     >>> linear_fragment(LinearLayout({"lane": [1, 2]}, {"n": 4})).element(0, 3, 0)
     (3,)
     """
+    check_type("linear_fragment", layout, LinearLayout, "a LinearLayout")
     others = sorted(set(layout.in_bits) - set(PLACE))
     if others:
         raise ShapeError(f"the in dimensions {', '.join(others)}: a fragment has {', '.join(PLACE)}")
@@ -206,6 +228,7 @@ def holders(tile: Fragment, **coordinates: int) -> Holders:
     >>> holders(tile, m=9, n=2).places
     ((0, 5, (2,)),)
     """
+    check_type("holders", tile, Fragment, "a fragment")
     known = dict(zip(tile.layout.out_bits, tile.shape, strict=True))
     for name, x in coordinates.items():
         if name not in known:

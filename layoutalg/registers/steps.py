@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from layoutalg.errors import DivisibilityError
+from layoutalg.errors import DivisibilityError, ShapeError, check_type
 from layoutalg.f2 import Columns, LinearLayout, identity
 from layoutalg.layout import AnyLayout
 from layoutalg.registers.fragments import over_places
@@ -221,7 +221,8 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
     """The definition: `values` of shape (warp, lane, register), held as `src` says, as `dst` wants them.
 
     Where `src` holds an element several times, the values there are taken to be equal.  Raises
-    DivisibilityError when `dst` wants an element that `src` does not hold.
+    DivisibilityError when `dst` wants an element that `src` does not hold, ShapeError for values of other
+    places than those of `src`.
 
     >>> import numpy
     >>> src = LinearLayout({"register": [1], "lane": [2]}, {"n": 4})
@@ -231,7 +232,15 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
     """
     import numpy as np
 
+    for layout in (src, dst):
+        check_type("converted", layout, LinearLayout, "a LinearLayout")
+    check_type("converted", values, np.ndarray, "an array (warp, lane, register)")
     given, wanted = over_places(src), over_places(dst)
+    places = tuple(1 << bits for bits in reversed(given.in_bits.values()))
+    if values.shape[:3] != places:
+        raise ShapeError(
+            f"converted: values of shape {values.shape}; the source has (warp, lane, register) of {places}"
+        )
     held: dict[tuple[int, ...], Any] = {}
     for warp, lane, register in np.ndindex(values.shape[:3]):
         element = tuple(given(register=register, lane=lane, warp=warp).values())

@@ -33,8 +33,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from layoutalg.decide import find_difference, is_bijective
-from layoutalg.errors import MismatchError, UnsupportedError
-from layoutalg.layout import AnyLayout, Layout, coordinate_at, flatten_tree, leaves, size, to_text
+from layoutalg.errors import ArgumentTypeError, MismatchError, UnsupportedError, check_type, shown
+from layoutalg.layout import (
+    AnyLayout,
+    Layout,
+    check_integers,
+    coordinate_at,
+    flatten_tree,
+    leaves,
+    size,
+    to_text,
+)
 from layoutalg.testing.minimal import part_up_to, shrink
 
 if TYPE_CHECKING:
@@ -58,6 +67,7 @@ def check_bijective(layout: AnyLayout) -> None:
 
     >>> check_bijective(Layout((4, 8), (8, 1)))
     """
+    check_integers("check_bijective", layout)
     if size(layout) > TABLE_ELEMS:
         if not is_bijective(layout):
             raise MismatchError(f"{layout} is not one-to-one onto [0,{size(layout)})")
@@ -110,6 +120,8 @@ def check_same_function(a: AnyLayout, b: AnyLayout) -> None:
 
     >>> check_same_function(Layout((4, 8)), Layout(32))
     """
+    for layout in (a, b):
+        check_integers("check_same_function", layout)
     if size(a) != size(b):
         raise MismatchError(f"{a} and {b} have different domains: {size(a)} and {size(b)} coordinates")
     if size(a) > TABLE_ELEMS:
@@ -137,6 +149,9 @@ def check_index_function(c_source: str, layout: AnyLayout, function: str = "f") 
 
     >>> check_index_function("int f(int i) { return i % 4 * 8 + i / 4; }", Layout((4, 8), (8, 1)))
     """
+    check_integers("check_index_function", layout)
+    check_type("check_index_function", c_source, str, "C or CUDA code")
+    check_type("check_index_function", function, str, "the name of a function")
     from layoutalg.testing.indexcode import IndexCode
 
     code = IndexCode(c_source, function, layout.shape)
@@ -171,7 +186,11 @@ def check_family(
     layoutalg.errors.MismatchError: fails for ...: 2:1 and ... differ at ...
     """
     from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis.strategies import SearchStrategy
 
+    check_type("check_family", strategy, SearchStrategy, "a strategy of hypothesis")
+    if not callable(check):
+        raise ArgumentTypeError(f"check_family by {shown(check)}: a function is needed")
     last: list[T] = []
 
     @settings(

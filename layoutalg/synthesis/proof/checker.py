@@ -35,6 +35,7 @@ from layoutalg.errors import (
     ResourceError,
     ShapeError,
     UnsupportedError,
+    check_type,
 )
 from layoutalg.f2 import affine_f2, apply, basis, rank
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, modes, product, size, to_text
@@ -63,6 +64,7 @@ def check_certificate(synthesis: Synthesis) -> str:
     >>> check_certificate(synthesize((64, 64), ["ldmatrix.x4"], element="f16"))
     'Sw<3,3,3> o 0 o (64,64):(64,1) is conflict-free for 1 access: K & F = 0 in F2^11, dim K = 6, dim F = 5'
     """
+    check_type("check_certificate", synthesis, Synthesis, "what synthesize returned")
     try:
         return _proved(synthesis)
     except (NotLinearError, ShapeError, AlignmentError, ResourceError, UnsupportedError) as error:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import find_instruction
+from layoutalg.errors import check_type
 from layoutalg.layout import IntTuple, Layout, Swizzle, product, to_text
 from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout
 
@@ -145,6 +146,7 @@ def ruled_out(synthesis: Synthesis) -> str:
     'single swizzles Sw<B,M,S> of (48,20):(20,1) in its memory and 1024 bytes more; (48,20):(20,1) with longer
     rows, by multiples of 4 bytes, up to 1024 bytes in all'
     """
+    check_type("ruled_out", synthesis, Synthesis, "what synthesize returned")
     return "; ".join(class_in_words(synthesis, name) for name in synthesis.certificate.classes)
 
 
