@@ -100,7 +100,9 @@ def analyze_command(
                 raise ArgumentTypeError(
                     f"--op goes with --index and --offsets; for a layout say --access {op}"
                 )
-            payload, named, hint = _of_layout(layout, access, dtype or "f32", machine, base, _method(method))
+            payload, named, hint = _of_layout(
+                layout, access, "f32" if dtype is None else dtype, machine, base, _method(method)
+            )
         else:
             if op is None or access:
                 raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")

@@ -11,7 +11,7 @@ from rich.table import Table
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
-from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
 
@@ -62,6 +62,8 @@ def solve_command(
         efficiency_share(efficiency)
     given, of_strides, of_offset = _symbolic(layout)
     shift, more = _term(base, "--base")
+    if not more and shift < 0:
+        raise ShapeError(f"--base {base}: bytes are counted from 0 on; a non-negative number is needed")
     known = sorted(of_strides | of_offset | more)
     if len(known) != 1:
         raise ArgumentTypeError(
