@@ -5,8 +5,8 @@
 >>> print(tile, la.is_bijective(tile))
 Sw<3,3,3> o 0 o (8,64):(64,1) True
 
-Layouts and their algebra are here at once; everything else is imported when it is first asked for, so that
-`import layoutalg` stays cheap: `layoutalg.parse`, `layoutalg.analysis`, `layoutalg.synthesis`, ...
+Layouts and their composition are here at once; everything else is imported when it is first asked for, so
+that `import layoutalg` stays cheap: `layoutalg.logical_divide`, `layoutalg.parse`, `layoutalg.analysis`, ...
 
 The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, says what its files hold:
 
@@ -42,60 +42,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.algebra import (
-    blocked_product,
-    complement,
-    dice,
-    domain_offset,
-    downcast,
-    flat_divide,
-    flat_product,
-    left_inverse,
-    local_partition,
-    local_tile,
-    logical_divide,
-    logical_product,
-    make_layout_like,
-    make_ordered_layout,
-    max_alignment,
-    max_common_layout,
-    max_common_vector,
-    nullspace,
-    raked_product,
-    recast_layout,
-    right_inverse,
-    slice_,
-    tile_to_shape,
-    tiled_divide,
-    tiled_product,
-    upcast,
-    zipped_divide,
-    zipped_product,
-)
 from layoutalg.compose import Tiler, composition, normal_form
-from layoutalg.decide import (
-    Aliasing,
-    Footprint,
-    aliasing,
-    cosize,
-    cycles,
-    extremes,
-    find_collision,
-    find_coordinate,
-    find_difference,
-    find_offset_bit,
-    find_overlap,
-    footprint,
-    gaps,
-    image_size,
-    is_bijective,
-    is_contiguous,
-    is_injective,
-    is_surjective,
-    order,
-    overlap,
-    same_function,
-)
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -165,6 +112,7 @@ if TYPE_CHECKING:
     from layoutalg import atoms as atoms
     from layoutalg import cli as cli
     from layoutalg import codegen as codegen
+    from layoutalg import decide as decide
     from layoutalg import draw as draw
     from layoutalg import dtype as dtype
     from layoutalg import explanation as explanation
@@ -178,6 +126,36 @@ if TYPE_CHECKING:
     from layoutalg import symbolic as symbolic
     from layoutalg import synthesis as synthesis
     from layoutalg import testing as testing
+    from layoutalg.algebra import (
+        blocked_product,
+        complement,
+        dice,
+        domain_offset,
+        downcast,
+        flat_divide,
+        flat_product,
+        left_inverse,
+        local_partition,
+        local_tile,
+        logical_divide,
+        logical_product,
+        make_layout_like,
+        make_ordered_layout,
+        max_alignment,
+        max_common_layout,
+        max_common_vector,
+        nullspace,
+        raked_product,
+        recast_layout,
+        right_inverse,
+        slice_,
+        tile_to_shape,
+        tiled_divide,
+        tiled_product,
+        upcast,
+        zipped_divide,
+        zipped_product,
+    )
     from layoutalg.analysis import Access, analyze
     from layoutalg.atoms import (
         COPY_ATOMS,
@@ -201,6 +179,29 @@ if TYPE_CHECKING:
         make_tiled_mma,
         tile_copy,
     )
+    from layoutalg.decide import (
+        Aliasing,
+        Footprint,
+        aliasing,
+        cosize,
+        cycles,
+        extremes,
+        find_collision,
+        find_coordinate,
+        find_difference,
+        find_offset_bit,
+        find_overlap,
+        footprint,
+        gaps,
+        image_size,
+        is_bijective,
+        is_contiguous,
+        is_injective,
+        is_surjective,
+        order,
+        overlap,
+        same_function,
+    )
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanation import explain
     from layoutalg.f2 import LinearLayout, to_f2
@@ -212,20 +213,35 @@ __version__ = "0.1.0"
 
 _MODULES = frozenset(
     (
-        "algebra", "analysis", "arch", "atoms", "cli", "codegen", "draw", "dtype", "explanation", "f2",
-        "kernels", "legality", "model", "notation", "ops", "registers", "symbolic", "synthesis", "testing",
+        "algebra", "analysis", "arch", "atoms", "cli", "codegen", "decide", "draw", "dtype", "explanation",
+        "f2", "kernels", "legality", "model", "notation", "ops", "registers", "symbolic", "synthesis",
+        "testing",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""
 
 _PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "algebra": (
+            "blocked_product", "complement", "dice", "domain_offset", "downcast", "flat_divide",
+            "flat_product", "left_inverse", "local_partition", "local_tile", "logical_divide",
+            "logical_product", "make_layout_like", "make_ordered_layout", "max_alignment",
+            "max_common_layout", "max_common_vector", "nullspace", "raked_product", "recast_layout",
+            "right_inverse", "slice_", "tile_to_shape", "tiled_divide", "tiled_product", "upcast",
+            "zipped_divide", "zipped_product",
+        ),
         "analysis": ("Access", "analyze"),
         "atoms": (
             "COPY_ATOMS", "MMA_ATOMS", "CopyAtom", "MMAAtom", "Tensor", "TiledCopy", "TiledMMA",
             "copy_tensor", "find_copy_atom", "find_mma_atom", "make_fragment_like", "make_tiled_copy",
             "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C", "make_tiled_copy_C_atom",
             "make_tiled_copy_D", "make_tiled_copy_S", "make_tiled_mma", "tile_copy",
+        ),
+        "decide": (
+            "Aliasing", "Footprint", "aliasing", "cosize", "cycles", "extremes", "find_collision",
+            "find_coordinate", "find_difference", "find_offset_bit", "find_overlap", "footprint", "gaps",
+            "image_size", "is_bijective", "is_contiguous", "is_injective", "is_surjective", "order",
+            "overlap", "same_function",
         ),
         "dtype": ("DTYPES", "DType"),
         "explanation": ("explain",),
