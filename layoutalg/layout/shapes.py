@@ -120,7 +120,8 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
     (True, False)
     """
-    one, other = (normalize(tree, "congruent: a tree", leaf_of_stride) for tree in (a, b))
+    one = normalize(a, "congruent: a tree", leaf_of_stride)
+    other = normalize(b, "congruent: a tree", leaf_of_stride)
     return int_tuple.congruent_trees(one, other)
 
 
@@ -132,7 +133,8 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
     (True, False)
     """
-    one, other = (normalize(tree, "weakly_congruent: a tree", leaf_of_stride) for tree in (a, b))
+    one = normalize(a, "weakly_congruent: a tree", leaf_of_stride)
+    other = normalize(b, "weakly_congruent: a tree", leaf_of_stride)
     return int_tuple.weakly_congruent_trees(one, other)
 
 
@@ -144,7 +146,8 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
     (True, True, False)
     """
-    one, other = (normalize(shape, "compatible: a shape", leaf_of_shape) for shape in (a, b))
+    one = normalize(a, "compatible: a shape", leaf_of_shape)
+    other = normalize(b, "compatible: a shape", leaf_of_shape)
     return int_tuple.compatible_trees(one, other)
 
 
