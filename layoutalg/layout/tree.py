@@ -205,8 +205,6 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
     >>> print(flatten(Layout(((2, 3), 5))), flatten(((2, 3), 5)))
     (2,3,5):(1,2,6) (2, 3, 5)
     """
-    if type(value) is int:
-        return (value,)
     if type(value) is tuple:
         found = flatten_tree(value)
         try:
@@ -214,6 +212,8 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
                 return found
         except TypeError:  # of a list among others
             pass
+    elif type(value) is int:
+        return (value,)
     if isinstance(value, ComposedLayout):
         return map_innermost(value, flatten)
     if not isinstance(value, Layout):
