@@ -27,8 +27,8 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Swizzles, modes, product
 MAX_TILE_CELLS = 64 * 64
 """Beside an access, the part of the tile it touches is drawn up to this many cells."""
 
-MAX_SIDE = 64
-"""A tile is drawn whole up to this many vectors per side."""
+MAX_WHOLE = 32
+"""Up to so many vectors a side of a tile is drawn whole."""
 
 Crd: TypeAlias = tuple[int, int]
 """Row and column of an element of a tile."""
@@ -38,8 +38,8 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
     """The worst instruction of an access on a layout: where it reaches into the tile, and how it is served.
 
     On a swizzled layout it is shown without the swizzle and with it, and is the worst one without it.  For
-    global memory the first instruction is drawn.  A tile is left out where the part that is touched spans
-    more than MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
+    global memory the first instruction is drawn.  Of a tile that is large the part that is touched is drawn,
+    up to MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
 
     >>> from layoutalg.layout import Layout, Swizzle
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
@@ -145,12 +145,10 @@ def _banks(
         across = elems
     elif rows % elems == 0 and all(lanes[r, c] == lanes.get((r - r % elems, c)) for r, c in lanes):
         down = elems
-    heights, widths = range(0, rows, down), range(0, columns, across)
-    if max(len(heights), len(widths)) > MAX_SIDE:
-        if not _fits(lanes):
-            return []
-        heights = range(min(r for r, _ in lanes) // down * down, max(r for r, _ in lanes) + 1, down)
-        widths = range(min(c for _, c in lanes) // across * across, max(c for _, c in lanes) + 1, across)
+    heights = _window(range(0, rows, down), {r for r, _ in lanes})
+    widths = _window(range(0, columns, across), {c for _, c in lanes})
+    if len(heights) * len(widths) > MAX_TILE_CELLS:
+        return []
 
     def cell(row: int, column: int) -> Cell:
         byte = access.base_bytes + layout(row + rows * column) * access.element.bits // 8
@@ -160,6 +158,15 @@ def _banks(
 
     cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
     return [Panel(title, _names(heights), _names(widths), cells)]
+
+
+def _window(starts: range, touched: set[int]) -> range:
+    """The vectors of a side that are drawn: all, or of many those between touched ones, in eights."""
+    if len(starts) <= MAX_WHOLE:
+        return starts
+    step = 8 * starts.step
+    first, last = (n // step * 8 for n in (min(touched, default=0), max(touched, default=0)))
+    return starts[first : last + 8]
 
 
 def _names(starts: range) -> tuple[str, ...]:

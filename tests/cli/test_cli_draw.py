@@ -54,13 +54,13 @@ def test_the_swizzled_access_is_flat() -> None:
     flat = answer("draw", "Sw<3,3,3> o 0 o (64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")[
         "content"
     ]
-    assert "4 wavefronts; each row is one" in flat
+    assert "before Sw<3,3,3>: 32 wavefronts by bank" in flat and "after Sw<3,3,3>: 4 wavefronts" in flat
 
 
 def test_a_scattered_access_leaves_the_tile_out() -> None:
     words = ("(256,256):(1,256)", "--access", "ld.shared.b32@(32,1):(2057,0)")
     content = answer("draw", *words)["content"]
-    assert "wavefronts by bank" in content and "the lane of each element" not in content
+    assert "wavefronts by bank" in content and "the tile by bank" not in content
 
 
 def test_text_without_box_characters() -> None:
