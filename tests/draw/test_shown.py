@@ -18,7 +18,7 @@ from layoutalg.draw.picture import MAX_CELLS
 from layoutalg.draw.shown import MAX_SHOWN
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.synthesis import synthesize
-from layoutalg.testing import layouts
+from layoutalg.testing import composed_layouts, layouts
 
 M = sympy.Symbol("M", integer=True, positive=True)
 TILE = la.Layout((64, 64), (64, 1))
@@ -81,7 +81,7 @@ def test_what_has_no_picture_shows_its_text(value: Any) -> None:
     assert "".join(page(value).itertext()) == str(value)
 
 
-@given(layouts())
+@given(layouts() | composed_layouts())
 def test_every_layout_shows_something_of_limited_size(layout: Any) -> None:
     picture = picture_of(layout)
     "".join(page(layout).itertext())
