@@ -8,9 +8,9 @@ processes, each with one tree first on its path, draw the same texts and evaluat
 is compared as text, errors by their class.  The older tree is taken from the history into build/base-REV.
 
     equal        the same text: a value's repr, a record's fields, an error's class and sentence
-    spelled      the same but for how swizzles are written: a chain, and one that moves nothing
+    spelled      the same function of the same modes, its swizzles written otherwise
     sentence     an error of the same class with another sentence
-    more         an answer where the older tree was undecided, or had no such name
+    more         an answer where the older tree was undecided, took no such operand or had no such name
     slow         one of the two took longer than SECONDS
     different    anything else: the exit code is 1
 
@@ -235,6 +235,15 @@ def plainly(value: Any) -> str:
     return re.sub(r"\((Swizzle\([^()]*\)),?\)", r"\1", text)
 
 
+def same_layouts(then: Any, now: Any) -> bool:
+    """Whether two answers are swizzled layouts of one shape that are the same function."""
+    if not all(isinstance(text, str) and text.startswith("ComposedLayout(") for text in (then, now)):
+        return False
+    layoutalg = import_module("layoutalg")
+    a, b = (eval(text, vars(layoutalg)) for text in (then, now))  # noqa: S307  # reprs of layouts
+    return a.shape == b.shape and bool(layoutalg.same_function(a, b))
+
+
 def common(then: Any, now: Any) -> tuple[Any, Any]:
     """Two answers without the fields that only one tree's record has."""
     if isinstance(then, dict) and isinstance(now, dict) and then.get("") == now.get("") is not None:
@@ -255,12 +264,11 @@ def verdict(pair: Pair) -> str:
         then, now = common(then, now)
         if then == now:
             return "equal"
-        if plainly(then) == plainly(now):
+        if plainly(then) == plainly(now) or (how_now == "answer" and same_layouts(then, now)):
             return "spelled"
         return "different" if how_now == "answer" else "sentence"
-    if how_then in {"UndecidedError", "no name"} and how_now != "no name":
-        return "more"
-    return "different"
+    new = how_then in {"UndecidedError", "ArgumentTypeError", "no name"} and how_now == "answer"
+    return "more" if new else "different"
 
 
 def group(pair: Pair) -> str:
