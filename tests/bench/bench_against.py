@@ -1,5 +1,6 @@
 """What random calls answer on this tree and on an older one: equal, spelled otherwise, or different.
 
+    python tests/bench/bench_against.py                                    what is not committed changes
     python tests/bench/bench_against.py --base 123e0d5 --seed 14 --cases 100000
     python tests/bench/bench_against.py --base 123e0d5 --seed 14 --cases 300 --kind cuda
 
@@ -311,7 +312,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--base", required=True, metavar="REV", help="the older tree")
+    parser.add_argument("--base", default="HEAD", metavar="REV", help="the older tree")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--kind", action="append", default=[], help="calls of this kind alone; repeats")
