@@ -66,7 +66,7 @@ def _value(source: str, names: dict[str, Any]) -> str:
         except Exception as error:  # noqa: BLE001
             kind = type(error)
             print(f"Traceback (most recent call last):\n...\n{kind.__module__}.{kind.__qualname__}: {error}")
-    return out.getvalue()
+    return re.sub(r"^$(?=\n)", "<BLANKLINE>", out.getvalue(), flags=re.M)
 
 
 def _session(body: str, names: dict[str, Any]) -> str:
