@@ -36,5 +36,5 @@ assert report.passed
 # Machine code, without a GPU.
 for target in ("sm_80", "sm_90a"):
     cubin = compile_cubin(to_cuda(kernel, target), kernel.name, target)
-    print(f"{target}: {cubin.registers} registers a thread, {cubin.spill_bytes} bytes of spills")
+    print(f"{target}: {cubin.registers} registers per thread, {cubin.spill_bytes} bytes of spills")
     assert cubin.spill_bytes == 0

@@ -92,7 +92,7 @@ def complement(layout: AnyLayout, cotarget: IntTuple | None = None, *, trace: Tr
     R's strides ascend; its last mode is rounded up, so that layout and R together reach the first whole
     multiple at or past `cotarget` (3:2 up to 10 covers 12).  Modes of stride 0 are ignored, as in CuTe.
     `cotarget` is a number of elements or a shape; the default is the cosize of `layout`.  Raises
-    NotInjectiveError with two coordinates, DivisibilityError when the gaps are no layout (`witness` is
+    NotInjectiveError with two coordinates, DivisibilityError when the gaps are not a layout (`witness` is
     the offset that would be reached twice), UnsupportedError for swizzled layouts and negative strides.
 
     Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Complement.

@@ -97,7 +97,9 @@ class Guard:
 
     def __post_init__(self) -> None:
         if not isinstance(self.below, tuple):
-            raise ArgumentTypeError(f"below is {self.below!r}; a tuple with a bound or None a mode is needed")
+            raise ArgumentTypeError(
+                f"below is {self.below!r}; a tuple with a bound or None per mode is needed"
+            )
         for bound in (*self.below, self.threads):
             if bound is not None and (type(bound) is not int or bound < 0):
                 raise ShapeError(f"bound {bound!r} of a guard; a non-negative integer or None is needed")
@@ -250,7 +252,7 @@ class Access:
             TV       a layout (thread, value[, iteration]) -> flat index, in CuTe notation: (32,1):(2,0)
 
         Without "@", lanes run along the mode of stride 1 (`default`).  Blanks around "@" do not count.
-        Raises ParseError for a TV that is no layout text, and as `along` does.
+        Raises ParseError for a TV that is not a layout text, and as `along` does.
 
         >>> print(Access.of("ld.shared.b32@(32,1):(2,0)", Layout((64, 2)), "f32").tv)
         (32,1):(2,0)
@@ -268,13 +270,13 @@ class Access:
             return Access.along(op, layout, element, mapping)
         tv = parse(mapping)
         if not isinstance(tv, Layout):
-            raise ShapeError(f"access {spec!r}: {tv} is no thread-value layout; row, col or a Layout is")
+            raise ShapeError(f"access {spec!r}: {tv} is not a thread-value layout; row, col or a Layout is")
         return Access.along(op, layout, element, tv)
 
 
 @dataclass(frozen=True, slots=True)
 class TmaAccess:
-    """A tensor-map copy of `box` elements a side, stored with the `swizzle_bytes` mode (0: none).
+    """A tensor-map copy of `box` elements per side, stored with the `swizzle_bytes` mode (0: none).
 
     TMA has no lanes, and its own traffic has no bank conflicts to count; what it fixes is the layout, so
     it takes part in synthesis as a constraint.  Raises ShapeError for a box side outside 1..256 or a mode

@@ -93,7 +93,7 @@ def analyze_access(
 
 
 def check_layout(layout: AnyLayout) -> None:
-    """Refuse what offsets cannot be counted of: symbols, strides along modes, and what is no layout.
+    """Refuse what offsets cannot be counted of: symbols, strides along modes, and what is not a layout.
 
     >>> check_layout(Layout((4, 8)))
     """

@@ -59,7 +59,7 @@ def analyze(
     An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
     and needs the type of an `element`; an Access has its type, and the architecture may follow it.  A list
     of accesses gives a list of reports; `print(report)` is a table and a sentence.  Raises ArgumentTypeError
-    for a text without an element, an element that is not the access's own, and what is no layout;
+    for a text without an element, an element that is not the access's own, and what is not a layout;
     AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
     named closed form does not apply, UndecidedError when the budget is spent.
 

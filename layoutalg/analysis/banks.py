@@ -10,7 +10,7 @@ takes the sum over its groups.
     32 lanes, 4 bytes, stride 132      banks 0, 1, 2, ..., 31                    1     (a padded row)
     32 lanes, 16 bytes, stride 16      4 groups of 8 lanes, one wavefront each   4
 
-The ideal of an instruction is one wavefront a group that has an active lane; where equal words are not
+The ideal of an instruction is one wavefront per group that has an active lane; where equal words are not
 broadcast, as many as its words need when spread evenly over the banks.
 
 Closed forms.  Two kinds of access need no lanes to be looked at.  Write V for the bytes a lane moves,
@@ -70,7 +70,7 @@ class Clash(NamedTuple):
 def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
     """Wavefronts that one warp-wide shared-memory instruction takes.
 
-    `offsets` are byte addresses in shared memory, one a lane, None where a lane is inactive.  Raises
+    `offsets` are byte addresses in shared memory, one per lane, None where a lane is inactive.  Raises
     ShapeError when their number is not the architecture's lane count, AlignmentError for a lane that is
     not a multiple of the width, UnknownNameError, and UnsupportedError for a global instruction.
 

@@ -52,7 +52,7 @@ class Traffic(NamedTuple):
 def sectors(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
     """Distinct 32-byte sectors that one warp-wide global-memory instruction touches.
 
-    `offsets` are byte addresses, one a lane, None where a lane is inactive.  Raises ShapeError when their
+    `offsets` are byte addresses, one per lane, None where a lane is inactive.  Raises ShapeError when their
     number is not the architecture's lane count, AlignmentError for a lane that is not a multiple of the
     width, UnknownNameError, and UnsupportedError for a shared-memory instruction.
 

@@ -35,7 +35,7 @@ _BLOCK = 1 << 18
 
 
 class Extent(NamedTuple):
-    """How many instructions an access has: warps x registers x iterations, of `elems` elements a lane."""
+    """How many instructions an access has: warps x registers x iterations, of `elems` elements per lane."""
 
     threads: int
     warps: int

@@ -1,6 +1,6 @@
 """One warp's addresses: the rule of the instruction, the lanes that count, and whether they are aligned.
 
-The idea.  Every definition in this package starts from 32 byte offsets, one a lane, None where the lane is
+The idea.  Every definition in this package starts from 32 byte offsets, one per lane, None where the lane is
 inactive.  Two forms of that input are checked here, with the same refusals: a sequence for one
 instruction, and NumPy arrays (offsets and a mask) for many at once.
 
@@ -52,7 +52,8 @@ def active_lanes(
     """(lane, byte offset) of the lanes that are active and supply an address.
 
     Raises ShapeError for a wrong number of offsets or one that is negative or beyond MAX_ADDRESS,
-    ArgumentTypeError for one that is no integer, AlignmentError for one that is not a multiple of the width.
+    ArgumentTypeError for one that is not an integer, AlignmentError for one that is not a multiple of the
+    width.
 
     >>> rule, machine = warp_rule("ldmatrix.x1", "shared", "sm_90")
     >>> active_lanes(rule, machine, [0, None, 32] + [None] * 29)
@@ -60,7 +61,7 @@ def active_lanes(
     """
     if len(offsets) != machine.lanes:
         raise ShapeError(
-            f"{rule.name} on {machine.name} takes {machine.lanes} offsets, one a lane (None: inactive); "
+            f"{rule.name} on {machine.name} takes {machine.lanes} offsets, one per lane (None: inactive); "
             f"{len(offsets)} were given"
         )
     out: list[tuple[int, int]] = []

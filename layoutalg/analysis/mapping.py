@@ -71,7 +71,7 @@ def vector_elems(rule: Instruction, element: DType) -> int:
     count, rest = divmod(8 * rule.width_bytes, element.bits)
     if not count or rest:
         raise UnsupportedError(
-            f"{rule.name} moves {rule.width_bytes} bytes a lane, {element} has {element.bits} bits: "
+            f"{rule.name} moves {rule.width_bytes} bytes per lane, {element} has {element.bits} bits: "
             f"a lane must hold a whole number of elements"
         )
     return count
@@ -113,15 +113,16 @@ def _vector_place(
     if not found:
         where = "" if wanted is None else f" in mode {wanted}"
         raise AlignmentError(
-            f"{rule.name} needs {elems} contiguous elements a lane, and {layout} has no stride-1 mode{where}",
+            f"{rule.name} needs {elems} contiguous elements per lane, and {layout} has no stride-1 "
+            f"mode{where}",
             required_bytes=rule.width_bytes,
         )
     mode, leaf = found[0]
     extent = tile[mode][leaf][0]
     if extent % elems:
         raise AlignmentError(
-            f"{rule.name} needs {elems} contiguous elements a lane, and the stride-1 mode of {layout} has "
-            f"{extent}, which is no multiple",
+            f"{rule.name} needs {elems} contiguous elements per lane, and the stride-1 mode of {layout} has "
+            f"{extent}, which is not a multiple",
             required_bytes=rule.width_bytes,
         )
     return mode, leaf

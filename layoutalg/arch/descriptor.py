@@ -117,8 +117,8 @@ class SmemDescriptor:
     canonical layouts call LBO and SBO (layoutalg.legality.canonical), `mode` a swizzle mode, given as such,
     by name or in bytes.  `base_offset` is (pattern start >> 7) & 7, 0 for a pattern that starts at a
     multiple of its period.  `lbo_absolute` exists in the sm_100 form alone.  Raises AlignmentError for what
-    is no multiple of 16 bytes, ResourceError for what does not fit its field, UnsupportedError for what the
-    form does not have.
+    is not a multiple of 16 bytes, ResourceError for what does not fit its field, UnsupportedError for what
+    the form does not have.
 
     >>> print(SmemDescriptor(start_bytes=0, lbo_bytes=16, sbo_bytes=512, mode="64B"))
     0x8000002000010000: start 0, LBO 16, SBO 512 bytes, mode 64B, base offset 0 (sm_90)
@@ -143,7 +143,7 @@ class SmemDescriptor:
             if name.endswith("_bytes"):
                 if value % CHUNK_BYTES:
                     raise AlignmentError(
-                        f"{name} {value} of a descriptor is no multiple of {CHUNK_BYTES} bytes",
+                        f"{name} {value} of a descriptor is not a multiple of {CHUNK_BYTES} bytes",
                         offset=value,
                         required_bytes=CHUNK_BYTES,
                     )

@@ -137,7 +137,7 @@ def unknown_instruction(name: str, known: Iterable[str]) -> UnknownNameError:
         both = ", ".join(
             f"{kind}.{space}.{suffix}" for space in ("shared", "global") for kind in ("ld", "st")
         )
-        hint = f"a copy from anywhere to anywhere is no instruction; say {both}; "
+        hint = f"a copy from anywhere to anywhere is not an instruction; say {both}; "
     return UnknownNameError("instruction", name, known, also=() if hint else INSTRUCTION_ALIASES, hint=hint)
 
 

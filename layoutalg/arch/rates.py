@@ -19,7 +19,7 @@ from layoutalg.errors import check_type
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Operations a second of each unit, and bytes a second of each level.
+    """Operations per second of each unit, and bytes per second of each level.
 
     Units are "tensor" (f16) and "f32", levels "dram", "l2", "shared" and "registers", as far as known;
     both mappings become read only.

@@ -159,7 +159,7 @@ def tensor_map_arguments(tensor_map: TensorMap) -> dict[str, Enumerator | int | 
 
 
 def tensor_map_text(tensor_map: TensorMap) -> str:
-    """The arguments as a table, one a line.
+    """The arguments as a table, one per line.
 
     Raises as `tensor_map_arguments` does.
 

@@ -1,7 +1,7 @@
 """The core-matrix rule: nearly every fragment of a tensor core is built of one 8 x 4 pattern of registers.
 
-The idea.  One register of a warp is a core matrix: 8 rows, 4 lanes a row, 32 bits a lane, which are e = 32 /
-bits neighbours along a row (one element where it is as wide as a register or wider).
+The idea.  One register of a warp is a core matrix: 8 rows, 4 lanes per row, 32 bits per lane, which are
+e = 32 / bits neighbours along a row (one element where it is as wide as a register or wider).
 
                  columns 0..e-1   e..2e-1   2e..3e-1   3e..4e-1
         row 0        lane 0       lane 1     lane 2     lane 3

@@ -218,8 +218,8 @@ def tile_copy(
 ) -> TiledCopy:
     """A tiled copy from its thread-value layout: CuTe's make_tiled_copy_impl, checked.
 
-    Raises UnknownNameError for names, ShapeError when threads or values are no multiples of the atom's or the
-    layout leaves the tile.
+    Raises UnknownNameError for names, ShapeError when threads or values are not multiples of the atom's or
+    the layout leaves the tile.
 
     >>> print(tile_copy("UniversalCopy<uint32_t>", "f32", Layout((32, 4), (1, 32)), (32, 4)).get_layoutD_TV())
     (32,(1,4)):(1,(0,32))

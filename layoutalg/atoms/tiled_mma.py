@@ -298,7 +298,7 @@ def make_tiled_mma(
 
     A permutation is the extent of the tile along its mode, or a bijective layout, by which the tile's rows or
     columns are taken in another order.  Raises UnknownNameError for the atom's name, ShapeError for a tile
-    that is no multiple of its atoms, NotInjectiveError for layouts that repeat, ResourceError for more
+    that is not a multiple of its atoms, NotInjectiveError for layouts that repeat, ResourceError for more
     threads than a block has.
 
     Source: CUTLASS, include/cute/atom/mma_atom.hpp, make_tiled_mma.
@@ -310,7 +310,7 @@ def make_tiled_mma(
     copies = as_layout(atom_layout)
     if not isinstance(permutations, tuple):
         raise ArgumentTypeError(
-            f"make_tiled_mma({atom}, {copies}, {permutations!r}): permutations are a tuple, one a mode"
+            f"make_tiled_mma({atom}, {copies}, {permutations!r}): permutations are a tuple, one per mode"
         )
     counts, tilers = modes(copies), permutations
     if len(counts) > 3 or len(tilers) > 3:

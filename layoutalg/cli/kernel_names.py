@@ -113,7 +113,7 @@ def find_part(
 def find_tensor(family: str, shape: str | None, axes: str | None, dtype: str | None) -> Problem:
     """The problem of a dense tensor whose shape and axes are texts; the last axis where none is named.
 
-    Raises ParseError for texts that are no ints, UnsupportedError without a shape or, for a permute, without
+    Raises ParseError for texts that are not ints, UnsupportedError without a shape or, for a permute, without
     axes, and what the problem raises.
 
     >>> print(find_tensor("softmax", "64,1000", None, "f16"))

@@ -57,7 +57,7 @@ def cubin_sentence(cubin: Cubin) -> str:
     """What the assembler said of a kernel."""
     spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"
     return (
-        f"{cubin.name} for {cubin.arch}: {cubin.registers} registers a thread, {spills}, "
+        f"{cubin.name} for {cubin.arch}: {cubin.registers} registers per thread, {spills}, "
         f"{size_bytes(len(cubin.image))} of machine code"
     )
 

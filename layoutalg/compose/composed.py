@@ -41,7 +41,7 @@ Chain: TypeAlias = "Swizzles | tuple[Swizzle, ...]"
 
 Tiler: TypeAlias = "Layout | ComposedLayout | int | tuple[Tiler, ...] | None"
 """What composition and the divides take on the right: a layout; an extent n for n:1; None to keep a mode;
-or a tuple of tilers, one a mode."""
+or a tuple of tilers, one per mode."""
 
 
 @overload

@@ -152,7 +152,7 @@ def compose_layouts(a: Layout, b: Layout, trace: Trace | None = None) -> Layout:
 
 
 def _compose_others(a: Layout, b: Layout) -> Layout:
-    """`compose_layouts` for leaves that are no integers: strides along modes, symbols."""
+    """`compose_layouts` for leaves that are not integers: strides along modes, symbols."""
     if has_bases(b):
         raise UnsupportedError(f"composition({a}, {b}): the second layout gives coordinates, and no indices")
     if not has_symbols(a) and not has_symbols(b):

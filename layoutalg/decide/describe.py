@@ -185,7 +185,7 @@ def aliasing(layout: AnyLayout) -> Aliasing:
 def _permutation(question: str, layout: AnyLayout) -> None:
     if not is_bijective(layout):
         raise NotInjectiveError(
-            f"{question} of {layout}: it is no permutation of [0, {size(layout)}); a bijection is needed",
+            f"{question} of {layout}: it is not a permutation of [0, {size(layout)}); a bijection is needed",
             layout=layout,
         )
 
@@ -193,7 +193,7 @@ def _permutation(question: str, layout: AnyLayout) -> None:
 def order(layout: AnyLayout) -> int:
     """The least n > 0 such that the layout applied n times moves nothing.
 
-    Raises NotInjectiveError when the layout is no bijection onto [0, size), UndecidedError past
+    Raises NotInjectiveError when the layout is not a bijection onto [0, size), UndecidedError past
     ORDER_BUDGET powers of a linear one, or past ENUMERATION_LIMIT coordinates of another.
 
     >>> order(Layout((4, 8), (8, 1))), order(Layout((3, 5), (5, 1)))

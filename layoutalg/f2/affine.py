@@ -23,7 +23,7 @@ from layoutalg.layout import AnyLayout, Layout, check_layouts, integer_leaves
 def weights(layout: Layout) -> Columns:
     """stride * 2^j for every coordinate bit j, leftmost mode first: the columns, if the layout is linear.
 
-    Raises NotLinearError when an extent is no power of two or a stride is negative.
+    Raises NotLinearError when an extent is not a power of two or a stride is negative.
 
     >>> weights(Layout((4, 2), (1, 6)))
     (1, 2, 6)
@@ -31,7 +31,7 @@ def weights(layout: Layout) -> Columns:
     out: list[int] = []
     for extent, stride in zip(*integer_leaves("to_f2", layout), strict=True):
         if extent & (extent - 1):
-            raise NotLinearError(f"{layout} is not linear over F2: extent {extent} is no power of two")
+            raise NotLinearError(f"{layout} is not linear over F2: extent {extent} is not a power of two")
         if stride < 0 and extent > 1:
             raise NotLinearError(f"{layout} is not linear over F2: stride {stride} is negative")
         out.extend(stride << j for j in range(extent.bit_length() - 1))
@@ -102,7 +102,7 @@ def _open_weights(whole: AnyLayout, outer: Layout, live: int) -> Columns:
 
 
 def to_f2(layout: AnyLayout) -> Columns:
-    """The columns of a layout that is linear over F2: one a coordinate bit, leftmost mode first.
+    """The columns of a layout that is linear over F2: one per coordinate bit, leftmost mode first.
 
     Raises NotLinearError when it is not linear, an offset other than 0 included.
 

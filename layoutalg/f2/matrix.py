@@ -34,7 +34,7 @@ Columns: TypeAlias = "tuple[int, ...]"
 class Echelon:
     """Vectors over F2 in echelon form: no two rows have one highest bit.
 
-    The lowest `carried` bits of every vector take part in the sums, but are no part of the vector: `basis`,
+    The lowest `carried` bits of every vector take part in the sums, but are not part of the vector: `basis`,
     `rank`, `contains` and `solve` are about the bits above them, `kernel` about what they are where those
     above are 0.
 

@@ -73,8 +73,8 @@ def separate(columns: Columns) -> tuple[Swizzles, Columns]:
     if null:
         index = sum(1 << j for k, j in enumerate(moving) if null[0] >> k & 1)
         raise DivisibilityError(
-            f"columns {columns} are no layout under swizzles: index {index} has the offset 0, and its bits "
-            f"have not",
+            f"columns {columns} are not a layout under swizzles: index {index} has the offset 0, and its "
+            f"bits have not",
             witness=index,
         )
     pairs = _eliminate(rows)

@@ -46,8 +46,9 @@ def normalize(
     """Return `value` with every leaf a plain int and lists as tuples; NumPy integers are accepted, bool and
     float are not.
 
-    `other(leaf, what)` may replace a leaf that is no integer; None is a refusal.  Raises ArgumentTypeError
-    for any other leaf, ShapeError past MAX_DEPTH levels and ResourceError past MAX_INT_BITS bits.
+    `other(leaf, what)` may replace a leaf that is not an integer; None is a refusal.  Raises
+    ArgumentTypeError for any other leaf, ShapeError past MAX_DEPTH levels and ResourceError past
+    MAX_INT_BITS bits.
 
     >>> normalize((2, [4, 8]))
     (2, (4, 8))
@@ -150,7 +151,7 @@ def unflatten_tree(leaves: tuple[int, ...], profile: IntTuple) -> IntTuple:
 
 
 def product(value: IntTuple) -> int:
-    """Product of all leaves; 1 for the empty tuple.  Raises ArgumentTypeError for what is no integer.
+    """Product of all leaves; 1 for the empty tuple.  Raises ArgumentTypeError for what is not an integer.
 
     >>> product(((2, 4), 8)), product(())
     (64, 1)

@@ -189,7 +189,7 @@ def _at_open(layout: Layout, crd: Any, error: ArgumentTypeError) -> Any:
 
 
 def leaf_of_shape(value: Any, what: str) -> Any:
-    """A leaf of a shape that is no integer, in canonical form; None for what no extent can be.
+    """A leaf of a shape that is not an integer, in canonical form; None for what no extent can be.
 
     >>> leaf_of_shape(4.0, "shape") is None
     True
@@ -198,7 +198,7 @@ def leaf_of_shape(value: Any, what: str) -> Any:
 
 
 def leaf_of_stride(value: Any, what: str) -> Any:
-    """A leaf of a stride that is no integer, in canonical form; None for what no stride can be.
+    """A leaf of a stride that is not an integer, in canonical form; None for what no stride can be.
 
     >>> print(leaf_of_stride(ScaledBasis(2, 0), "stride"))
     2@0

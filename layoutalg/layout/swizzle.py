@@ -76,7 +76,7 @@ class Swizzle(Value):
         if self.bits + self.base + abs(self.shift) > MAX_BITS:
             raise ShapeError(f"{self}: its fields reach past bit {MAX_BITS}; offsets have {MAX_BITS} bits")
         if self.bits > 0 and self.shift == 0:
-            raise ShapeError(f"{self} clears bits and is no bijection: the shift must not be 0")
+            raise ShapeError(f"{self} clears bits and is not a bijection: the shift must not be 0")
 
     @property
     def yyy_mask(self) -> int:
@@ -372,7 +372,7 @@ def _check_image(outer: Outer, inner: AnyLayout) -> None:
     if not isinstance(outer, Layout):
         check_integers("ComposedLayout under a swizzle", inner)
     elif isinstance(image, Layout) and has_bases(image):
-        raise UnsupportedError(f"ComposedLayout({outer}, {inner}): coordinates are no indices of {outer}")
+        raise UnsupportedError(f"ComposedLayout({outer}, {inner}): coordinates are not indices of {outer}")
 
 
 def innermost(layout: AnyLayout) -> Layout:
@@ -531,7 +531,7 @@ AnyLayout: TypeAlias = "Layout | ComposedLayout"
 
 
 def check_layouts(operation: str, *layouts: object) -> None:
-    """Refuse what is no layout, by the name of the operation that takes layouts alone.
+    """Refuse what is not a layout, by the name of the operation that takes layouts alone.
 
     >>> check_layouts("coalesce", Layout((4, 8)))
     """

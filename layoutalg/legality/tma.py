@@ -5,7 +5,7 @@ of layoutalg.legality.tma_rules.  What is legal comes back as a TmaCopy: the map
 layout that the copy writes:
 
     tensor (4096,1024):(1024,1) f16      strides 2048 bytes (a multiple of 16), innermost leaf contiguous
-    box (64,64), mode 128B               128 bytes a row: the span of the mode
+    box (64,64), mode 128B               128 bytes per row: the span of the mode
     written as                           Sw<3,3,3> o 0 o (64,64):(64,1)
 
 >>> report = check_tma(Layout((4096, 1024), (1024, 1)), (64, 64), "f16", mode="128B")

@@ -208,7 +208,7 @@ def _positive(name: str, n: int) -> int:
 
 def _grid(sides: tuple[int, int]) -> tuple[int, int]:
     if not isinstance(sides, tuple) or len(sides) != 2:
-        raise ShapeError(f"{sides!r} is no pair of sides (rows, columns)")
+        raise ShapeError(f"{sides!r} is not a pair of sides (rows, columns)")
     return _positive("rows", sides[0]), _positive("columns", sides[1])
 
 

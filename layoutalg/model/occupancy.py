@@ -8,7 +8,7 @@ scarcest decides:
     shared       shared_bytes and what the system keeps, rounded up to 128 or 256 bytes
     blocks       1
 
-A Turing kernel of 256 threads, 104 registers a thread and 48 KiB: shared memory leaves room for one block,
+A Turing kernel of 256 threads, 104 registers per thread and 48 KiB: shared memory leaves room for one block,
 so raising the registers to 166 costs nothing.
 
 >>> report = occupancy_of("sm_75", threads=256, registers_per_thread=104, shared_bytes=49152)
@@ -17,7 +17,7 @@ so raising the registers to 166 costs nothing.
 >>> occupancy_of("sm_75", threads=256, registers_per_thread=166, shared_bytes=49152).limiting
 ('registers', 'shared')
 
-Notes.  A warp lives in one partition: of the 10 warps of 200 registers a thread that 65,536 registers could
+Notes.  A warp lives in one partition: of the 10 warps of 200 registers per thread that 65,536 registers could
 hold, only 8 fit, 2 in each file of 16,384.  The shared memory of an SM is the largest part of the L1 cache
 that can be made shared; a launch that prefers L1 gets less.
 
@@ -109,7 +109,7 @@ def occupancy_of(
     shared = _count("shared_bytes", shared_bytes, 0)
     for resource, asked, most in (
         ("threads a block", threads, machine.max_threads_per_block),
-        ("registers a thread", registers, machine.max_registers_per_thread),
+        ("registers per thread", registers, machine.max_registers_per_thread),
         ("shared memory a block in bytes", shared, machine.max_shared_bytes_per_block),
     ):
         if asked > most:
@@ -149,10 +149,10 @@ def _register_limit(machine: Arch, warps: int, registers: int) -> Limit:
     checked = per_warp * _round_up(warps, machine.sm_partitions)
     if checked > machine.registers_per_sm:
         raise ResourceError(
-            f"registers a block on {machine.name}",
+            f"registers per block on {machine.name}",
             checked,
             machine.registers_per_sm,
-            hint=f"{warps} warps of {registers} registers a thread, each warp in units of "
+            hint=f"{warps} warps of {registers} registers per thread, each warp in units of "
             f"{machine.register_allocation_unit}",
         )
     fitting = machine.registers_per_sm // machine.sm_partitions // per_warp * machine.sm_partitions

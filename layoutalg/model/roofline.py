@@ -1,12 +1,12 @@
 """Roofline: how fast a tiled matrix product can be, given what each level of memory delivers.
 
-The idea.  A unit computes tau operations a second, a level delivers beta bytes a second.  A program that
+The idea.  A unit computes tau operations per second, a level delivers beta bytes per second.  A program that
 does I operations for each byte it takes from that level runs at most at
 
     T = min(beta * I, tau)        balance point: I = tau / beta, from where on the level does not limit
 
 A tile of M x N accumulators takes M + N elements for M N multiply-adds, at every step of k, so with 2-byte
-elements its intensity is M N / (M + N) operations a byte.  Each level has its own tile:
+elements its intensity is M N / (M + N) operations per byte.  Each level has its own tile:
 
     DRAM       the block's tile, times how often the L2 serves a panel again (layoutalg.model.l2_order)
     L2         the block's tile: what goes into shared memory
@@ -47,7 +47,7 @@ Tile: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one level allows: operations a byte done and needed, bytes a second, operations a second.
+    """What one level allows: operations per byte done and needed, bytes per second, operations per second.
 
     >>> Bound("dram", intensity=64.0, balance=128.0, bytes_per_s=1e9, flops_per_s=64e9).limits
     True
@@ -126,7 +126,7 @@ def balance_point(rates: Rates, level: str, unit: str = "tensor") -> float:
 
 
 def roofline_of(rates: Rates, intensities: Mapping[str, float], unit: str = "tensor") -> Roofline:
-    """The bound of a program with the given operations a byte at each level: min(beta * I, tau).
+    """The bound of a program with the given operations per byte at each level: min(beta * I, tau).
 
     Raises UnknownNameError for a unit without a rate or a level that is none of LEVELS, ShapeError for an
     intensity that is not positive.

@@ -71,7 +71,7 @@ class _Reader:
         self, text: str, symbols: Mapping[str, Any] | None = None, *, known_extents: bool = False
     ) -> None:
         if not isinstance(text, str):
-            raise ArgumentTypeError(f"parse of {shown(text)}: a {type(text).__name__} is no text")
+            raise ArgumentTypeError(f"parse of {shown(text)}: a {type(text).__name__} is not a text")
         if symbols is not None and not isinstance(symbols, Mapping):
             raise ArgumentTypeError(f"parse: symbols are {shown(symbols)}; a mapping from names is needed")
         self.text = text

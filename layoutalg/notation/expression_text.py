@@ -203,7 +203,7 @@ def parse_polynomial(text: str, symbols: Mapping[str, Any]) -> Any:
 def _decimal(text: str, position: int, spelled: str) -> Number:
     """A decimal integer, of at most MAX_DIGITS digits."""
     if not spelled.isdigit():
-        raise _refusal(text, position, spelled, "is no integer; accepted are decimal ones")
+        raise _refusal(text, position, spelled, "is not an integer; accepted are decimal ones")
     if len(spelled) > MAX_DIGITS:
         shown = f"{spelled[:12]}..."
         raise _refusal(
@@ -235,7 +235,7 @@ def _operand(text: str, token: re.Match[str], names: Mapping[str, str], grammar:
     """The step of a number or a variable."""
     position, spelled = token.start(), token[0]
     if token["malformed"]:
-        why = "is no integer; accepted are decimal, 0x and 0b, with a C suffix u, l, ul or ull"
+        why = "is not an integer; accepted are decimal, 0x and 0b, with a C suffix u, l, ul or ull"
         raise _refusal(text, position, spelled, why)
     if token["number"]:
         return Step(grammar.number(text, position, spelled), 0, position)

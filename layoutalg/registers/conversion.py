@@ -114,7 +114,7 @@ class Conversion:
 def convert_layout(
     src: LinearLayout, dst: LinearLayout, element: str | DType = "f32", arch: str | Arch = "sm_90"
 ) -> Conversion:
-    """The cheapest conversion of a tensor from register layout `src` to `dst`, in throughput cycles a warp.
+    """The cheapest conversion of a tensor from register layout `src` to `dst`, in throughput cycles per warp.
 
     Both layouts map (register, lane, warp) to the same tensor; either may hold elements several times, and
     `dst` may hold only some of them.  Ties go to the way that needs no shared memory.

@@ -112,7 +112,7 @@ def fragment(
     """The fragment of a thread-value layout onto the flat index of `shape`, first dimension fastest.
 
     `tv` has the modes (thread, value); threads past `lanes` are further warps, and fewer threads are fewer
-    lanes.  `dims` names the dimensions of `shape`.  Raises NotLinearError for extents that are no powers of
+    lanes.  `dims` names the dimensions of `shape`.  Raises NotLinearError for extents that are not powers of
     two (see the module's notes) or strides that carry, ShapeError for parts that do not fit.
 
     >>> wgmma = fragment(Layout(((4, 8, 4), (2, 2, 12)), ((128, 1, 16), (64, 8, 512))), (64, 96))
@@ -150,7 +150,7 @@ def fragment(
         )
     if padded is not None and (padded[0] * padded[1] < product(sizes) or rank(columns) < len(columns)):
         raise NotLinearError(
-            f"{tv} onto {shape} is not linear over F2: the extent {padded[0]} is no power of two, and its "
+            f"{tv} onto {shape} is not linear over F2: the extent {padded[0]} is not a power of two, and its "
             f"mode does not run to the end of the tile"
         )
     count = product(tuple(s for s, _ in threads)).bit_length() - 1
@@ -201,7 +201,7 @@ def register_layout(
 ) -> LinearLayout:
     """A thread-value layout as a LinearLayout from register, lane and warp, as conversions take it.
 
-    Raises NotLinearError where an extent is no power of two, and as `fragment` does.
+    Raises NotLinearError where an extent is not a power of two, and as `fragment` does.
 
     >>> print(register_layout(Layout(((4, 8), 2), ((16, 1), 8)), (8, 8)))
     register=1 -> (0, 1)
@@ -215,7 +215,7 @@ def register_layout(
     """
     found = fragment(tv, shape, dims, lanes)
     if found.registers != 1 << found.layout.in_bits["register"]:
-        raise NotLinearError(f"{tv} has {found.registers} registers a lane, which is no power of two")
+        raise NotLinearError(f"{tv} has {found.registers} registers per lane, which is not a power of two")
     return found.layout
 
 

@@ -13,9 +13,9 @@ Which lanes and warps share a row is the kernel of the map to row numbers, so th
 >>> from layoutalg.layout import Layout
 >>> accumulator = fragment(Layout(((4, 8), (2, 2)), ((32, 1), (16, 8))), (16, 8))
 >>> print(reduction_of(accumulator, along="n"))
-along n, 2 results a lane: 2 operations on own registers, 4 shuffles (lanes ^1 ^2), no shared memory
+along n, 2 results per lane: 2 operations on own registers, 4 shuffles (lanes ^1 ^2), no shared memory
 >>> print(reduction_of(accumulator, along="m"))
-along m, 2 results a lane: 2 operations on own registers, 6 shuffles (lanes ^4 ^8 ^16), no shared memory
+along m, 2 results per lane: 2 operations on own registers, 6 shuffles (lanes ^4 ^8 ^16), no shared memory
 
 Notes.  A place that repeats an element of another place is left out where it can be, so the counts hold for
 sums as well.  Every lane ends with the result of each of its rows.
@@ -99,7 +99,7 @@ class Reduction:
         parts = [f"{self.lane_operations} operations on own registers"]
         parts.append(f"{self.shuffles} shuffles (lanes{lanes})" if lanes else "no shuffles")
         parts.append(f"{self.wavefronts} wavefronts and a barrier" if self.barriers else "no shared memory")
-        return f"along {self.along}, {len(self.groups)} results a lane: {', '.join(parts)}"
+        return f"along {self.along}, {len(self.groups)} results per lane: {', '.join(parts)}"
 
     def run(self, values: NDArray[Any], operation: Callable[[Any, Any], Any] | None = None) -> NDArray[Any]:
         """Execute on an array (warp, lane, register): the result of every row group, (warp, lane, group).
@@ -163,7 +163,7 @@ def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = "sm_90") -> R
     >>> report.lane_operations, report.shuffles, report.barriers
     (126, 4, 0)
     >>> print(reduction_of(wgmma, along="m"))
-    along m, 64 results a lane: 64 operations on own registers, 192 shuffles (lanes ^4 ^8 ^16),
+    along m, 64 results per lane: 64 operations on own registers, 192 shuffles (lanes ^4 ^8 ^16),
     256 wavefronts and a barrier
     """
     machine, rows = find_arch(arch), _Rows(tile, along)

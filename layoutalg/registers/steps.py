@@ -4,7 +4,7 @@ The idea.  Five steps are enough, and each takes the values of a lane, an ordere
 
     Rename    the list in another order, some twice, some not at all: no instruction
     Select    each value from one of two registers, by the parity of some bits of lane and warp
-    Shuffle   each value from another lane, lane' = D lane ^ K warp ^ (a constant a register)
+    Shuffle   each value from another lane, lane' = D lane ^ K warp ^ (a constant per register)
     Store     the values to shared memory, in vectors
     Load      the values from there, behind a barrier
 

@@ -120,7 +120,8 @@ def make_question(
 ) -> Question:
     """The question; raises UnsupportedError for an instruction that does not address `space`.
 
-    Raises ArgumentTypeError for what is no Access, and for a base that is no integer or sympy expression.
+    Raises ArgumentTypeError for what is not an Access, and for a base that is neither an integer nor a sympy
+    expression.
 
     >>> from sympy import Symbol
     >>> from layoutalg.layout import Layout

@@ -64,7 +64,7 @@ class Periodic(Generic[T]):
     def at(self, value: int) -> T:
         """The value of the function; raises ShapeError below `least`, for which it is not known.
 
-        Raises ArgumentTypeError for what is no integer.
+        Raises ArgumentTypeError for what is not an integer.
 
         >>> from sympy import Symbol
         >>> Periodic(Symbol("n"), (5, 7), ((3, 0),)).at(3)
@@ -150,7 +150,7 @@ class ResidueSet:
 
     @property
     def but(self) -> tuple[int, ...]:
-        """Values that are no members although their residue is among `residues`."""
+        """Values that are not members although their residue is among `residues`."""
         return tuple(n for n, member in self.table.exceptions if not member)
 
     def holds(self, value: int) -> bool:

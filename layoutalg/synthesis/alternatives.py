@@ -93,7 +93,7 @@ def other_swizzles(
     try:
         modes = list(tma_layouts(tile.base.shape, element, order, (), machine))
     except (AlignmentError, UnsupportedError):
-        return  # no TMA at all, or none of rows that are no multiple of 16 bytes
+        return  # no TMA at all, or none of rows that are not a multiple of 16 bytes
     for layout, _ in modes:
         if serves(kernel_of(tile, layout), patterns):
             yield layout, "plain" if isinstance(layout, Layout) else "swizzle", 0

@@ -7,7 +7,7 @@ linear map with kernel K.  Two words of a phase clash exactly when they differ b
     degree of the access = 2^dim(K & F)          conflict-free  <=>  K & F = 0
 
 Where K and F are subspaces, K and the footprints certify a layout, and anyone can compute the ranks again.
-Elsewhere (extents that are no power of two, swizzles inside words) a certificate counts: the bank bits of
+Elsewhere (extents that are not a power of two, swizzles inside words) a certificate counts: the bank bits of
 Sw<B,M,S>(x) depend on x modulo its period 2^k alone, so the instructions fall into classes, which lanes lie
 where relative to the first and where that one is modulo 2^k, and one of each class is enough.  That none
 exists is certified by the classes of layouts that were ruled out and by why, of which there are four kinds
@@ -63,7 +63,7 @@ class Certificate:
     `kernel` and `footprints` are bases over the word numbers in storage order, of the bank map and of one
     phase of each access; `period_bits` is k where instructions are told apart modulo 2^k elements, and
     `reached` the number of their classes for each access; `clash` lists accesses that cannot be served
-    together.  `nodes` tells how long the search was, and is no part of the claim.
+    together.  `nodes` tells how long the search was, and is not part of the claim.
     """
 
     conflict_free: bool

@@ -5,9 +5,9 @@ one bit less for 64, two for 32).  The inner side of a box must not exceed the m
 longer rows is a sequence of boxes, one column block after the other; shorter rows take a span each, which
 leaves gaps:
 
-    f16 (64,64), 128 bytes a row    Sw<3,3,3> o 0 o (64,64):(64,1)
-    f16 (64,128), 256 bytes a row   Sw<3,3,3> o 0 o (64,(64,2)):(64,(1,4096))
-    f16 (64,32), 64 bytes a row     Sw<3,3,3> o 0 o (64,32):(64,1)             4096 bytes more than the tile
+    f16 (64,64), 128 bytes per row    Sw<3,3,3> o 0 o (64,64):(64,1)
+    f16 (64,128), 256 bytes per row   Sw<3,3,3> o 0 o (64,(64,2)):(64,(1,4096))
+    f16 (64,32), 64 bytes per row     Sw<3,3,3> o 0 o (64,32):(64,1)             4096 bytes more than the tile
 
 Notes.  The XOR acts on absolute addresses: the tile must start at a multiple of 8 spans, a box at one of
 128 bytes.  What a box is written as is asked of layoutalg.legality.tma, which is held against what
@@ -62,9 +62,9 @@ def tma_layouts(
     """The layouts of a tile that every one of `copies` can write: fewest boxes first, then least swizzled.
 
     With no copies, those of every mode that has boxes for them, as wide as it has them.  `max_extra_bytes` is
-    what gaps may take.  Raises AlignmentError for rows that are no multiple of 16 bytes and for what else no
-    tensor map does, ShapeError for boxes that do not fit the tile or each other's places, ResourceError for
-    gaps that take more than allowed, UnsupportedError for an architecture without TMA.
+    what gaps may take.  Raises AlignmentError for rows that are not a multiple of 16 bytes and for what
+    else no tensor map does, ShapeError for boxes that do not fit the tile or each other's places,
+    ResourceError for gaps that take more than allowed, UnsupportedError for an architecture without TMA.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
@@ -81,8 +81,8 @@ def tma_layouts(
     run = sides[along]
     if element.bits * run % 128:
         raise AlignmentError(
-            f"TMA of {to_text(shape)} {element}: rows of {element.bits * run / 8:g} bytes are no multiple of "
-            f"16 bytes",
+            f"TMA of {to_text(shape)} {element}: rows of {element.bits * run / 8:g} bytes are not a multiple "
+            f"of 16 bytes",
             required_bytes=16,
         )
     tile = _Tile(shape, tuple(sides), along, element)

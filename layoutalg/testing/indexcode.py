@@ -93,7 +93,7 @@ TABLE_SECONDS = 120.0
 
 
 class IndexCode:
-    """A compiled index function over the domain of `shape`; it takes one index, or one a mode or a leaf.
+    """A compiled index function over the domain of `shape`; it takes one index, or one per mode or per leaf.
 
     Raises CompileError for what does not compile or load; ParseError when `function` is not a C++ name;
     ShapeError when it takes another number of arguments.

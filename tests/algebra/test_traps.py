@@ -142,7 +142,7 @@ def test_the_matrix_of_a_layout_that_carries() -> None:
 
 def test_a_linear_layout_of_six() -> None:
     """TN: identity_1d(6) aborts the process."""
-    with pytest.raises(NotLinearError, match="extent 6 is no power of two"):
+    with pytest.raises(NotLinearError, match="extent 6 is not a power of two"):
         LinearLayout.from_layout(Layout(6))
     with pytest.raises(ShapeError, match="a power of two is needed"):
         LinearLayout({"lane": [1, 2]}, {"offset": 6})

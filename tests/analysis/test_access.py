@@ -113,7 +113,7 @@ def test_a_text_names_an_access() -> None:
     assert Access.of(made, ROWS, "f16") is made
     with pytest.raises(ParseError):
         Access.of("ld.shared.b32@diagonal", ROWS, "f32")
-    with pytest.raises(ShapeError, match="no thread-value layout"):
+    with pytest.raises(ShapeError, match="not a thread-value layout"):
         Access.of("ld.shared.b32@Sw<3,4,3>", ROWS, "f32")
     with pytest.raises(ArgumentTypeError, match="access 3 is a int"):
         Access.of(3, ROWS, "f32")  # type: ignore[arg-type]
@@ -127,7 +127,13 @@ def test_a_text_names_an_access() -> None:
     ("op", "element", "layout", "error", "message"),
     [
         ("ldmatrix.x4", "f16", Layout((64, 64), (128, 2)), AlignmentError, "no stride-1 mode"),
-        ("ld.shared.b128", "f32", Layout((32, 33), (33, 1)), AlignmentError, "has 33, which is no multiple"),
+        (
+            "ld.shared.b128",
+            "f32",
+            Layout((32, 33), (33, 1)),
+            AlignmentError,
+            "has 33, which is not a multiple",
+        ),
         ("ldmatrix.x4", "f16", Layout((8, 64), (64, 1)), ShapeError, "pieces of 16 rows by 32 bytes"),
         ("ldmatrix.x4", "f16", Layout((16, 8), (8, 1)), ShapeError, "pieces of 16 rows by 32 bytes"),
         ("ldmatrix.x4", "f16", Layout((24, 16), (16, 1)), ShapeError, "does not split"),

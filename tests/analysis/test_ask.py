@@ -58,7 +58,7 @@ def test_every_mistake_is_named() -> None:
         (UnknownNameError, "unknown instruction", (TILE, "LDS.7", "f32")),
         (UnknownNameError, "unknown", (TILE, "LDS", "f99")),
         (ParseError, "cannot read", (TILE, "LDS@diagonal", "f32")),
-        (ShapeError, "no thread-value layout", (TILE, "LDS@Sw<1,0,1>", "f32")),
+        (ShapeError, "not a thread-value layout", (TILE, "LDS@Sw<1,0,1>", "f32")),
     ]
     for error, text, operands in refused:
         with pytest.raises(error, match=text):

@@ -59,6 +59,6 @@ def check_cover(tile: Layout, op: str, mapping: str, element: str) -> None:
 
 
 def test_an_element_must_fit_a_lane() -> None:
-    with pytest.raises(UnsupportedError, match=r"ld\.shared\.b32 moves 4 bytes a lane, f64 has 64 bits"):
+    with pytest.raises(UnsupportedError, match=r"ld\.shared\.b32 moves 4 bytes per lane, f64 has 64 bits"):
         vector_elems(INSTRUCTIONS["ld.shared.b32"], dtype("f64"))
     assert vector_elems(INSTRUCTIONS["ld.shared.b32"], dtype("s4")) == 8

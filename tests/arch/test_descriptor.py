@@ -140,7 +140,7 @@ def test_text() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"start_bytes": 8}, AlignmentError, "start_bytes 8 of a descriptor is no multiple of 16 bytes"),
+        ({"start_bytes": 8}, AlignmentError, "start_bytes 8 of a descriptor is not a multiple of 16 bytes"),
         ({"sbo_bytes": 1 << 18}, ResourceError, "sbo_bytes of a descriptor: 262144 asked"),
         ({"lbo_bytes": -16}, ShapeError, "lbo_bytes -16 of a descriptor; a non-negative integer"),
         ({"base_offset": 8}, ResourceError, "base_offset of a descriptor: 8 asked, the limit is 7"),

@@ -29,7 +29,7 @@ def test_a_tensor_compiles_and_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "nchw.cu"
     words = ("--shape", "(8,28,28,3)", "--axes", "(0,3,1,2)", "--compile", "sm_90a", "-o", str(path))
     text = run("generate", "permute", *words).stdout
-    assert text.startswith(f"wrote {path}: ") and "and less" not in text and "registers a thread" in text
+    assert text.startswith(f"wrote {path}: ") and "and less" not in text and "registers per thread" in text
     assert path.read_text(encoding="utf-8").startswith("//")
 
 

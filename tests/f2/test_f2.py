@@ -59,7 +59,7 @@ def test_strides_that_are_no_powers_of_two_and_linear(text: str) -> None:
         (Layout(8, 3), "3 \\+ 6 = 9 carries, the XOR is 5"),
         (Layout(8, 5), "5 \\+ 20 = 25 carries"),
         (Layout(32, 36), "carries"),
-        (Layout(6), "extent 6 is no power of two"),
+        (Layout(6), "extent 6 is not a power of two"),
         (Layout(4, -1), "stride -1 is negative"),
         (ComposedLayout(Layout((6, 2)), 0, Layout(8)), "neither is its outer layout \\(6,2\\)"),
         (ComposedLayout(Layout((4, 2), (3, 1)), 0, Layout(8)), "3 \\+ 6 = 9 carries"),

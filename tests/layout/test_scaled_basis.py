@@ -251,7 +251,7 @@ def test_swizzles_and_second_operands_are_refused() -> None:
         composition(Swizzle(1, 0, 2), IDENTITY)
     with pytest.raises(UnsupportedError, match="gives coordinates"):
         composition(Layout(32), IDENTITY)
-    with pytest.raises(UnsupportedError, match="coordinates are no indices"):
+    with pytest.raises(UnsupportedError, match="coordinates are not indices"):
         ComposedLayout(Layout(32), 0, IDENTITY)
     with pytest.raises(UnsupportedError, match="cosize"):
         cosize(composition(IDENTITY, ComposedLayout(Swizzle(1, 0, 2), 0, Layout(32))))

@@ -221,7 +221,7 @@ def test_text_of_symbolic_layouts_round_trips_through_named_symbols() -> None:
             "the end at character 2 of 'n\\*'; expected a number, '\\(' or a variable \\(n\\)",
         ),
         ("(n,8):(1,2*n**m)", {"n": N, "m": M}, 12, "is read as a power of a name, up to 1000, as in n"),
-        ("(n,8):(1,n+4u)", {"n": N}, 11, "'4u' at character 2 of 'n\\+4u' is no integer"),
+        ("(n,8):(1,n+4u)", {"n": N}, 11, "'4u' at character 2 of 'n\\+4u' is not an integer"),
         ("-n:1", {"n": N}, 0, "extents must be positive"),
         ("n:" + "9" * 101 + "*n", {"n": N}, 2, "integers of at most 100 digits"),
         ("n@0:1", {"n": N}, 1, "expected ':' and a stride"),

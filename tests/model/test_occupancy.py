@@ -108,7 +108,7 @@ def test_the_toolkits_calculator_agrees(asked: tuple[Arch, int, int, int]) -> No
         return
     blocks, limits = _calculated(machine, threads, registers, shared)
     if blocks == 0:
-        with pytest.raises(ResourceError, match="registers a block"):
+        with pytest.raises(ResourceError, match="registers per block"):
             occupancy_of(machine, threads=threads, registers_per_thread=registers, shared_bytes=shared)
         return
     report = occupancy_of(machine, threads=threads, registers_per_thread=registers, shared_bytes=shared)
@@ -151,7 +151,7 @@ def test_what_limits(arch: str, asked: tuple[int, int, int], blocks: int, limiti
 
 
 def test_a_warp_lives_in_one_partition() -> None:
-    """Ten warps of 200 registers a thread would fit 65,536 registers; two fit each of the four files."""
+    """Ten warps of 200 registers per thread would fit 65,536 registers; two fit each of the four files."""
     report = occupancy_of("sm_80", threads=32, registers_per_thread=200)
     assert (report.blocks_per_sm, 65536 // (200 * 32)) == (8, 10)
 
@@ -160,9 +160,9 @@ def test_a_warp_lives_in_one_partition() -> None:
     ("asked", "message"),
     [
         ((1025, 32, 0), r"threads a block on sm_90: 1025 asked, the limit is 1024"),
-        ((128, 256, 0), r"registers a thread on sm_90: 256 asked, the limit is 255"),
+        ((128, 256, 0), r"registers per thread on sm_90: 256 asked, the limit is 255"),
         ((128, 32, 227 * 1024 + 1), r"shared memory a block in bytes on sm_90: 232449 asked"),
-        ((512, 200, 0), r"registers a block on sm_90: 102400 asked, the limit is 65536; 16 warps of 200"),
+        ((512, 200, 0), r"registers per block on sm_90: 102400 asked, the limit is 65536; 16 warps of 200"),
     ],
 )  # fmt: skip
 def test_what_cannot_launch_is_refused(asked: tuple[int, int, int], message: str) -> None:

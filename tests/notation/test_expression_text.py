@@ -37,7 +37,7 @@ def test_a_polynomial_means_what_it_means_in_python(seed: int) -> None:
         ("2 n", 2, "'n' at character 2"),
         ("~n", 0, "'~'"),
         ("n--1", 1, "changes a variable in C"),
-        ("0x10*n", 0, "'0x10' at character 0 of '0x10*n' is no integer; accepted are decimal ones"),
+        ("0x10*n", 0, "'0x10' at character 0 of '0x10*n' is not an integer; accepted are decimal ones"),
         ("2**n", 1, "'**' at character 1 of '2**n' is read as a power of a name"),
         ("n**n", 1, "a power of a name"),
         ("n**-1", 1, "a power of a name"),

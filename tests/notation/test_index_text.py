@@ -139,7 +139,7 @@ def test_several_variables_broadcast() -> None:
         ("lane if 1 else 2", 5, "'i' at character 5"),
         ("lane; 1", 4, "';' at character 4"),
         ("010 + lane", 0, "octal in C"),
-        ("1.5*lane", 0, "'1.5' at character 0 of '1.5*lane' is no integer"),
+        ("1.5*lane", 0, "'1.5' at character 0 of '1.5*lane' is not an integer"),
         ("1e3", 0, "'1e3'"),
         ("lane == 3", 5, "'='"),
         ("lane % (lane - lane)", 5, "divides by zero at lane=0"),

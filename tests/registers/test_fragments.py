@@ -84,7 +84,7 @@ def test_a_register_layout_has_the_three_dimensions() -> None:
     layout = register_layout(wgmma(64), (64, 64), dims=("row", "col"))
     assert layout.in_bits == {"register": 5, "lane": 5, "warp": 2}
     assert layout.out_bits == {"row": 6, "col": 6}
-    with pytest.raises(NotLinearError, match=r"has 48 registers a lane, which is no power of two"):
+    with pytest.raises(NotLinearError, match=r"has 48 registers per lane, which is not a power of two"):
         register_layout(wgmma(96), (64, 96))
 
 
@@ -115,9 +115,9 @@ def test_what_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     ("tv", "shape", "message"),
     [
-        (Layout((32, 3), (1, 32)), (16, 8), r"the extent 3 is no power of two, and its mode does not run"),
-        (Layout((32, (3, 2)), (1, (32, 96))), (32, 6), r"extent 3 is no power of two"),
-        (Layout((24, 2), (1, 24)), (24, 2), r"extent 24 is no power of two"),
+        (Layout((32, 3), (1, 32)), (16, 8), r"the extent 3 is not a power of two, and its mode does not run"),
+        (Layout((32, (3, 2)), (1, (32, 96))), (32, 6), r"extent 3 is not a power of two"),
+        (Layout((24, 2), (1, 24)), (24, 2), r"extent 24 is not a power of two"),
         (Layout((32, 4), (1, 32)), (12, 16), r"only its last extent may be no power of two"),
         (Layout((32, 2), (1, 1)), (64, 2), r"is not linear over F2: .* carries"),
     ],

@@ -160,7 +160,7 @@ def test_shared_memory_is_counted_by_the_definition() -> None:
 
 def test_one_line_says_it() -> None:
     assert str(reduction_of(linear_fragment(LinearLayout({"register": [1]}, {"n": 2})), along="n")) == (
-        "along n, 1 results a lane: 1 operations on own registers, no shuffles, no shared memory"
+        "along n, 1 results per lane: 1 operations on own registers, no shuffles, no shared memory"
     )
 
 

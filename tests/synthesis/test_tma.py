@@ -119,7 +119,7 @@ def test_check_tma_accepts_every_layout(
     order: Order = "col" if turned else "row"
     tile = (run, rows) if turned else shape
     if run * what.bits % 128:
-        with pytest.raises(AlignmentError, match="no multiple of 16 bytes"):
+        with pytest.raises(AlignmentError, match="not a multiple of 16 bytes"):
             tiles(tile, element, order, extra=extra)
         return
     found = tiles(tile, element, order, extra=extra)
@@ -214,7 +214,7 @@ def test_nested_shapes_keep_their_coordinates() -> None:
 @pytest.mark.parametrize(
     ("shape", "copy", "error", "message"),
     [
-        ((8, 4), None, AlignmentError, "rows of 8 bytes are no multiple of 16 bytes"),
+        ((8, 4), None, AlignmentError, "rows of 8 bytes are not a multiple of 16 bytes"),
         ((64, 64), TmaAccess((64, 4), 32), ShapeError, r"tma\.box_inner"),
         ((64, 64), TmaAccess((64, 64), 64), ShapeError, r"tma\.box_inner"),
         ((64, 64), TmaAccess((64, 48), 128), ShapeError, "does not divide the tile"),

@@ -174,7 +174,7 @@ def _cut(
 
 
 def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collection[int]) -> _Coded | None:
-    """The footprint's digits with what they add to bounded coordinates; None where that is no layout."""
+    """The footprint's digits with what they add to bounded coordinates; None where that is not a layout."""
     form = find_normal_form(layout)
     if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
         return None

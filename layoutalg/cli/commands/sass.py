@@ -70,7 +70,7 @@ def sass_command(
     spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
     say(
         table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
-        f"{cubin.registers} registers a thread, {spills}."
+        f"{cubin.registers} registers per thread, {spills}."
         + ("" if loop else " No loop of it multiplies, so none is its main loop."),
     )
 

@@ -212,7 +212,7 @@ def _has_kernel(spaces: Sequence[Sequence[int]], codimension: int) -> bool:
     left = LIMIT
 
     def exists(taken: frozenset[int], axes: tuple[int, ...], need: int) -> bool:
-        """`taken`: vectors that are no candidates; `axes`: a basis of what is left of the span."""
+        """`taken`: vectors that are not candidates; `axes`: a basis of what is left of the span."""
         nonlocal left
         if need <= 0:
             return True
