@@ -70,7 +70,7 @@ def conflict_words(
     if isinstance(report, GlobalReport):
         return list(_of_sectors(report))
     if report.witness is None:
-        return [f"No lane of {report.op} is active, so nothing is served."]
+        return [f"No lane of {report.op} is active, so no bank is accessed."]
     rule = find_instruction(access.op, machine)
     phases = worst_phases(layout, access, report, machine)
     return list(_of_banks(layout, access, report, rule, machine, phases))

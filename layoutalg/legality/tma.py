@@ -84,7 +84,7 @@ def check_tma(
     `tensor` is the layout in global memory, in elements; each leaf of its shape is a dimension of the map,
     the contiguous one innermost, the others by stride.  `box` and `element_strides` have a leaf for each of
     its leaves.  The alignments are those of the tensor's address and of the box in shared memory.  `shared`
-    is the layout that the caller expects there, (box coordinate) -> offset in elements; None to be told.
+    is the layout that the caller expects there, (box coordinate) -> offset in elements; None for any.
     Raises ShapeError when trees do not fit, UnsupportedError for an architecture without TMA.
 
     Source: CUDA Driver API, cuTensorMapEncodeTiled.

@@ -3,7 +3,7 @@
 fragments    fragment, holders, register_layout: registers of MMA operands as LinearLayouts
 reductions   reduction_of: which shuffles and exchanges add up one dimension
 conversion   convert_layout: the cheapest plan from one register layout to another
-place_map    a conversion as a map of register, lane and warp bits
+place_map    a conversion as a LinearLayout from register, lane and warp to register, lane and warp
 packing      several values per 32-bit register
 shuffles     plans of warp shuffles
 exchange     plans through shared memory

@@ -134,7 +134,7 @@ def _vector(held: LinearLayout, wanted: LinearLayout, longest: int) -> Columns:
 
 
 def _each(rule: Instruction, machine: Arch, moved: Sequence[int], silent: int) -> int:
-    """Wavefronts of one access whose lanes move by `moved` bytes per bit, without any `silent` bit."""
+    """Wavefronts of one access: lanes move by `moved` bytes per bit; those with a `silent` bit are off."""
     if not silent:
         return linear_wavefronts(rule, machine, moved).wavefronts
     lanes = [None if lane & silent else apply(moved, lane) for lane in range(1 << len(moved))]

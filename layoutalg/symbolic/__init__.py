@@ -3,7 +3,7 @@
 layout          SymbolicLayout: a layout with named parameters
 question        Condition, Criterion: what is asked, and of which parameters
 solve           solve_conflict_free, solve_sectors, symbolic_cost
-generic_values  one value per class of values that cannot be told apart
+generic_values  one value per class of values that have the same answer
 solutions       ResidueSet, Periodic: the answer, as residues of a period
 """
 

@@ -1,4 +1,4 @@
-"""The search for a shared memory layout: `synthesize` finds one that serves every access, with a certificate.
+"""The search for a shared memory layout: `synthesize` finds one without conflicts, with a certificate.
 
     synthesizer   synthesize: the order in which forms are tried, and the result
     constraints   what TMA and wgmma ask of the layout beforehand
@@ -6,7 +6,7 @@
     search, maps  XOR swizzles, as subspaces over F2
     singles       one CuTe swizzle, or several, by exact exclusion
     padding       padded rows
-    alternatives  other layouts that serve
+    alternatives  other layouts, ranked by cost
     tma           layouts that TMA can write
     result        Synthesis, Certificate, Alternative: the claim
     words         a synthesis and its certificate in words

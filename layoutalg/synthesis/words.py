@@ -55,7 +55,7 @@ def certificate_words(synthesis: Synthesis) -> list[str]:
     Access 0 (st.shared.b128) reads or writes 4 words of a lane together, so the words at one place of its
     vectors lie in 8 of the 32 banks. A phase of access 1 (ld.shared.b32) asks for 32 such words: at least 4
     of them share a bank.
-    Open: nothing. No placement of the tile's words serves these accesses.
+    Open: nothing. Every placement of the tile's words has conflicts on these accesses.
     """
     try:
         proof = check_certificate(synthesis)
@@ -165,8 +165,8 @@ def _of_none(synthesis: Synthesis) -> Iterator[str]:
         case "repeated-word":
             (i,) = claim.clash
             yield (
-                f"Access {i} ({ops[i]}) asks for a word twice in one phase, and equal words are not served "
-                f"together: they take turns wherever the word lies."
+                f"Access {i} ({ops[i]}) asks for a word twice in one phase, and has no broadcast: equal "
+                f"words take turns wherever the word lies."
             )
         case "narrow-banks":
             yield _narrow(synthesis, ops)
@@ -176,7 +176,7 @@ def _of_none(synthesis: Synthesis) -> Iterator[str]:
             pass
     yield from _lists(synthesis)
     if claim.classes == ("any-placement",):
-        yield "Open: nothing. No placement of the tile's words serves these accesses."
+        yield "Open: nothing. Every placement of the tile's words has conflicts on these accesses."
     else:
         yield (
             "Open: every other layout. Outside of what is ruled out there may be one without conflicts; the "
@@ -208,10 +208,10 @@ def _exhausted(synthesis: Synthesis, ops: Sequence[str]) -> Iterator[str]:
     banks = min(synthesis.arch.banks.bit_length() - 1, bits) - keep
     clash = _and([f"{i} ({ops[i]})" for i in claim.clash])
     yield (
-        f"A linear map that serves an access has a kernel K, the {unit} that share a bank with the first, of "
-        f"dimension {bits - keep - banks} among {bits - keep}, which meets F, the differences within a "
-        f"phase, in 0 alone. Accesses {clash} leave no such K: a vector is in K or not, and every choice was "
-        f"followed to its end ({_many(claim.nodes, 'vector')}, by the search's own count)."
+        f"A linear map without conflicts has a kernel K, the {unit} that share a bank with the first, of "
+        f"dimension {bits - keep - banks} among {bits - keep}, which has only 0 in common with F, the "
+        f"differences within a phase. Accesses {clash} leave no such K: a vector is in K or not, and every "
+        f"choice was followed to its end ({_many(claim.nodes, 'vector')}, by the search's own count)."
     )
     if any(name.startswith("any-in-place") for name in claim.classes):
         met = words_met(phases)

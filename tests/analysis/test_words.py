@@ -227,7 +227,7 @@ def test_nothing_is_said_of_lanes_that_are_not_active() -> None:
     tile = Layout((32, 1))
     access = Access("ld.shared.b32", Layout((32, 1), (1, 0)), dtype("f32"), active=lambda t, v, i: False)
     assert conflict_words(tile, access, analyze(tile, access)) == [
-        "No lane of ld.shared.b32 is active, so nothing is served."
+        "No lane of ld.shared.b32 is active, so no bank is accessed."
     ]
 
 
