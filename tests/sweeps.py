@@ -1,13 +1,65 @@
-"""Long sweeps: a few of their cases for every change, all of them for `make test-all`."""
+"""Many cases in few tests: loops that report every failure, and long sweeps that `make test` leaves out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+
+Test = Callable[..., None]
 
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:
     """The cases, those after the first `count` marked deep."""
     return [case if i < count else pytest.param(case, marks=pytest.mark.deep) for i, case in enumerate(cases)]
+
+
+def each(
+    names: str | tuple[str, ...],
+    cases: Iterable[Any],
+    ids: Callable[[Any], object] | Iterable[str] | None = None,
+) -> Callable[[Test], Test]:
+    """As `pytest.mark.parametrize`, in one test: every case is tried, and what fails is reported at once.
+
+    For cases that are many and short: an item of pytest costs some milliseconds in every process.  Fixtures
+    are made once for all cases.
+    """
+    split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    listed = [case if len(split) > 1 else (case,) for case in cases]
+    labels = list(ids) if ids is not None and not callable(ids) else [_label(case, ids) for case in listed]
+
+    def decorated(test: Test) -> Test:
+        def tried(**fixtures: Any) -> None:
+            failures: list[Exception] = []
+            skipped: list[BaseException] = []
+            for case, label in zip(listed, labels, strict=True):
+                try:
+                    test(**dict(zip(split, case, strict=True)), **fixtures)
+                except pytest.skip.Exception as skip:
+                    skipped.append(skip)
+                except Exception as error:  # noqa: BLE001
+                    error.add_note(f"the case {label}")
+                    failures.append(error)
+                except pytest.fail.Exception as failure:
+                    failures.append(AssertionError(f"the case {label}: {failure}"))
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(listed)} cases fail", failures)
+            if skipped and len(skipped) == len(listed):
+                raise skipped[0]
+
+        signature = inspect.signature(test)
+        left = [p for name, p in signature.parameters.items() if name not in split]
+        tried.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        tried.__name__, tried.__doc__ = test.__name__, test.__doc__
+        tried.__qualname__, tried.__module__ = test.__qualname__, test.__module__
+        if hasattr(test, "pytestmark"):
+            tried.pytestmark = test.pytestmark  # type: ignore[attr-defined]
+        return tried
+
+    return decorated
+
+
+def _label(case: Any, ids: Callable[[Any], object] | None) -> str:
+    return ", ".join(str(ids(value)) if ids else repr(value)[:80] for value in case)

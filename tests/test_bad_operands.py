@@ -25,6 +25,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import ComposedLayout, Layout, ScaledBasis, Swizzle, make_identity_layout
 from tests.exports import algebra
+from tests.sweeps import each
 
 DRAWN = 120
 
@@ -53,7 +54,7 @@ def _wrong_number(error: TypeError) -> bool:
     return any(words in str(error) for words in ("positional argument", "keyword-only", "keyword argument"))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each("name", OPERATIONS)
 def test_anything_gets_an_answer_or_a_named_error(name: str) -> None:
     operation = getattr(layoutalg, name)
     draw = random.Random(name)
@@ -79,8 +80,8 @@ ON_LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("name", ON_LAYOUTS)
-@pytest.mark.parametrize("bad", [5, "x", None, (4, 8), Swizzle(1, 0, 1)], ids=str)
+@each("name", ON_LAYOUTS)
+@each("bad", [5, "x", None, (4, 8), Swizzle(1, 0, 1)], ids=str)
 def test_what_is_no_layout_is_refused_by_the_operation_and_its_type(name: str, bad: Any) -> None:
     if name in ("size", "rank", "depth") and bad in (5, (4, 8)):
         return  # a shape is measured as well

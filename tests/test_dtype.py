@@ -7,9 +7,10 @@ import pytest
 
 from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import UnknownNameError
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@each("name", DTYPES)
 def test_the_carrier_is_as_wide_as_the_type(name: str) -> None:
     kind = DTYPES[name]
     assert kind.name == name == str(kind)
@@ -21,7 +22,7 @@ def test_the_carrier_is_as_wide_as_the_type(name: str) -> None:
         assert kind.c_name
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelling", "name"),
     [
         ("half", "f16"),
@@ -42,7 +43,7 @@ def test_common_spellings(spelling: str, name: str) -> None:
     assert dtype(spelling) is DTYPES[name]
 
 
-@pytest.mark.parametrize("name", ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16"])
+@each("name", ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16"])
 def test_numpy_names_mean_what_numpy_means(name: str) -> None:
     assert dtype(name).numpy_name == name
 

@@ -11,6 +11,7 @@ import pytest
 
 from layoutalg import errors
 from layoutalg.errors import LayoutAlgError
+from tests.sweeps import each
 
 BUILTINS: dict[str, type[Exception]] = {
     "ShapeError": ValueError,
@@ -40,14 +41,14 @@ def test_the_table_lists_every_leaf() -> None:
     assert sorted(LEAVES) == sorted(BUILTINS)
 
 
-@pytest.mark.parametrize("name", sorted(BUILTINS))
+@each("name", sorted(BUILTINS))
 def test_a_leaf_is_what_a_caller_would_catch(name: str) -> None:
     leaf = LEAVES[name]
     assert leaf.__bases__ == (LayoutAlgError, BUILTINS[name])
     assert leaf.__doc__
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "attributes"),
     [
         (

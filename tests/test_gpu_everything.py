@@ -12,9 +12,10 @@ from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from tests.gpu.everything import STEPS, Step, main, run
 from tests.gpu.tools import sanitize, tool
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+@each("step", STEPS, ids=lambda step: step.name)
 def test_a_step_runs_a_module_that_exists(step: Step) -> None:
     assert find_spec(step.module) is not None
     if step.args[:1] == ["bench"]:

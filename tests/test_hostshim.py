@@ -9,6 +9,7 @@ import pytest
 
 from layoutalg.errors import CompileError
 from tests.hostshim import KernelFault, host_text, run_cuda_text
+from tests.sweeps import each
 
 HELPERS = """\
 typedef unsigned int u32;
@@ -55,8 +56,8 @@ def transpose(text: str, m: int, n: int, **options: Any) -> bool:
     return bool((y == x.T).all())
 
 
-@pytest.mark.parametrize(("m", "n"), [(16, 16), (1, 1), (33, 50), (100, 7)])
-@pytest.mark.parametrize("order", ["forward", "reverse"])
+@each(("m", "n"), [(16, 16), (1, 1), (33, 50), (100, 7)])
+@each("order", ["forward", "reverse"])
 def test_a_kernel_runs_to_its_result(m: int, n: int, order: str) -> None:
     assert transpose(TRANSPOSE, m, n, order=order)
 
@@ -136,7 +137,7 @@ FAULTS = {
 FAULTY = "".join(f"case {n}: {body} break;\n" for n, body in enumerate(FAULTS))
 
 
-@pytest.mark.parametrize("body", FAULTS)
+@each("body", FAULTS)
 def test_a_fault_names_the_thread_and_spares_the_process(body: str) -> None:
     p, which = np.zeros(32, dtype=np.uint32), list(FAULTS).index(body)
     text = f"extern __shared__ unsigned smem[]; switch (which) {{\n{FAULTY}}}"

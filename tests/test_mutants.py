@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.tile import Do, For, If, walk
 from tests.mutant_cases import CASES
 from tests.mutant_reasons import reason
 from tests.mutants import KINDS, mutants_of, mutated
+from tests.sweeps import each
 
 FAST = (
     "copy cp.async", "transpose f16", "permute f32", "mean box", "sum rows", "softmax rows", "softmax split",
@@ -19,7 +18,7 @@ FAST = (
 EACH = 3
 
 
-@pytest.mark.parametrize("name", FAST)
+@each("name", FAST)
 def test_a_sample_of_mistakes_is_seen(name: str) -> None:
     case = CASES[name]()
     every = [m for m in case.mutants() if m.kind == "drop"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.codegen.simulate import simulate
 from tests.gpu.probe import STRATA, Probe, data, kernel_of, predicted, probes
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("probe", probes(), ids=lambda p: p.name)
+@each("probe", probes(), ids=lambda p: p.name)
 def test_prediction_is_definition_is_trace(probe: Probe) -> None:
     src, expected = data(probe)
     dst = np.zeros_like(src)

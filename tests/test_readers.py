@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import LayoutAlgError
 from tests.option_fuzz import draw_words, outcome
 from tests.readers import BLANKS, READERS, check, draw_bytes, text_of
+from tests.sweeps import each
 
 SHORT = 400
 
@@ -18,7 +18,7 @@ COMPARED = "mma atom"
 """A reader that compares an unknown name with a long table, and takes its time."""
 
 
-@pytest.mark.parametrize("name", READERS)
+@each("name", READERS)
 def test_any_text_is_read_or_refused(name: str) -> None:
     draw = random.Random(name)
     runs = SHORT // (40 if name == COMPARED else 1)
@@ -26,16 +26,14 @@ def test_any_text_is_read_or_refused(name: str) -> None:
     assert answered < runs
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name != COMPARED])
+@each("name", [name for name in READERS if name != COMPARED])
 @given(raw=st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(name: str, raw: bytes) -> None:
     assert check(name, raw) in (True, False)
 
 
-@pytest.mark.parametrize("blank", BLANKS)
-@pytest.mark.parametrize(
-    "name", [name for name in READERS if name not in ("solve, base", "fail-on", COMPARED)]
-)
+@each("blank", BLANKS)
+@each("name", [name for name in READERS if name not in ("solve, base", "fail-on", COMPARED)])
 def test_blanks_of_other_kinds_are_no_part_of_a_text(name: str, blank: str) -> None:
     """Wherever one stands in a text that is made of the reader's words, it crashes no reader."""
     draw = random.Random(ord(blank))

@@ -22,6 +22,7 @@ from layoutalg.f2 import to_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.symbolic import solve_sectors, symbolic_cost
 from layoutalg.synthesis import check_certificate, synthesize
+from tests.sweeps import each
 
 F16, F32, U8 = dtype("f16"), dtype("f32"), dtype("u8")
 TOY = dataclasses.replace(
@@ -216,7 +217,7 @@ def test_predicated_edges() -> None:
 FLOAT4_COLUMNS = "ld.shared.b128@((8,4),4,(4,8)):((1,128),32,(8,512))"
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "element", "access", "swizzle", "ways"),
     [
         ((32, 128), "f32", "ld.shared.b32@col", Swizzle(5, 0, 7), 32),
@@ -272,8 +273,8 @@ def test_layout_operations_as_tools() -> None:
     assert all(words(i, j) == halves(2 * i, j) // 2 for i in range(16) for j in range(128))
 
 
-@pytest.mark.parametrize("element", ["u8", "f16", "f32"])
-@pytest.mark.parametrize("columns", [16, 32, 64, 128, 256])
+@each("element", ["u8", "f16", "f32"])
+@each("columns", [16, 32, 64, 128, 256])
 def test_the_rule_for_choosing_a_swizzle(element: str, columns: int) -> None:
     """M = log2 V, B = log2(1024 / bits) - M, S = log2(max(1024 / bits, X)) - M: 16-byte stores and loads."""
     bits = dtype(element).bits

@@ -19,6 +19,7 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.legality import check_tma, check_wgmma
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ATOMS = [atom for atom in SMEM_ATOMS.values() if atom.mode.sm_90_code is not None]
 MODES = pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
@@ -38,8 +39,8 @@ def core_matrices(tile: AnyLayout, shape: tuple[int, int], major: Major, element
             yield [tile(*crd) * element_bytes for crd in crds]
 
 
-@pytest.mark.parametrize("element", ["u8", "f16", "tf32"])
-@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
+@each("element", ["u8", "f16", "tf32"])
+@each("atom", ATOMS, ids=lambda atom: atom.name)
 def test_eight_rows_lie_in_eight_bank_groups(atom: SmemAtom, element: str) -> None:
     width = 8 * atom.mode.row_bytes // dtype(element).bits
     shape = (16, 2 * width) if atom.major == "K" else (2 * width, 16)

@@ -12,6 +12,7 @@ import layoutalg as algebra
 from layoutalg.errors import LayoutAlgError, ShapeError
 from layoutalg.layout import AnyLayout, Layout, concat
 from layoutalg.testing import composed_layouts, layouts
+from tests.sweeps import each
 
 UNARY = ("coalesce", "complement", "cosize", "depth", "image_size", "is_bijective", "is_injective",
          "is_surjective", "left_inverse", "normal_form", "rank", "right_inverse", "size")  # fmt: skip
@@ -35,7 +36,7 @@ def test_an_answer_or_a_named_error(a: AnyLayout, b: Layout) -> None:
             assert str(error)
 
 
-@pytest.mark.parametrize("name", BINARY)
+@each("name", BINARY)
 def test_deep_operands(name: str) -> None:
     """As deep as a shape may be."""
     shape: object = 2

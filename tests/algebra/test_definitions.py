@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 
 import layoutalg
 from layoutalg.errors import LayoutAlgError
 from tests.definitions import DEFINITIONS, HOLDS, judge
 from tests.operands import SOURCES, Call
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS}))
+@each("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS}))
 def test_an_operation_is_right_by_definition(op: str) -> None:
     operation = getattr(layoutalg, op)
 

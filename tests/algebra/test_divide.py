@@ -13,6 +13,7 @@ from layoutalg.layout import ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 DIVIDES = (logical_divide, zipped_divide, tiled_divide, flat_divide)
 
@@ -55,7 +56,7 @@ def test_the_four_divides_are_one_regrouped(layout: Layout, extents: list[int | 
     assert [*modes(flat_divide(layout, tiler))] == [*tiles, *rests]
 
 
-@pytest.mark.parametrize(
+@each(
     ("divide", "layout", "tiler", "wanted"),
     [
         (logical_divide, "(4,2,3):(2,1,8)", "4:2", "((2,2),(2,3)):((4,1),(2,8))"),

@@ -17,6 +17,7 @@ from layoutalg.errors import (
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, filter, leaves, size
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 
 @given(layouts(), st.integers(1, 300))
@@ -112,7 +113,7 @@ def test_left_inverse(layout: AnyLayout) -> None:
     assert [result(x) for x in offsets] == list(range(len(offsets)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "layout", "wanted"),
     [
         (left_inverse, Layout(6, 4), "(4,6):(0,1)"),

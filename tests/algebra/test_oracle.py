@@ -38,6 +38,7 @@ from layoutalg.layout import (
 )
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from tests.brute import is_layout_of, table
+from tests.sweeps import each
 
 ROWS = [
     json.loads(line)
@@ -154,7 +155,7 @@ ELSEWHERE = {
 """Rows about atoms, which are facts and no operations of the algebra; read and compared further down."""
 
 
-@pytest.mark.parametrize("row", KNOWN, ids=lambda row: f"{row['id']}-{row['op']}")
+@each("row", KNOWN, ids=lambda row: f"{row['id']}-{row['op']}")
 def test_row(row: Row) -> None:
     answer: object
     try:

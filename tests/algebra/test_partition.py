@@ -23,6 +23,7 @@ from layoutalg.layout import (
 )
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))
 
@@ -120,7 +121,7 @@ def test_a_projection_serves_three_operands() -> None:
     assert offset == 0 and table(b) == [swizzled.swizzles[0](32 + x) for x in table(a)]
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda: slice_((1, None, 2), Layout((4, 8))),

@@ -21,6 +21,7 @@ from layoutalg.layout import ComposedLayout, Layout, Swizzle, filter, modes, pro
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 PRODUCTS = (logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product)
 
@@ -57,7 +58,7 @@ def test_blocked_and_raked_are_the_product_regrouped(tile: Layout, copies: Layou
     assert sorted(table(blocked)) == sorted(table(raked)) == sorted(table(whole))
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "layout", "tiler", "wanted"),
     [
         (logical_product, "(2,2):(4,1)", "6:1", "((2,2),(2,3)):((4,1),(2,8))"),

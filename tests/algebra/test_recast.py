@@ -12,6 +12,7 @@ from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, leav
 from layoutalg.notation import parse
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 factors = st.sampled_from([1, 2, 3, 4, 8])
 powers = st.sampled_from([1, 2, 4, 8, 16])
@@ -90,7 +91,7 @@ def test_downcast_under_swizzles(layout: ComposedLayout, n: int) -> None:
     assert sorted(table(narrower)) == sorted(x * n + j for x in table(layout) for j in range(n))
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "old_bits", "new_bits", "wanted"),
     [
         ("(8,64):(64,1)", 16, 128, "(8,8):(8,1)"),

@@ -25,6 +25,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coalesce, size, swizzle_inverse
 from layoutalg.notation import parse
 from tests.brute import is_layout_of, table
+from tests.sweeps import each
 
 
 def layout(text: str) -> Layout:
@@ -33,7 +34,7 @@ def layout(text: str) -> Layout:
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "who"),
     [
         ("(6,2):(1,7)", "(3,2):(2,3)", "PC, TL, DSL and C++ give (3,2):(2,3), whose value at 5 is 7, not 8"),

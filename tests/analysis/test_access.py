@@ -18,6 +18,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ROWS = Layout((64, 64), (64, 1))
 
@@ -29,7 +30,7 @@ def test_an_access_is_a_value() -> None:
         one.op = "st.shared.b32"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "error", "message"),
     [
         ({"tv": Layout(32)}, ShapeError, r"two modes \(thread, value\) or three"),
@@ -49,7 +50,7 @@ def test_parts_that_do_not_fit(changes: dict[str, Any], error: type[Exception], 
         Access(**{**parts, **changes})
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "element", "layout", "tv"),
     [
         ("ldmatrix.x4", "f16", "(64,64):(64,1)", "((16,2),8,(4,4)):((1,512),64,(1024,16))"),
@@ -123,7 +124,7 @@ def test_a_text_names_an_access() -> None:
         Access.along("ld.shared.b32", ROWS, "f32", "diagonal")
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "element", "layout", "error", "message"),
     [
         ("ldmatrix.x4", "f16", Layout((64, 64), (128, 2)), AlignmentError, "no stride-1 mode"),
@@ -154,7 +155,7 @@ def test_hidden_strides_need_a_tv() -> None:
         Access.default("ld.shared.b64", ComposedLayout(Layout((3, 5), (7, 2)), 0, hidden), "f32")
 
 
-@pytest.mark.parametrize(
+@each(
     ("box", "mode"), [((), 128), ((0, 4), 128), ((257, 4), 128), ((64, 64), 16), (64, 128), (((4, 4), 4), 64)]
 )
 def test_tma_boxes_are_checked(box: Any, mode: int) -> None:

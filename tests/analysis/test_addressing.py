@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from layoutalg.analysis import Access, Guard, addressing
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.layout import Layout
 from tests.addressing import mistakes
+from tests.sweeps import each
 
 MACHINE = ARCHS["sm_90"]
 
@@ -19,7 +18,7 @@ def test_ignored_lanes_change_no_answer() -> None:
     assert wrong == [] and answered > 30
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "threads", "kept"),
     [
         ("ldmatrix.x1", "(8,4):(8,64)", "(8,4,1):(8,0,0)"),

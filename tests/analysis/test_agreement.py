@@ -23,6 +23,7 @@ from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.layout import ComposedLayout, Swizzle
 from tests import mutate
 from tests.hostshim import KernelFault, run_cuda_text
+from tests.sweeps import each
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
 # m, n, extra source columns, extra destination columns: full tiles, edges, vectors narrowed by odd strides
@@ -54,9 +55,9 @@ def test_reference_is_simulator_and_prediction_is_trace(
         verify(family, p, config).require()
 
 
-@pytest.mark.parametrize("size", SIZES[:3], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FAMILIES)
+@each("size", SIZES[:3], ids=str)
+@each("dtype", DTYPES)
+@each("name", FAMILIES)
 def test_reference_is_the_printed_text_on_the_host(
     name: str, dtype: str, size: tuple[int, int, int, int]
 ) -> None:
@@ -111,8 +112,8 @@ def wrong_result(dst: Any, src: Any, old: Any) -> bool:
     return bool(dst.tobytes() != expected)
 
 
-@pytest.mark.parametrize("group", ["block", "warp"])
-@pytest.mark.parametrize("mistake", MISTAKES)
+@each("group", ["block", "warp"])
+@each("mistake", MISTAKES)
 def test_the_simulator_finds_the_mistake(mistake: str, group: Literal["block", "warp"]) -> None:
     src, old = buffers(MUTATED, 3)
     dst = old.copy()

@@ -24,6 +24,7 @@ from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
 from layoutalg.notation import parse
 from layoutalg.testing import accesses
+from tests.sweeps import each
 from tests.work import counted
 
 
@@ -88,7 +89,7 @@ def test_a_named_method_is_used_or_refused(pair: tuple[AnyLayout, Access]) -> No
             assert numbers(report) == numbers(analyze(layout, access))
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "spec", "element", "method"),
     [
         ("(64,64):(64,1)", "ldmatrix.x4", "f16", "f2"),
@@ -159,7 +160,7 @@ def test_broadcast_reads_are_not_more_than_useful() -> None:
     assert (report.sectors, report.ideal, report.efficiency) == (1, 1, 0.125)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "element", "padding"),
     [
         ("ldmatrix.x4", "f16", 0), ("ld.shared.b32@col", "f32", 0), ("ld.shared.b32@col", "f32", 1),

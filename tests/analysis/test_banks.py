@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from layoutalg.analysis import (
     worst_clash,
 )
 from layoutalg.arch import ARCHS
+from tests.sweeps import each
 
 SHARED = sorted(name for name, rule in ARCHS["sm_90"].instructions.items() if rule.space == "shared")
 
@@ -85,7 +85,7 @@ def test_a_warp_without_active_lanes_costs_nothing() -> None:
         assert worst_clash(name, nobody).ways == 0
 
 
-@pytest.mark.parametrize("distance", [1, 2, 3, 4, 8, 16])
+@each("distance", [1, 2, 3, 4, 8, 16])
 def test_loads_merge_at_distances_one_and_two_only(distance: int) -> None:
     """Pairs of lanes read one address; only ^1 and ^2 fold two groups into one."""
     place = {lane: i for i, lane in enumerate(sorted({min(n, n ^ distance) for n in range(32)}))}

@@ -21,6 +21,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.testing import accesses, swizzles
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")
@@ -44,7 +45,7 @@ def test_lane_offsets_are_the_definition(pair: tuple[AnyLayout, Access]) -> None
         assert found.lane_offsets(place) == instruction_offsets(layout, access, place)
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "op", "tv", "base"),
     [
         (Layout((2, 32), (32, 1)), "ld.shared.b64", Layout((32, 2), (2, 1)), 0),

@@ -14,6 +14,7 @@ from layoutalg.analysis import Access, GlobalReport, Guard, SharedReport, analyz
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, coordinate_at
+from tests.sweeps import each
 from tests.work import counted
 
 
@@ -45,8 +46,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "spec", "element"), CASES)
-@pytest.mark.parametrize(
+@each(("layout", "spec", "element"), CASES)
+@each(
     "guard",
     [
         Guard((40, 13)), Guard((None, 8)), Guard((0,)), Guard((1000, 1000)), Guard(threads=77),

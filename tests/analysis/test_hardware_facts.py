@@ -25,6 +25,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
 from layoutalg.layout import Layout, Swizzle
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     json.loads(row)
@@ -83,8 +84,8 @@ def test_f32_column(pitch_floats: int, expected: int) -> None:
     assert wavefronts("ld.shared.b32", column(4, 4 * pitch_floats)) == expected
 
 
-@pytest.mark.parametrize(("factor", "expected"), [(0, 16), (1, 2), (2, 1)])
-@pytest.mark.parametrize("step", range(16))
+@each(("factor", "expected"), [(0, 16), (1, 2), (2, 1)])
+@each("step", range(16))
 def test_f32_two_columns_of_sixteen_rows(factor: int, expected: int, step: int) -> None:
     offsets = []
     for lane in LANE:
@@ -123,7 +124,7 @@ def test_bytes(stride: int, expected: int) -> None:
     assert wavefronts("ld.shared.b8", [stride * lane for lane in LANE]) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("pitch", "expected"),
     list(
         zip(
@@ -140,7 +141,7 @@ def test_ldmatrix_on_a_pitch_of_136_bytes_is_misaligned() -> None:
         wavefronts("ldmatrix.x1", [136 * (lane % 8) for lane in LANE])
 
 
-@pytest.mark.parametrize(
+@each(
     ("pitch", "expected"),
     list(zip((8, 16, 32, 36, 40, 64, 68, 72, 136), (2, 4, 8, 4, 2, 8, 4, 2, 2), strict=True)),
 )
@@ -194,7 +195,7 @@ def test_misaligned_rows_cost_a_sector(width: int, start: int, expected: int) ->
 # --- the same numbers through layouts ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "spec", "element", "expected"),
     [
         ("(32,32):(32,1)", "ld.shared.b32@col", "f32", 32),

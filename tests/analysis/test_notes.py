@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from layoutalg.analysis import Access, access_notes, analyze, swizzle_notes
 from layoutalg.arch import ARCHS, INSTRUCTIONS, Arch
 from layoutalg.atoms import find_copy_atom
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
+from tests.sweeps import each
 
 NAME = re.compile(r"\b(?:ld|st|red|cp)\w*\.[\w.]*\w")
 
 
-@pytest.mark.parametrize("machine", ARCHS.values(), ids=str)
+@each("machine", ARCHS.values(), ids=str)
 def test_an_assumed_rule_names_a_counted_one_that_it_has_not_assumed_itself(machine: Arch) -> None:
     """The rule that the note names was counted, where the note says so, and is not the rule itself."""
     for name, rule in machine.instructions.items():
@@ -42,8 +41,8 @@ def test_an_assumed_rule_names_a_counted_one_that_it_has_not_assumed_itself(mach
                 ), note
 
 
-@pytest.mark.parametrize("element", DTYPES.values(), ids=str)
-@pytest.mark.parametrize("op", [name for name in INSTRUCTIONS if name.endswith(".trans")])
+@each("element", DTYPES.values(), ids=str)
+@each("op", [name for name in INSTRUCTIONS if name.endswith(".trans")])
 def test_the_lanes_of_an_element_under_trans(op: str, element: DType) -> None:
     """Counted in the copy atom of the instruction: who holds the 16-bit units of one element."""
     notes = access_notes(ARCHS["sm_90"].instructions[op], ARCHS["sm_90"], element)
@@ -67,8 +66,8 @@ def test_the_lanes_of_an_element_under_trans(op: str, element: DType) -> None:
         assert len(held) == units
 
 
-@pytest.mark.parametrize("shift", [-4, -3, -2, -1, 1, 2, 3, 4])
-@pytest.mark.parametrize("bits", [0, 1, 2, 3])
+@each("shift", [-4, -3, -2, -1, 1, 2, 3, 4])
+@each("bits", [0, 1, 2, 3])
 def test_a_swizzle_that_overlaps_is_said_to_and_no_other(bits: int, shift: int) -> None:
     swizzle = Swizzle(bits, 1, shift)
     image = [swizzle(x) for x in range(swizzle.period)]

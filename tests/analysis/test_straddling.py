@@ -25,6 +25,7 @@ from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import accesses
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")
@@ -64,7 +65,7 @@ def test_every_instruction_is_in_one_class() -> None:
     assert found == defined
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "tv"),
     [
         (Layout((48, 100), (101, 1)), ((256, 1, 18), (1, 0, 256))),
@@ -77,8 +78,8 @@ def test_every_instruction_is_in_one_class() -> None:
         (Layout((6, 50), (50, 1)), ((1, 1, 70), (0, 0, 1))),
     ],
 )
-@pytest.mark.parametrize("op", ["ld.shared.b32", "ld.global.b32"])
-@pytest.mark.parametrize("guard", [None, Guard((40,)), Guard(lanes=range(0, 32, 3))])
+@each("op", ["ld.shared.b32", "ld.global.b32"])
+@each("guard", [None, Guard((40,)), Guard(lanes=range(0, 32, 3))])
 def test_loops_over_ragged_tiles(
     layout: AnyLayout, tv: tuple[tuple[int, ...], tuple[int, ...]], op: str, guard: Guard | None
 ) -> None:

@@ -32,6 +32,7 @@ from layoutalg.kernels.transpose_family import build as build_transpose
 from layoutalg.kernels.transpose_family import problem as transpose_problem
 from layoutalg.kernels.transpose_plan import configs as transpose_configs
 from layoutalg.testing import compile_shared
+from tests.sweeps import each
 
 FAR = 1 << 31
 
@@ -135,8 +136,8 @@ def agree(kernel: Kernel, scalars: dict[str, int]) -> None:
     assert not disagreements(found)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", PRODUCTS)
+@each("family", FAMILIES)
+@each("name", PRODUCTS)
 def test_products(name: str, family: str) -> None:
     (dtype, configs, build), ((m, n, k), a_major, b_major, extra, way) = FAMILIES[family], PRODUCTS[name]
     p = gemm_problem(m, n, k, dtype, a_major=a_major, b_major=b_major)

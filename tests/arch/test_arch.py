@@ -19,8 +19,9 @@ from layoutalg.arch import (
     instruction_table,
 )
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from tests.sweeps import each
 
-ARCH = pytest.mark.parametrize("machine", ARCHS.values(), ids=lambda a: a.name)
+ARCH = each("machine", ARCHS.values(), ids=lambda a: a.name)
 TOY = dataclasses.replace(
     ARCHS["sm_90"], name="toy", targets=(), lanes=4, banks=4, instructions=instruction_table(lanes=4, banks=4)
 )
@@ -82,7 +83,7 @@ def test_measured_means_that_the_repository_has_the_rows() -> None:
             assert all(rule.provenance != "measured" for rule in machine.instructions.values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "ideal"),
     [
         ("ld.shared.b8", 1), ("ld.shared.b32", 1), ("st.shared.b64", 2), ("ld.shared.b128", 4),
@@ -94,7 +95,7 @@ def test_ideal_of_a_full_warp(name: str, ideal: int) -> None:
     assert INSTRUCTIONS[name].ideal == ideal
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "warps", "blocks", "per_sm", "per_block"),
     [
         ("sm_75", 32, 16, 64, 64), ("sm_80", 64, 32, 164, 163), ("sm_86", 48, 16, 100, 99),

@@ -12,6 +12,7 @@ from layoutalg.atoms import COPY_ATOMS, find_copy_atom
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 Meaning = tuple[str, str, int, int, bool]
 """Kind, memory, bytes per lane, matrices, transposed."""
@@ -92,7 +93,7 @@ def test_copy_atoms_agree_with_their_table() -> None:
             assert INSTRUCTION_ALIASES[alias] in (atom.src_op, atom.dst_op)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name"),
     [
         ("cp.async.b128", "cp.async.16"), ("cp.async.ca.shared.global.16", "cp.async.16"),
@@ -111,7 +112,7 @@ def test_names_from_programs(text: str, name: str) -> None:
     assert Access(text, Layout((32, 1)), dtype("f16")).op == name
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "ld.shared.v4.f64", "ld.shared.v2.b128", "ld.v4.f32", "LDS.256", "LD.E.128",

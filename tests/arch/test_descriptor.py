@@ -27,6 +27,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from tests.sweeps import each
 
 FORMS: tuple[Form, ...] = ("sm_90", "sm_100")
 OFFSETS = st.integers(0, MAX_OFFSET_BYTES // 16).map(lambda x: 16 * x)
@@ -86,7 +87,7 @@ def test_fields_do_not_overlap_and_cite_their_section(form: Form) -> None:
     assert names[:4] == ["start", "lbo", "sbo", "base_offset"] and names[-1] == "mode"
 
 
-@pytest.mark.parametrize(
+@each(
     ("mode", "form", "code"),
     [
         ("none", "sm_90", 0), ("128B", "sm_90", 1), ("64B", "sm_90", 2), ("32B", "sm_90", 3),
@@ -137,7 +138,7 @@ def test_text() -> None:
     assert "tcgen05" in lines[0] and "LBO 4096 (an address)" in str(replace(descriptor, lbo_absolute=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "error", "message"),
     [
         ({"start_bytes": 8}, AlignmentError, "start_bytes 8 of a descriptor is not a multiple of 16 bytes"),

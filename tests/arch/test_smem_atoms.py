@@ -16,6 +16,7 @@ from layoutalg.dtype import DTYPES
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.layout import ComposedLayout, Swizzle, size
 from layoutalg.notation import parse, parse_int_tuple
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)
@@ -34,21 +35,21 @@ def name_of(row: dict[str, Any]) -> str:
     return f"Layout_{row['params']['major']}_{row['params']['swizzle']}_Atom"
 
 
-@pytest.mark.parametrize("row", rows("smem_atom") + rows("smem_atom_bits"))
+@each("row", rows("smem_atom") + rows("smem_atom_bits"))
 def test_what_cute_prints(row: dict[str, Any]) -> None:
     element = BY_BITS[row["params"].get("bits", 1)]
     assert atom_text(name_of(row), element) == row["out"].replace("_", "").replace("smemptr", "smem_ptr")
     assert same_function(atom_layout(name_of(row), element), _parse(row["out"]))
 
 
-@pytest.mark.parametrize("row", rows("smem_atom_pi"))
+@each("row", rows("smem_atom_pi"))
 def test_position_independent_forms(row: dict[str, Any]) -> None:
     layout = atom_layout(name_of(row), BY_BITS[row["params"]["bits"]])
     assert str(layout) == row["out"].replace("_", "")
     assert [layout(i) for i in range(min(256, size(layout)))] == row["tab"][:256]
 
 
-@pytest.mark.parametrize("row", rows("tile_to_shape_gmma") + rows("tile_to_shape_gmma_pi"))
+@each("row", rows("tile_to_shape_gmma") + rows("tile_to_shape_gmma_pi"))
 def test_tiles_of_atoms(row: dict[str, Any]) -> None:
     atom = atom_layout(name_of(row), BY_BITS[row["params"]["bits"]])
     tile = tile_to_shape(atom, parse_int_tuple(row["in"][1]))
@@ -70,8 +71,8 @@ def test_the_table() -> None:
         SMEM_ATOMS["Layout_K_SW128_Atom"] = SMEM_ATOMS["Layout_K_SW64_Atom"]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("element", [name for name, t in DTYPES.items() if t.bits <= 64])
-@pytest.mark.parametrize("atom", SMEM_ATOMS.values(), ids=lambda atom: atom.name)
+@each("element", [name for name, t in DTYPES.items() if t.bits <= 64])
+@each("atom", SMEM_ATOMS.values(), ids=lambda atom: atom.name)
 def test_an_atom_is_whole_rows_permuted_inside_one_period(atom: SmemAtom, element: str) -> None:
     layout = atom_layout(atom, element)
     bits = DTYPES[element].bits

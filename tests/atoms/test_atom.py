@@ -24,6 +24,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import Layout
 from tests.ptx_fragments import FRAGMENTS, quad_pair, wgmma_a, wgmma_sums
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)
@@ -47,7 +48,7 @@ def rows(op: str) -> list[Any]:
 # --- names -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", rows("mma_traits") + rows("copy_traits"))
+@each("row", rows("mma_traits") + rows("copy_traits"))
 def test_what_cute_prints(row: dict[str, Any]) -> None:
     name, what = row["params"]["atom"], row["params"]["what"]
     atom: object = find_mma_atom(name) if row["op"] == "mma_traits" else find_copy_atom(name)
@@ -70,7 +71,7 @@ def test_the_tables_are_whole_and_read_only() -> None:
     assert all(name == atom.name == str(atom) for name, atom in COPY_ATOMS.items())
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelled", "name"),
     [
         ("SM90::MMA_16x8x4_F64F64F64F64_TN", "SM90_16x8x4_F64F64F64F64_TN"),
@@ -198,7 +199,7 @@ def lane_values(tv: Layout, lanes: list[int]) -> Iterator[tuple[int, int, int]]:
             yield lane, value, int(table[thread, value])
 
 
-@pytest.mark.parametrize("name", [n for n in WARP_ATOMS if not n.startswith(("SM61", "Universal"))])
+@each("name", [n for n in WARP_ATOMS if not n.startswith(("SM61", "Universal"))])
 def test_fragments_are_the_manuals(name: str) -> None:
     atom = MMA_ATOMS[name]
     (m, n, k), bits = atom.shape_mnk, min(atom.dtypes.a.bits, 64)
@@ -219,7 +220,7 @@ def test_fragments_are_the_manuals(name: str) -> None:
             assert row < rows and column < columns and index == row + rows * column, (operand, lane, value)
 
 
-@pytest.mark.parametrize("name", WGMMA_SAMPLE)
+@each("name", WGMMA_SAMPLE)
 def test_fragments_of_wgmma_are_the_manuals(name: str) -> None:
     atom = MMA_ATOMS[name]
     for thread, value, index in lane_values(atom.c_tv, list(range(128))):

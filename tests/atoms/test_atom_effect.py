@@ -13,6 +13,7 @@ from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, collect, h
 from layoutalg.atoms.effect import multiply
 from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 WARP_ATOMS = [name for name in MMA_ATOMS if not re.match(r"SM90_(SPARSE_)?64x", name)]
 WGMMA_SAMPLE = [name for name in MMA_ATOMS if re.match(r"SM90_(64x(8|24)|SPARSE_64x8)x", name)]
@@ -32,7 +33,7 @@ def small_integers(rng: np.random.Generator, atom: MMAAtom, operand: str) -> Any
     return matrix
 
 
-@pytest.mark.parametrize("name", WARP_ATOMS + WGMMA_SAMPLE)
+@each("name", WARP_ATOMS + WGMMA_SAMPLE)
 def test_a_simulated_mma_is_a_b_plus_c(name: str) -> None:
     atom = MMA_ATOMS[name]
     rng = np.random.default_rng(len(name))
@@ -84,7 +85,7 @@ def test_places_that_disagree_are_refused() -> None:
 # --- copies ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in COPY_ATOMS if re.search("LDSM|STSM", n)])
+@each("name", [n for n in COPY_ATOMS if re.search("LDSM|STSM", n)])
 def test_matrices_move_as_the_manual_says(name: str) -> None:
     atom = COPY_ATOMS[name]
     matrices, transposed = int(re.search(r"x(\d)_", name)[1]), name.endswith("_T")  # type: ignore[index]

@@ -10,6 +10,7 @@ from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
 from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.errors import CompileError
 from layoutalg.layout import product
+from tests.sweeps import each
 
 TARGETS = {
     "sm_61": "sm_75",
@@ -94,7 +95,7 @@ def assemble(statements: list[str], target: str) -> None:
     compile_cubin(f'extern "C" __global__ void atoms() {{\n{body}\n}}\n', "atoms", target)
 
 
-@pytest.mark.parametrize("arch", sorted({atom.arch for atom in WARP_ATOMS}))
+@each("arch", sorted({atom.arch for atom in WARP_ATOMS}))
 def test_every_mma_assembles(arch: str) -> None:
     found = [atom for atom in WARP_ATOMS if atom.arch == arch]
     assemble([statement(atom) for atom in found], TARGETS[arch])

@@ -29,6 +29,7 @@ from layoutalg.notation import parse
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 from tests.layout.test_slicing import coordinates, fill, kept_sizes
+from tests.sweeps import each
 
 
 def holding(layout: AnyLayout, margin: int = 3) -> Tensor:
@@ -168,8 +169,8 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("dtype", ["i4", "f8", "u1", "c16"])
+@each("name", VIEWS)
+@each("dtype", ["i4", "f8", "u1", "c16"])
 def test_from_array_is_the_same_memory(name: str, dtype: str) -> None:
     whole = np.arange(3 * 4 * 5, dtype=dtype).reshape(3, 4, 5)
     x = np.asarray(VIEWS[name](whole))
@@ -244,7 +245,7 @@ def test_fill_and_copy_into_a_slice() -> None:
     assert np.array_equal(t.to_array(), wanted)
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "value", "stored"),
     [
         ("u1", 255, 255),
@@ -261,7 +262,7 @@ def test_values_that_the_buffer_holds(dtype: str, value: Any, stored: Any) -> No
     assert t[0] == stored
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "value"),
     [
         ("u1", 256),
@@ -285,7 +286,7 @@ def test_values_that_it_does_not(dtype: str, value: Any) -> None:
 # --- copy ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("src", "dst"),
     [
         ("(4,8):(8,1)", "(4,8):(1,4)"),
@@ -351,7 +352,7 @@ def test_bounds_are_exact(layout: AnyLayout) -> None:
         Tensor(room, layout, -low - 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "error", "message"),
     [
         (([1, 2], Layout(2)), ArgumentTypeError, "the buffer is a list; a NumPy array is needed"),

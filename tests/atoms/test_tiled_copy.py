@@ -37,6 +37,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     row
@@ -71,7 +72,7 @@ def layout_of(text: str) -> Layout:
     return found
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["id"]))
+@each("row", ROWS, ids=lambda row: str(row["id"]))
 def test_what_cute_prints(row: dict[str, Any]) -> None:
     threads, values = (layout_of(text) for text in row["in"])
     asked = row["params"]
@@ -93,7 +94,7 @@ def test_threads_and_values_lie_as_asked() -> None:
         assert [offset + part(i) for i in range(16)] == wanted
 
 
-@pytest.mark.parametrize(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS)
+@each(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS)
 def test_every_instruction_moves_its_source_to_its_destination(
     atom: str, operand: str, mma: Any, element: str
 ) -> None:
@@ -114,7 +115,7 @@ def _by_instruction(copy: TiledCopy, layout: Layout, side: Any) -> Any:
     return table.reshape(-1, copy.atom.threads, table.shape[1] // values, values).swapaxes(2, 3)
 
 
-@pytest.mark.parametrize(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS)
+@each(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS)
 def test_registers_are_retiled(atom: str, operand: str, mma: Any, element: str) -> None:
     """What the copy calls register i is what the MMA holds there."""
     copy = MAKE[operand](atom, mma, element)

@@ -11,8 +11,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from layoutalg.atoms import (
     TiledCopy,
     TiledMMA,
@@ -24,6 +22,7 @@ from layoutalg.atoms import (
 )
 from layoutalg.layout import Layout
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)
@@ -81,6 +80,6 @@ def test_everything_is_asked() -> None:
     assert len({row["atom"] for row in ROWS}) >= 4
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['what']}-{row['operand']}-{row.get('copy', '')}")
+@each("row", ROWS, ids=lambda row: f"{row['what']}-{row['operand']}-{row.get('copy', '')}")
 def test_what_cute_prints(row: dict[str, Any]) -> None:
     assert answer(row) == (row["out"], row["offset"])

@@ -25,6 +25,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, layout_size, modes
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     row
@@ -34,7 +35,7 @@ ROWS: list[dict[str, Any]] = [
 OF_OPERAND: dict[Operand, tuple[int, int]] = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["id"]))
+@each("row", ROWS, ids=lambda row: str(row["id"]))
 def test_what_cute_prints(row: dict[str, Any]) -> None:
     asked = row["params"]
     permutations = tuple(asked["perm"] or (None, None, None))
@@ -105,8 +106,8 @@ CONFIGS: list[tuple[str, Any, tuple[Tiler, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config[0])
-@pytest.mark.parametrize("operand", ["A", "B", "C"])
+@each("config", CONFIGS, ids=lambda config: config[0])
+@each("operand", ["A", "B", "C"])
 def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]], operand: Any) -> None:
     mma = make_tiled_mma(*config)
     tile = tile_of(mma, operand)
@@ -128,7 +129,7 @@ def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]]
             assert [numbered(thread, i) for i in range(len(wanted))] == wanted
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config[0])
+@each("config", CONFIGS, ids=lambda config: config[0])
 def test_the_whole_product(config: tuple[str, Any, tuple[Tiler, ...]]) -> None:
     """D = A B + C, with every atom working on its threads' partitions alone."""
     mma = make_tiled_mma(*config)

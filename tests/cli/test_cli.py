@@ -16,6 +16,7 @@ from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
 from layoutalg.cli.output import count, size_bytes, write_whole
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from tests.command import answer, process, refusal, run
+from tests.sweeps import each
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "generate", "verify", "bench", "sass", "draw",
@@ -33,7 +34,7 @@ def test_without_words_the_command_introduces_itself() -> None:
     assert all(name in result.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_every_command_has_help_and_json(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
@@ -66,7 +67,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part", "position"), BAD, ids=lambda v: str(v)[:60])
+@each(("words", "error", "part", "position"), BAD, ids=lambda v: str(v)[:60])
 def test_bad_input_is_one_sentence_and_exit_code_2(
     words: tuple[str, ...], error: str, part: str, position: int | None
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from layoutalg.analysis import wavefronts
 from layoutalg.arch import ARCHS
 from tests.command import answer, process, refusal, run
+from tests.sweeps import each
 
 PADDED = "(lane//8)*144 + (lane%8)*16"
 DATA = Path(__file__).parents[1] / "data" / "h200_wavefronts.jsonl"
@@ -217,13 +218,13 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("analyze", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"
 
 
-@pytest.mark.parametrize("machine", sorted(ARCHS))
+@each("machine", sorted(ARCHS))
 def test_every_architecture_can_be_asked(machine: str) -> None:
     words = ("analyze", "(32,32):(32,1)", "--arch", machine, "--access", "ld.shared.b32@col")
     payload = answer(*words)

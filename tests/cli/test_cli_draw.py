@@ -10,6 +10,7 @@ import pytest
 
 from layoutalg.analysis import wavefronts
 from tests.command import answer, refusal, run
+from tests.sweeps import each
 
 SWIZZLED = "Sw<3,3,3> o 0 o (8,64):(64,1)"
 KINDS = [
@@ -26,8 +27,8 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "kind"), KINDS, ids=lambda v: str(v)[:50])
-@pytest.mark.parametrize("form", ["text", "svg"])
+@each(("words", "kind"), KINDS, ids=lambda v: str(v)[:50])
+@each("form", ["text", "svg"])
 def test_every_picture_in_both_formats(words: tuple[str, ...], kind: str, form: str) -> None:
     payload = answer("draw", *words, "--format", form)
     assert (payload["kind"], payload["format"], payload["output"]) == (kind, form, None)
@@ -108,7 +109,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:60])
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:60])
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("draw", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"

@@ -23,12 +23,13 @@ from layoutalg.kernels.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run
+from tests.sweeps import each
 
 NO_GPU = not gpu_status().available
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize("dtype", ["u8", "f16", "f32", "f64", "c128"])
+@each("family", sorted(FAMILIES))
+@each("dtype", ["u8", "f16", "f32", "f64", "c128"])
 def test_generate_prints_the_source_and_nothing_else(family: str, dtype: str) -> None:
     printed = run("generate", family, "--dtype", dtype).stdout
     assert printed.startswith("//") and '"C" __global__' in printed
@@ -60,8 +61,8 @@ def test_large_matrices_get_wide_indices() -> None:
     assert "u64" not in body.findall(small)[0] and "u64" in body.findall(large)[0]
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")])
+@each("family", sorted(FAMILIES))
+@each(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")])
 def test_verify_in_the_simulator(family: str, dtype: str, m: str, n: str) -> None:
     words = ("verify", family, "--dtype", dtype, "--m", m, "--n", n, "--target", "simulator")
     payload = answer(*words)
@@ -138,7 +139,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal(*words)
     assert (got, part in message) == (error, True), f"{got}: {message}"

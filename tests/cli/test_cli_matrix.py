@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from layoutalg.explanation import OPERATIONS
 from tests.command import run
+from tests.sweeps import each
 
 LAYOUTS = (
     "(4,8):(1@0,1@1)",
@@ -72,7 +71,7 @@ def door(*words: str) -> None:
         assert done.stderr.startswith("layoutalg ") and done.stderr.count("\n") == 1, words
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_a_layout_is_served_or_refused_by_every_command(layout: str) -> None:
     for command, ways in COMMANDS.items():
         for options in ways:

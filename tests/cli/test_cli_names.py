@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.command import answer, refusal
+from tests.sweeps import each
 
 TILE = "(64,64):(64,1)"
 COMMANDS = {
@@ -44,7 +45,7 @@ def test_accesses_have_many_names(command: str) -> None:
         assert error == "UnknownNameError" and "unknown instruction" in said
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *WRITING])
+@each("command", [*COMMANDS, *WRITING])
 def test_architectures_have_many_names(command: str) -> None:
     words = WRITING.get(command) or (*COMMANDS[command], "--access", "ld.shared.b32@row")
     for name, target in (("rtx3090", "sm_86"), ("12.0", "sm_120"), ("sm90a", "sm_90"), ("sm_103", "sm_103")):

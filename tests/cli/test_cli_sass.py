@@ -7,6 +7,7 @@ import pytest
 from layoutalg.codegen import sass
 from layoutalg.errors import UnsupportedError
 from tests.command import answer, refusal, run
+from tests.sweeps import each
 
 SMALL = ("--m", "256", "--n", "256")
 
@@ -38,7 +39,7 @@ def test_the_table_says_the_same() -> None:
     assert "No loop of it multiplies" in result.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "error", "message"),
     [
         (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, gemm-simt, gemm-sm80"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.command import answer, refusal, run
+from tests.sweeps import each
 
 
 def holds(solution: dict[str, Any], value: int) -> bool:
@@ -94,7 +95,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("solve", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"

@@ -10,6 +10,7 @@ import pytest
 from layoutalg import synthesis
 from layoutalg.errors import MismatchError, UndecidedError
 from tests.command import answer, refusal, run
+from tests.sweeps import each
 
 
 def test_the_example_of_the_readme() -> None:
@@ -24,7 +25,7 @@ def test_the_example_of_the_readme() -> None:
     assert "Certificate, proved again without the search: " in text.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         ("(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "st.shared.b128"),
@@ -117,7 +118,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("synthesize", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"

@@ -11,9 +11,10 @@ from layoutalg.codegen.cuda import to_cuda
 from layoutalg.errors import ParseError
 from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from tests.command import answer, refusal, run
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("family", OPERATIONS)
+@each("family", OPERATIONS)
 def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
     axes, over = ("2,0,1", (2, 0, 1)) if family == "permute" else ("0,2", (0, 2))
     words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")
@@ -71,7 +72,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:50])
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:50])
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("generate", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"
@@ -85,7 +86,7 @@ def test_ints_are_read_with_and_without_parentheses() -> None:
             read_ints("shape", text)
 
 
-@pytest.mark.parametrize("family", OPERATIONS)
+@each("family", OPERATIONS)
 def test_verify_compares_tensors_with_their_definition(family: str) -> None:
     axes = "1,0" if family == "permute" else "0"
     words = ("verify", family, "--shape", "21,35", "--axes", axes, "--dtype", "f16", "--target", "simulator")

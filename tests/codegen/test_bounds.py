@@ -26,6 +26,7 @@ from layoutalg.layout import Layout
 from tests import mutate
 from tests.expressions import SMALL_VARIABLES, domain, expressions, values
 from tests.moves import buffers, plans, random_case
+from tests.sweeps import each
 
 
 @given(expressions(), st.sets(st.sampled_from(SMALL_VARIABLES)))
@@ -38,7 +39,7 @@ def test_an_interval_holds_every_value(node: Expr, written_out: set[Expr]) -> No
         assert np.array_equal(low, high)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@each("seed", range(24))
 def test_no_run_of_a_permute_goes_further_and_all_are_proven_to_stay_inside(seed: int) -> None:
     case = random_case(random.Random(f"reach {seed}"), 1200)
     x = normalise(case.problem)
@@ -202,7 +203,7 @@ def test_a_part_of_few_values_is_taken_value_by_value() -> None:
     assert find_outside(k.build()) is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_no_thread_of_any_block_goes_past_what_is_proven(seed: int) -> None:
     """Of random addresses, with parts of few and of many values, against those of all blocks and threads."""
     rng = random.Random(f"parts {seed}")

@@ -16,6 +16,7 @@ from layoutalg.codegen.instr_sm80 import CP_WAIT
 from layoutalg.codegen.tile import Do, For, If, Let, RegRef, Unroll
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 
 def builder() -> KernelBuilder:
@@ -25,7 +26,7 @@ def builder() -> KernelBuilder:
 # --- names ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "declare",
     [
         lambda k, name: k.param(name, 10),

@@ -32,6 +32,7 @@ from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from layoutalg.layout import Layout
 from tests.command import answer
 from tests.domains import TRIALS, misstated, stated
+from tests.sweeps import each
 
 
 def many() -> KernelBuilder:
@@ -138,7 +139,7 @@ def kernel_of(family: str) -> Kernel:
     return chosen.build(p, chosen.configs(p, "sm_90")[0])
 
 
-@pytest.mark.parametrize("name", TRIALS)
+@each("name", TRIALS)
 def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> None:
     """The bench runs many more."""
     assert TRIALS[name](random.Random(f"edges of {name}"), 1) == []
@@ -147,7 +148,7 @@ def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> No
 LADDER = [(name, step) for name, family in GEMM_FAMILIES.items() for step in list(family.steps)[::4]]
 
 
-@pytest.mark.parametrize(("family", "step"), LADDER)
+@each(("family", "step"), LADDER)
 def test_the_steps_of_a_ladder_state_what_they_are_held_to(family: str, step: str) -> None:
     chosen = GEMM_FAMILIES[family]
     kernel = chosen.build(chosen.problem(512), chosen.steps[step])
@@ -165,7 +166,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("family", COMMANDS)
+@each("family", COMMANDS)
 def test_json_says_what_the_text_says(family: str) -> None:
     payload = answer("generate", family, *COMMANDS[family])
     launch, says = payload["launch"], stated(payload["source"])

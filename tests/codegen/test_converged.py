@@ -21,6 +21,7 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 TID, N, M = Var("tid", 128, "thread"), Var("n", 97, "param", 0, 32), Var("m", 64, "param")
 BLOCK, LOOP = Var("block_x", 7, "block"), Var("i", 5, "loop")
@@ -32,7 +33,7 @@ WHOLE: tuple[Instr, ...] = (
 """Instructions of a whole warp."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("e", "wanted"),
     [
         (M < 7, "BLOCK"), (BLOCK * 3 + LOOP < M, "BLOCK"), (TID // 32 < M, "WARP"), (TID < 64, "WARP"),
@@ -114,7 +115,7 @@ def _under(instr: Instr, condition: str) -> Kernel:
     return k.build()
 
 
-@pytest.mark.parametrize("instr", WHOLE, ids=str)
+@each("instr", WHOLE, ids=str)
 def test_an_instruction_of_a_whole_warp_needs_one(instr: Instr) -> None:
     """Tensor cores and matrix loads ran under half of a warp without a word."""
     for condition, n in (("half", 1), ("lanes", 40)):

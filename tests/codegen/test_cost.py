@@ -16,6 +16,7 @@ from layoutalg.codegen.simplify import simplify
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
 from layoutalg.testing import layouts
+from tests.sweeps import each
 
 A, B, C, D = (Var(name, 256) for name in "abcd")
 TILE = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
@@ -99,7 +100,7 @@ def test_the_model_is_right_on_the_whole(machine_code: dict[str, Counter[str]]) 
     assert abs(sum(map(index_cost, EXPRESSIONS.values())) - made) <= 0.05 * made
 
 
-@pytest.mark.parametrize(
+@each(
     ("node", "counts"),
     [
         (A, {}),

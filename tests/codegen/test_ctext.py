@@ -37,12 +37,13 @@ from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, Layout, size
 from layoutalg.testing import check_index_function, compile_shared, composed_layouts, layouts
 from tests.ctext_cases import draw_case, draw_function, nodes, source, wrong
+from tests.sweeps import each
 
 I = Var("i", 1 << 20)  # noqa: E741
 J = Var("j", 1 << 20)
 
 
-@pytest.mark.parametrize(
+@each(
     ("node", "text"),
     [
         (I * 4 + 1, "i * 4 + 1"),

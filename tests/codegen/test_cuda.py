@@ -16,6 +16,7 @@ from layoutalg.codegen.tile import Do
 from layoutalg.errors import IRError, ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 GOLDENS = [
     ("transpose", "f32", 0), ("transpose", "f16", 0), ("transpose", "u8", 0), ("transpose", "c128", 0),
@@ -31,9 +32,9 @@ def test_golden(name: str, dtype: str, which: int, golden: Callable[[str, str], 
     golden(f"{name}_{dtype}_{which}.cu", text)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("dtype", ["u8", "f16", "f32", "f64", "c128"])
-@pytest.mark.parametrize("name", FAMILIES)
+@each("arch", ["sm_80", "sm_90a"])
+@each("dtype", ["u8", "f16", "f32", "f64", "c128"])
+@each("name", FAMILIES)
 def test_every_configuration_compiles_without_spills(name: str, dtype: str, arch: str) -> None:
     family = FAMILIES[name]
     for leading in (4096, 4097):
@@ -85,7 +86,7 @@ def test_the_text_is_a_pure_function_of_the_kernel() -> None:
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("name", ["x; }", "1x", "a b", "int", "__device__", "", "a" * 64, "é", "x\n", "smem"])
+@each("name", ["x; }", "1x", "a b", "int", "__device__", "", "a" * 64, "é", "x\n", "smem"])
 def test_names_that_are_not_identifiers_never_reach_the_text(name: str) -> None:
     with pytest.raises(IRError, match="cannot name"):
         KernelBuilder(name, threads=32)

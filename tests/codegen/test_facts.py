@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen import facts as F
 from layoutalg.codegen.facts import Facts, between, constant, multiple, reconcile
 from layoutalg.errors import IRError
+from tests.sweeps import each
 
 
 def contains(f: Facts, x: int) -> bool:
@@ -67,7 +68,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("symbol", OPERATORS)
+@each("symbol", OPERATORS)
 def test_a_transfer_function_admits_every_result(symbol: str) -> None:
     transfer, meaning, least = OPERATORS[symbol]
     for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
@@ -125,9 +126,7 @@ def test_congruences_meet_across_bits() -> None:
     assert reconcile(0, 100, 6, 2, 127, 0b100).offset == 2  # 4 is set, so is nothing below but 2
 
 
-@pytest.mark.parametrize(
-    "claim", [(5, 7, 16, 0), (3, 2, 1, 0), (9, 9 + 14, 16, 8), (1, 5, 7, 0), (17, 30, 15, 1), (4, 9, 0, 3)]
-)
+@each("claim", [(5, 7, 16, 0), (3, 2, 1, 0), (9, 9 + 14, 16, 8), (1, 5, 7, 0), (17, 30, 15, 1), (4, 9, 0, 3)])
 def test_a_claim_no_value_satisfies_is_refused(claim: tuple[int, int, int, int]) -> None:
     with pytest.raises(IRError, match="no value satisfies"):
         between(*claim)
@@ -160,7 +159,7 @@ def test_reconciling_keeps_a_large_witness(case: tuple[int, Facts]) -> None:
     assert contains(f, x)
 
 
-@pytest.mark.parametrize("symbol", OPERATORS)
+@each("symbol", OPERATORS)
 @given(a=witnessed(), b=witnessed(least=1))
 @example(a=(0, constant(0)), b=(1, constant(1)))
 def test_a_transfer_function_keeps_large_witnesses(
@@ -262,7 +261,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("what", KNOWN)
+@each("what", KNOWN)
 def test_a_fact_index_code_needs_is_not_lost(what: str) -> None:
     got, wanted = KNOWN[what]
     assert got == wanted

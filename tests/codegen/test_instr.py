@@ -33,6 +33,7 @@ from layoutalg.codegen.instr_reduce import butterfly, fill, fold, window, within
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
 from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
 from layoutalg.testing import compile_shared
+from tests.sweeps import each
 
 MODULES = (instr_sm75, instr_sm80, instr_sm90, instr_mma)
 REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
@@ -46,7 +47,7 @@ MADE = (
     add_one(2),
 )  # fmt: skip
 ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
-EVERY = pytest.mark.parametrize("instr", ALL.values(), ids=str)
+EVERY = each("instr", ALL.values(), ids=str)
 Words = NDArray[np.uint32]
 GROUP = SimpleNamespace(lanes=32)
 RANDOM = np.random.default_rng(1)

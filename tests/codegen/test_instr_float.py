@@ -17,6 +17,7 @@ from layoutalg.codegen.packing import decode, encode
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.instr_probe import LANES, Case, probe
+from tests.sweeps import each
 
 RANDOM = np.random.default_rng(11)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65504.0, 65520.0, 1e-8, 2.0**-24, 3.0e38, 1.0, -1.0])
@@ -53,8 +54,8 @@ def test_one_is_one() -> None:
     assert decode(np.array([[ONE_F32]], dtype=np.uint32), "f32").tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (8, 8)])
-@pytest.mark.parametrize("element", ["f32", "f64"])
+@each(("m", "n"), [(1, 1), (2, 3), (8, 8)])
+@each("element", ["f32", "f64"])
 def test_an_outer_product_is_added_exactly_where_it_can_be(m: int, n: int, element: str) -> None:
     a, b = (RANDOM.integers(-1000, 1000, (LANES, x)).astype(float) for x in (m, n))
     d = RANDOM.integers(-1000, 1000, (LANES, m * n)).astype(float)
@@ -118,8 +119,8 @@ def test_packing_converts_in_order(element: str) -> None:
     np.testing.assert_array_equal(decode(got, element), decode(wanted, element))
 
 
-@pytest.mark.parametrize("element", ["f16", "bf16"])
-@pytest.mark.parametrize("n", [1, 2, 8])
+@each("element", ["f16", "bf16"])
+@each("n", [1, 2, 8])
 def test_unpacking_undoes_packing(n: int, element: str) -> None:
     v = encode(decode(pack(n, element).effect(None, None, drawn(n)), element)[:, :n], "f32")
     packed = pack(n, element).effect(None, None, v)
@@ -134,7 +135,7 @@ def test_relu_keeps_what_is_no_number() -> None:
     np.testing.assert_array_equal(got, [np.nan, 0.0, -0.0, 2.0, 0.0, np.inf, 0.0, 0.0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "error"),
     [
         (lambda: fma_outer(2, 2, "f16"), UnsupportedError),

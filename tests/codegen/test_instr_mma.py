@@ -22,8 +22,9 @@ from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout
 from tests.hostshim import run_cuda_text
 from tests.ptx_fragments import FRAGMENTS
+from tests.sweeps import each
 
-ROWS = pytest.mark.parametrize("row", MMAS, ids=lambda m: m.name)
+ROWS = each("row", MMAS, ids=lambda m: m.name)
 RANDOM = np.random.default_rng(5)
 LOW = {"u8": 0}
 HIGH = {"s8": 127, "u8": 255}
@@ -154,10 +155,10 @@ def probe(rows: Sequence[Mma]) -> Kernel:
 
 def test_the_texts_compute_the_effects() -> None:
     given = [words(row, *matrices(row)) for row in MMAS]
-    data = [[x.copy() for x in each] for each in given]
-    run_cuda_text(to_cuda(probe(MMAS)), "probe", (1,), (32,), [x for each in data for x in each])
-    for row, each, got in zip(MMAS, given, data, strict=True):
-        np.testing.assert_array_equal(got[0], MMA_SYNC[row].effect(None, None, *each), err_msg=row.name)
+    data = [[x.copy() for x in one] for one in given]
+    run_cuda_text(to_cuda(probe(MMAS)), "probe", (1,), (32,), [x for one in data for x in one])
+    for row, one, got in zip(MMAS, given, data, strict=True):
+        np.testing.assert_array_equal(got[0], MMA_SYNC[row].effect(None, None, *one), err_msg=row.name)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])

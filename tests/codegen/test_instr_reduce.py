@@ -16,6 +16,7 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import SimulationError, UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text
+from tests.sweeps import each
 
 RANDOM = np.random.default_rng(3)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1e-42, 3e38], dtype=np.float32)
@@ -87,7 +88,7 @@ def test_a_value_outside_is_replaced() -> None:
             assert got[lane, i] == (v[lane, i] if inside else NEUTRAL["max"])
 
 
-@pytest.mark.parametrize(("n", "size"), [(8, 2), (4, 2), (2, 2), (4, 4), (2, 4), (1, 4)])
+@each(("n", "size"), [(8, 2), (4, 2), (2, 2), (4, 4), (2, 4), (1, 4)])
 def test_a_window_of_two_vectors(n: int, size: int) -> None:
     a, b = (drawn(n * size // 4, special=False) for _ in range(2))
     for start in range(n + 1):
@@ -122,7 +123,7 @@ def test_the_text_of_a_window_is_its_effect(n: int, size: int) -> None:
     np.testing.assert_array_equal(y, window(n, size).effect(None, None, a, b, start))
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "error"),
     [
         (lambda: fold("product", 4, 1), UnknownNameError),

@@ -21,6 +21,7 @@ from layoutalg.codegen.sums import total
 from layoutalg.codegen.tile import Carry, Do, For, Global, If, Kernel, Let, MemRef, Unroll, walk
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.hostshim import run_cuda_text
+from tests.sweeps import each
 
 THREADS, OUTER, INNER, UNROLLED = 32, 3, 2, 2
 SIZES = {"n": 5, "m": 3}
@@ -108,8 +109,8 @@ CASES: dict[str, tuple[Index, int]] = {
 }
 
 
-@pytest.mark.parametrize("divergent", [False, True], ids=["together", "divergent"])
-@pytest.mark.parametrize("name", CASES)
+@each("divergent", [False, True], ids=["together", "divergent"])
+@each("name", CASES)
 def test_a_carried_place_is_where_the_index_was(name: str, divergent: bool) -> None:
     index, count = CASES[name]
     lowered = assert_lowers(gather(index, divergent=divergent))
@@ -258,10 +259,10 @@ def test_the_place_in_a_ring_stays_outside_the_swizzle() -> None:
     ]
     assert all(kernel.tid not in variables(e) for e in shared)
     x_data = np.random.default_rng(1).integers(0, 1 << 30, (7 * 128, 4)).astype(np.int32)
-    for each in (kernel, lowered):
+    for one in (kernel, lowered):
         out = np.zeros_like(x_data)
         raw = x_data.view(np.uint8).reshape(-1)
-        simulate(each, {"x": raw, "y": out.view(np.uint8).reshape(-1)})
+        simulate(one, {"x": raw, "y": out.view(np.uint8).reshape(-1)})
         np.testing.assert_array_equal(out, x_data)
     out = np.zeros_like(x_data)
     run_cuda_text(print_kernel(lowered), "k", (1,), (THREADS,), (x_data, out))

@@ -12,6 +12,7 @@ from layoutalg.codegen.memtrace import MemTrace, Site
 from layoutalg.codegen.simulate import Simulation, simulate
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from tests.sweeps import each
 from tests.tileprograms import WAYS, copy_through_shared, floats, transpose_tile
 
 TILES: dict[str, tuple[AnyLayout, int, int, int]] = {
@@ -36,8 +37,8 @@ def _run(tile: str, way: dict[str, Any]) -> Simulation:
     return run
 
 
-@pytest.mark.parametrize("way", WAYS[:2], ids=str)
-@pytest.mark.parametrize("tile", TILES)
+@each("way", WAYS[:2], ids=str)
+@each("tile", TILES)
 def test_a_transpose_costs_what_its_layout_costs(tile: str, way: dict[str, Any]) -> None:
     layout, _, element_bytes, column = TILES[tile]
     trace, bits = _run(tile, way).trace, 8 * element_bytes

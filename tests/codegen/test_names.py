@@ -20,9 +20,10 @@ from layoutalg.codegen.nvrtc import compile_cubin
 from layoutalg.codegen.tile import Global, If, Kernel, Let, Reg, Shared
 from layoutalg.errors import IRError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("name", ["tile", "A", "x2", "a_b", "n" * 63, "y1", "j0", "maximum", "curve", "cull"])
+@each("name", ["tile", "A", "x2", "a_b", "n" * 63, "y1", "j0", "maximum", "curve", "cull"])
 def test_identifiers_are_names(name: str) -> None:
     assert check_name(name) == name
 
@@ -39,7 +40,7 @@ TAKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN + TAKEN)
+@each("name", BROKEN + TAKEN)
 def test_nothing_but_free_identifiers_reaches_cuda_text(name: str) -> None:
     why = "it has a meaning there" if name in TAKEN else "a letter, then letters, digits or _"
     with pytest.raises(IRError, match=f"cannot name something in CUDA text: {why}"):
@@ -71,7 +72,7 @@ RECORDS: list[Callable[[str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("make", RECORDS)
+@each("make", RECORDS)
 def test_a_record_that_is_made_without_the_builder_checks_its_name(make: Callable[[str], object]) -> None:
     make("tile")
     for name in ("x; asm(", "int", "_x", "atomicAdd", "a__b", "x\n#define y"):

@@ -38,6 +38,7 @@ from layoutalg.codegen.expr import (
 from layoutalg.codegen.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
 from tests.expressions import differ_at, domain, expressions, values
+from tests.sweeps import each
 
 I, J, N = Var("i", 8), Var("j", 12, "unroll"), Var("n", 100, "param", 1)  # noqa: E741
 
@@ -56,7 +57,7 @@ OPERATORS: list[tuple[type, Callable[[Any, Any], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "apply"), OPERATORS)
+@each(("kind", "apply"), OPERATORS)
 def test_an_operator_builds_its_node(kind: type, apply: Callable[[Any, Any], Any]) -> None:
     assert apply(I, N) == kind(I, N)
     assert apply(I, 3) == kind(I, Const(3))
@@ -106,7 +107,7 @@ def test_division_by_what_may_be_zero_is_refused() -> None:
     assert (I // N).facts.hi == 7
 
 
-@pytest.mark.parametrize(
+@each(
     ("extent", "lo", "multiple", "what"),
     [
         (0, 0, 1, r"v in \[0, 0\) has no value"),
@@ -195,7 +196,7 @@ def test_the_text_means_the_expression(node: Expr) -> None:
     assert (np.broadcast_to(read, values(node, env).shape) == values(node, env)).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("node", "text"),
     [
         ((I + 1) * 2 ^ (I >> 1), "(i + 1) * 2 ^ i >> 1"),

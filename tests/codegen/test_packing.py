@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.packing import WORD_ELEMS, decode, encode
 from layoutalg.errors import UnknownNameError
+from tests.sweeps import each
 
 CARRIER = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "s32": "<i4", "s8": "<i1", "u8": "<u1"}
 MANTISSA_BITS = {"f16": 10, "bf16": 7, "tf32": 10}
@@ -22,7 +23,7 @@ def words(rows: int = 8, columns: int = 2) -> np.ndarray:
     return RANDOM.integers(0, 1 << 32, (rows, columns), dtype=np.uint32)
 
 
-@pytest.mark.parametrize("element", CARRIER)
+@each("element", CARRIER)
 def test_decoding_reads_the_bytes_in_order(element: str) -> None:
     data = words()
     wanted = np.frombuffer(data.tobytes(), dtype=CARRIER[element]).reshape(len(data), -1)
@@ -30,7 +31,7 @@ def test_decoding_reads_the_bytes_in_order(element: str) -> None:
     np.testing.assert_array_equal(decode(data, element), wanted)
 
 
-@pytest.mark.parametrize("element", CARRIER)
+@each("element", CARRIER)
 def test_encoding_is_the_inverse(element: str) -> None:
     data = words(256)
     values = decode(data, element)

@@ -16,6 +16,7 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 
 def _effect_on_one_word(effect: Any, written_bytes: int) -> Kernel:
@@ -47,8 +48,8 @@ EFFECTS = {
 """An effect, and how many bytes of its operand it needs."""
 
 
-@pytest.mark.parametrize("written", range(5))
-@pytest.mark.parametrize("name", EFFECTS)
+@each("written", range(5))
+@each("name", EFFECTS)
 def test_poison_goes_where_the_effect_takes_it(name: str, written: int) -> None:
     effect, needed = EFFECTS[name]
     args = {"x": numpy.full(32, 0x3F, dtype=numpy.uint32), "y": numpy.zeros(32, dtype=numpy.uint32)}

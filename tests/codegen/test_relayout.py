@@ -29,6 +29,7 @@ from tests.relayouts import (
     random_tile,
     relayout_kernel,
 )
+from tests.sweeps import each
 
 ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))
 
@@ -105,8 +106,8 @@ def test_the_printed_text_does_the_same(seed: int) -> None:
         assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("seed", range(4))
+@each("arch", ["sm_80", "sm_90a"])
+@each("seed", range(4))
 def test_every_plan_compiles_without_spills(seed: int, arch: str) -> None:
     found = convert_layout(*random_pair(seed), ("u8", "f16", "f32")[seed % 3], arch)
     for plan in (found.plan, *found.alternatives):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
-import pytest
-
 from layoutalg.codegen.expr import And, Const, Expr, Or, Var, Xor
 from layoutalg.codegen.rules_bits import BIT_RULES
 from tests.expressions import prove, refuse
+from tests.sweeps import each
 
 RULES = {rule.name: rule for rule in BIT_RULES}
 MASKS = range(1, 32)
@@ -153,12 +152,12 @@ REFUSED: dict[str, Family] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RULES)
+@each("name", RULES)
 def test_a_theorem_holds_and_is_used(name: str) -> None:
     prove(RULES[name], FAMILIES[name]())
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_a_theorem_is_not_used_where_its_condition_fails(name: str) -> None:
     refuse(RULES[name], REFUSED[name]())
 

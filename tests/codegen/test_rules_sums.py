@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from math import gcd
 
-import pytest
-
 from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.rewrite import Rule
 from layoutalg.codegen.rules_sums import BASIC_RULES, SUM_RULES
 from tests.expressions import prove, refuse
+from tests.sweeps import each
 
 RULES = {rule.name: rule for rule in (*BASIC_RULES, *SUM_RULES)}
 SMALL = range(1, 13)
@@ -144,12 +143,12 @@ REFUSED: dict[str, Family] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RULES)
+@each("name", RULES)
 def test_a_theorem_holds_and_is_used(name: str) -> None:
     prove(RULES[name], FAMILIES[name]())
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_a_theorem_is_not_used_where_its_condition_fails(name: str) -> None:
     refuse(RULES[name], REFUSED[name]())
 

@@ -26,6 +26,7 @@ from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[1] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
 DOT = parse_sass(TEXT)[0]
@@ -82,7 +83,7 @@ def test_both_disassemblers_are_read() -> None:
     assert [i.address for i in main_loop(other)] == [i.address for i in main_loop(DOT)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("opcode", "kind"),
     [
         ("HMMA.16816.F32", "tensor"), ("IMMA.16832.S8.S8", "tensor"), ("HGMMA.64x128x16.F32", "tensor"),

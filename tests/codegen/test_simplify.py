@@ -16,6 +16,7 @@ from layoutalg.codegen.rewrite import Rule, rewrite
 from layoutalg.codegen.simplify import RULES, simplify
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.expressions import differ_at, expressions, occurrences
+from tests.sweeps import each
 
 A, B = Var("a", 8), Var("b", 12, "unroll")
 
@@ -170,7 +171,7 @@ SHORT: dict[str, tuple[Callable[[], Expr], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", SHORT)
+@each("what", SHORT)
 def test_index_code_is_as_short_as_a_person_writes_it(what: str) -> None:
     make, text = SHORT[what]
     node = make()

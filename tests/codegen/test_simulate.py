@@ -27,6 +27,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from tests.sweeps import each
 from tests.tileprograms import WAYS, copy_through_shared, every_way, floats, transpose_tile
 
 BOTH = pytest.mark.parametrize("way", WAYS, ids=str)
@@ -332,7 +333,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[LayoutAlgError], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each("case", REFUSED)
 def test_arguments_that_do_not_fit(case: str) -> None:
     args, error, message = REFUSED[case]
     with pytest.raises(error, match=message):

@@ -18,9 +18,10 @@ from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import SimulationError
 from layoutalg.layout import Layout
 from tests.seeded import CASES, do_if, parts, past_the_end_of_a_shared_buffer
+from tests.sweeps import each
 from tests.tileprograms import WAYS
 
-BOTH = pytest.mark.parametrize("way", WAYS, ids=str)
+BOTH = each("way", WAYS, ids=str)
 
 
 def _args(kernel: Kernel) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def _args(kernel: Kernel) -> dict[str, Any]:
 
 
 @BOTH
-@pytest.mark.parametrize("build", CASES, ids=lambda build: build.__name__)
+@each("build", CASES, ids=lambda build: build.__name__)
 def test_the_mistake_is_caught(build: Callable[[bool], Kernel], way: dict[str, Any]) -> None:
     kernel = build(False)
     with pytest.raises(SimulationError) as caught:
@@ -39,7 +40,7 @@ def test_the_mistake_is_caught(build: Callable[[bool], Kernel], way: dict[str, A
 
 
 @BOTH
-@pytest.mark.parametrize("build", CASES, ids=lambda build: build.__name__)
+@each("build", CASES, ids=lambda build: build.__name__)
 def test_its_correct_twin_passes(build: Callable[[bool], Kernel], way: dict[str, Any]) -> None:
     kernel = build(True)
     simulate(kernel, _args(kernel), **way)
@@ -127,7 +128,7 @@ def test_registers_of_a_block_are_not_the_next_ones() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("barrier", [False, True])
+@each("barrier", [False, True])
 def test_buffers_that_share_bytes_share_their_hazards(barrier: bool, way: dict[str, Any]) -> None:
     """Words are written through one buffer and bytes are read through another that lies on it."""
     k, x, y, tile, v = parts()

@@ -26,6 +26,7 @@ from layoutalg.codegen.tile import (
 )
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from tests.sweeps import each
 
 U, W = Var("u", 4, "unroll"), Var("w", 2, "unroll")
 TID = Var("tid", 32)
@@ -35,7 +36,7 @@ V = Reg("v", (4, 2, 4))
 # --- registers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("ref", "words", "offset", "text"),
     [
         (RegRef(V, ()), 32, "0", "v"),
@@ -81,10 +82,8 @@ def test_a_global_index_is_the_inner_product_with_the_strides() -> None:
         buffer.index((TID, U, 0))
 
 
-@pytest.mark.parametrize("element_bytes", [1, 2, 4, 16])
-@pytest.mark.parametrize(
-    "layout", [Layout((8, 16), (16, 1)), ComposedLayout(Swizzle(2, 0, 4), 0, Layout((8, 16), (16, 1)))]
-)
+@each("element_bytes", [1, 2, 4, 16])
+@each("layout", [Layout((8, 16), (16, 1)), ComposedLayout(Swizzle(2, 0, 4), 0, Layout((8, 16), (16, 1)))])
 def test_a_shared_index_is_the_layout_in_bytes(layout: Layout | ComposedLayout, element_bytes: int) -> None:
     buffer = Shared("tile", element_bytes, layout, 128 * element_bytes, 128, 0)
     row, column = Var("row", 8), Var("column", 16)

@@ -24,6 +24,7 @@ from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.layout import Layout
 from tests import mutate
+from tests.sweeps import each
 
 SECOND = (
     *(
@@ -136,7 +137,7 @@ def _copied(k: KernelBuilder) -> None:
     k.do(CP_WAIT, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "match"),
     [
         ([_wait, _read], None), ([_read, _wait], "may touch x"), ([_in_a_branch], "may touch x"),

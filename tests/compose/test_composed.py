@@ -12,6 +12,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
+from tests.sweeps import each
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))
 
@@ -54,7 +55,7 @@ def test_a_swizzle_on_the_right_is_one_of_the_flat_index(a: Layout, swizzle: Swi
     assert result.shape == a.shape
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "wanted"),
     [
         ("(4,4):(4,1)", "Sw<2,0,2> o 0 o 16:1", "Sw<2,0,-2> o 0 o (4,4):(4,1)"),
@@ -91,7 +92,7 @@ def test_normal_form_is_the_same_function(layout: ComposedLayout) -> None:
 # --- tilers -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "tiler", "wanted"),
     [
         ("(8,8):(8,1)", "(4,2:4)", "(4,2):(8,4)"),

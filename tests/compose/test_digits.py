@@ -11,6 +11,7 @@ from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, compatible, flatten_tree, leaves, size
 from layoutalg.testing import layouts
 from tests.brute import is_layout_of, table
+from tests.sweeps import each
 
 
 @given(layouts(), layouts(max_leaves=3, max_size=64))
@@ -46,7 +47,7 @@ def test_negative_strides(a: Layout, b: Layout) -> None:
         assert not is_layout_of(b.shape, [a(b(c)) for c in range(size(b))])
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "wanted"),
     [
         ("4:3", "8:1", "8:3"),

@@ -12,6 +12,7 @@ from layoutalg.errors import UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, layout_size
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 from tests.work import counted
 
 anything = st.one_of(layouts(negative=True), composed_layouts(), composed_layouts(power_of_two=True))
@@ -43,7 +44,7 @@ def test_a_collision_is_found_where_there_is_one(layout: Layout) -> None:
         assert 0 <= a < b < layout_size(layout) and offsets[a] == offsets[b]
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "collides"),
     [
         (Layout((1 << 40, 1 << 40), (1, 1 << 40)), False),

@@ -40,6 +40,7 @@ from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles
+from tests.sweeps import each
 
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 NESTED = Layout(((2, 4), (3, 2)), ((1, 16), (2, 100)))
@@ -192,7 +193,7 @@ def test_pictures_have_a_limit_that_is_named() -> None:
         as_dot(Layout(tuple([2] * 300)))
 
 
-@pytest.mark.parametrize("name", sorted(DTYPES))
+@each("name", sorted(DTYPES))
 def test_the_bank_of_an_element(name: str) -> None:
     element = DTYPES[name]
     for offset in range(300):
@@ -374,7 +375,7 @@ def test_colour_is_optional_and_takes_no_room() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
 
 
-@pytest.mark.parametrize(
+@each(
     "picture",
     [
         layout_picture(NESTED),
@@ -465,8 +466,8 @@ def test_dot_text_is_escaped() -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
-@pytest.mark.parametrize("layout", GRAPHS, ids=str)
-@pytest.mark.parametrize("file_format", FORMATS)
+@each("layout", GRAPHS, ids=str)
+@each("file_format", FORMATS)
 def test_graphviz_draws_every_graph(layout: AnyLayout, file_format: str) -> None:
     drawn = render(as_dot(layout), file_format)
     assert drawn.lstrip()[:5] in (b"<?xml", b"\x89PNG\r", b"%PDF-")

@@ -6,6 +6,7 @@ import pytest
 
 from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, Operand
 from layoutalg.draw import as_text, copy_picture, mma_picture
+from tests.sweeps import each
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_matrix_load_sends_rows_and_gives_columns() -> None:
             assert received.cells[row][column].text == f"T{4 * column + place // 2}V{2 * matrix + place % 2}"
 
 
-@pytest.mark.parametrize("name", COPY_ATOMS)
+@each("name", COPY_ATOMS)
 def test_every_copy_has_a_picture(name: str) -> None:
     picture = copy_picture(COPY_ATOMS[name])
     assert len(picture.panels) == 2 and picture.title == name

@@ -36,6 +36,7 @@ from tests.command import answer, refusal, run
 from tests.definitions import judge
 from tests.explanation.paper import Judge, statements
 from tests.operands import ANY, CHAINS, SOURCES, Call, located
+from tests.sweeps import each
 
 ALGEBRA = sorted(set(OPERATIONS) - {"analyze", "synthesize"})
 A = Layout((4, 8), (8, 1))
@@ -62,7 +63,7 @@ def proved(op: Any, *operands: Any, **params: Any) -> Derivation:
     return derivation
 
 
-@pytest.mark.parametrize("op", ALGEBRA)
+@each("op", ALGEBRA)
 def test_the_steps_are_true_and_come_to_the_operations_own_result(op: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(SOURCES[op])
@@ -118,7 +119,7 @@ def test_large_layouts_are_explained_without_enumeration(op: str) -> None:
         assert explain(op, layout).steps
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "why"),
     [
         ("A(1) = 9", "is false"),
@@ -138,7 +139,7 @@ def test_the_judge_refuses(wrong: str, why: str) -> None:
         page.accept(wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         ("coalesce", Layout((2, (1, 6)), (1, (6, 2)))),
@@ -252,7 +253,7 @@ def test_symbols_and_coordinates_are_refused_by_name() -> None:
                 explain(*call)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "error", "message"),
     [
         (("compose", A), UnknownNameError, "did you mean 'composition'[?] accepted are analyze, "),

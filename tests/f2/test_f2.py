@@ -11,6 +11,7 @@ from layoutalg.errors import NotLinearError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 
 def is_affine(values: list[int]) -> bool:
@@ -45,7 +46,7 @@ def test_the_test_of_linearity_is_sound_and_complete(layout: AnyLayout) -> None:
         assert f2.to_f2(layout) == columns
 
 
-@pytest.mark.parametrize("text", ["8:9", "32:33", "128:129", "4:5", "2:3", "8:36"])
+@each("text", ["8:9", "32:33", "128:129", "4:5", "2:3", "8:36"])
 def test_strides_that_are_no_powers_of_two_and_linear(text: str) -> None:
     from layoutalg.notation import parse
 
@@ -53,7 +54,7 @@ def test_strides_that_are_no_powers_of_two_and_linear(text: str) -> None:
     assert isinstance(layout, Layout) and f2.to_f2(layout) and is_affine(table(layout))
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "words"),
     [
         (Layout(8, 3), "3 \\+ 6 = 9 carries, the XOR is 5"),

@@ -19,6 +19,7 @@ from layoutalg.f2 import LinearLayout, unpack
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 linear_layouts = st.one_of(layouts(power_of_two=True), composed_layouts(power_of_two=True))
 bijections = st.permutations(range(4)).flatmap(
@@ -106,7 +107,7 @@ def test_it_is_a_value() -> None:
     assert str(LinearLayout({"block": []}, {"offset": 1})) == "block: size 1\nouts: offset (size 1)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "words"),
     [
         (lambda: LinearLayout({"lane": [1]}, {"offset": 6}), "size 6; a power of two is needed"),
@@ -362,7 +363,7 @@ def test_an_identity_is_the_neutral_factor() -> None:
         tile * 2  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "words"),
     [
         (lambda tile: tile.columns_of("warp"), "there is no in dimension 'warp'; there are lane"),

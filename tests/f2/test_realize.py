@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from layoutalg import f2
 from layoutalg.errors import DivisibilityError
 from layoutalg.f2.realize import separate
 from layoutalg.layout import Swizzle, Swizzles
+from tests.sweeps import each
 
 
 @given(st.lists(st.integers(0, 255), max_size=8).map(tuple))
@@ -34,9 +34,9 @@ def test_every_matrix_that_has_the_form(columns: tuple[int, ...]) -> None:
         assert not any(a & b for b in strides[:i]), "strides share no bit"
 
 
-@pytest.mark.parametrize("bits", [1, 2, 3])
-@pytest.mark.parametrize("base", [0, 2, 4])
-@pytest.mark.parametrize("shift", [3, 4, -3])
+@each("bits", [1, 2, 3])
+@each("base", [0, 2, 4])
+@each("shift", [3, 4, -3])
 def test_a_single_swizzle_is_found_again(bits: int, base: int, shift: int) -> None:
     swizzle = Swizzle(bits, base, shift)
     order = (6, 7, 8, 9, 10, 0, 1, 2, 3, 4, 5)

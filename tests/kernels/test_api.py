@@ -18,6 +18,7 @@ from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError
 from layoutalg.kernels.api import SIMULATED_ELEMS, permute, problem_of, relayout, transpose
 from layoutalg.kernels.permute_modes import CARRIER, reference
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 
 class Wrapped:
@@ -38,8 +39,8 @@ class Elsewhere:
         return (10, 0)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]"])
-@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (3, 20, 9, 2), (2, 300, 40)])
+@each("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]"])
+@each("shape", [(), (5,), (3, 4), (3, 20, 9, 2), (2, 300, 40)])
 def test_permute_is_numpys(shape: tuple[int, ...], dtype: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 100, shape).astype(dtype)

@@ -23,9 +23,10 @@ from layoutalg.kernels.arrays import (
     overlapping,
     view,
 )
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]", ">f4"])
+@each("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]", ">f4"])
 def test_a_view_is_where_the_array_is(dtype: str) -> None:
     whole = np.zeros((6, 8), dtype)
     part = whole[::-2, 1:7:3]

@@ -17,9 +17,10 @@ from layoutalg.kernels.permute_modes import permute_problem
 from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.kernels.trials import TENSOR_TRIALS
 from tests import mutate
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("op", OPERATIONS)
+@each("op", OPERATIONS)
 def test_random_dense_tensors_agree(op: str) -> None:
     rng = random.Random(op)
     for _ in range(3):
@@ -60,10 +61,8 @@ def test_a_missing_store_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"accesses, st.global.b{128}" in failed
 
 
-@pytest.mark.parametrize(
-    "extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str
-)
-@pytest.mark.parametrize("axis", [0, 1])
+@each("extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str)
+@each("axis", [0, 1])
 def test_weights_and_norms_in_place_are_verified(extra: dict[str, bool], axis: int) -> None:
     p = norm_problem("layer_norm", (19, 24), axis, "f16", **extra)  # type: ignore[arg-type]
     report = verify_chain(p, seed=3)

@@ -19,6 +19,7 @@ from layoutalg.kernels.chains import (
 from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.kernels.reduce_plan import plan_with, reduce_problem
 from layoutalg.kernels.reduce_walk import ReduceConfig
+from tests.sweeps import each
 
 
 def test_a_long_sum_has_two_kernels_with_floats_between() -> None:
@@ -52,8 +53,8 @@ def test_a_prepared_chain_is_data() -> None:
     assert pickle.loads(pickle.dumps(ready)) == ready
 
 
-@pytest.mark.parametrize("element", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 0), ()])
+@each("element", ["f32", "f16", "bf16"])
+@each("shape", [(1,), (7,), (3, 5), (2, 0), ()])
 def test_numbers_come_back_from_their_bits(element: str, shape: tuple[int, ...]) -> None:
     numbers = np.random.default_rng(0).integers(-100, 100, shape) / 4
     bits = bits_of(numbers, element)

@@ -11,6 +11,7 @@ from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, Unsu
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
 from layoutalg.kernels.gemm_simt_plan import LADDER as SIMT_LADDER
 from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
+from tests.sweeps import each
 
 GOOD = Sm80Config(128, 256, 64, 2, 4, 4)
 
@@ -20,7 +21,7 @@ def test_every_published_step_has_sensible_fields() -> None:
         check_fields(config)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "message"),
     [
         ({"tile_m": 0}, ShapeError, "tile_m = 0: at least 1 is needed"),

@@ -6,12 +6,13 @@ import pytest
 
 from layoutalg.kernels.copy_family import configs, copy_tv, predict, problem
 from layoutalg.layout import product
+from tests.sweeps import each
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
 
 
-@pytest.mark.parametrize("leading", [4096, 4097, 4100])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("leading", [4096, 4097, 4100])
+@each("dtype", DTYPES)
 def test_the_thread_value_layout_visits_every_element_once(dtype: str, leading: int) -> None:
     for c in configs(problem(4096, 4096, dtype, leading, leading)):
         tv = copy_tv(c, c.tile_n)

@@ -7,6 +7,7 @@ import pytest
 
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.gemm import ACCUMULATORS, GemmProblem, gemm_problem, matrices
+from tests.sweeps import each
 
 
 def test_defaults_are_dense_and_of_one_type() -> None:
@@ -17,7 +18,7 @@ def test_defaults_are_dense_and_of_one_type() -> None:
     assert not p.reads_c and not p.bias and p.activation == "none"
 
 
-@pytest.mark.parametrize("element", ACCUMULATORS)
+@each("element", ACCUMULATORS)
 def test_every_type_has_a_sum_and_a_result(element: str) -> None:
     for sums in ACCUMULATORS[element]:
         p = gemm_problem(2, 2, 2, element, accumulator=sums)
@@ -41,7 +42,7 @@ def test_an_element_lies_where_its_major_says(a_major: str, b_major: str) -> Non
     assert str(p) == f"3 x 4 x 5 f32 {letter[a_major][0]}{letter[b_major][1]}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error", "message"),
     [
         ({"m": 0}, ShapeError, "m = 0: a positive integer"),

@@ -14,6 +14,7 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
+from tests.sweeps import each
 
 CONFIG = Sm80Config(64, 64, 32, 2, 2, 2, edges=True, result_vec=2)
 PROBLEMS = {
@@ -35,8 +36,8 @@ def run(p: GemmProblem, c: Sm80Config) -> None:
     np.testing.assert_array_equal(mine["d"], expected(p, args))
 
 
-@pytest.mark.parametrize("epilogue", ["shared", "direct"])
-@pytest.mark.parametrize("name", PROBLEMS)
+@each("epilogue", ["shared", "direct"])
+@each("name", PROBLEMS)
 def test_the_result_is_the_definition(name: str, epilogue: Literal["shared", "direct"]) -> None:
     p = PROBLEMS[name]
     config = replace(CONFIG, tile_k=32 * 2 // p.operand.nbytes, epilogue=epilogue)

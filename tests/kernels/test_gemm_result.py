@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm_result import ARITHMETIC, Result, declare_result
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
+from tests.sweeps import each
 
 
 def declared(dtype: str, *, parts: bool = False, static: bool = False) -> tuple[Result, dict[str, object]]:
@@ -53,8 +54,8 @@ def test_parts_store_sums_alone(dtype: str, nbytes: int) -> None:
     assert result.alpha == () and result.c is None and result.bias is None
 
 
-@pytest.mark.parametrize("name", ["f16", "bf16", "s8", "f32", "f64"])
-@pytest.mark.parametrize("beta", [0.0, -0.0])
+@each("name", ["f16", "bf16", "s8", "f32", "f64"])
+@each("beta", [0.0, -0.0])
 def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float) -> None:
     """There is nearly no C: to read it is an error."""
     p = gemm_problem(40, 40, 32, name, reads_c=True)
@@ -115,8 +116,8 @@ CONFIGS: dict[str, tuple[str, Config]] = {
 }
 
 
-@pytest.mark.parametrize(("reads_c", "bias", "activation"), EPILOGUES)
-@pytest.mark.parametrize("name", CONFIGS)
+@each(("reads_c", "bias", "activation"), EPILOGUES)
+@each("name", CONFIGS)
 def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, activation: str) -> None:
     """The kernels of a problem write what the head of their text says, read back as a problem."""
     dtype, c = CONFIGS[name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm_launches import predictions
 from layoutalg.kernels.gemm_merged import merged_accesses
@@ -11,9 +9,10 @@ from layoutalg.kernels.gemm_served import copied_lines, copied_words, served
 from layoutalg.kernels.gemm_simt_configs import configs
 from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("p", "tile_k", "lines_of_eight_lanes"),
     [
         (gemm_problem(128, 256, 128), 64, 1),

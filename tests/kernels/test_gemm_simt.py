@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm_simt import build
 from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
 from tests.hostshim import run_cuda_text
 from tests.simt import inputs, run, strided
+from tests.sweeps import each
 
 SMALL = SimtConfig(32, 64, 8, 4, 8, 4, edges=True, panel=2)
 WAYS: dict[str, dict[str, Any]] = {
@@ -37,8 +38,8 @@ DOUBLE = SimtConfig(
 SCALAR = replace(SMALL, a_vector=1, b_vector=1, result_vec=1)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("a", "b"), [*product(("k", "mn"), repeat=2)])
+@each("way", WAYS)
+@each(("a", "b"), [*product(("k", "mn"), repeat=2)])
 def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) -> None:
     p = gemm_problem(40, 72, 28, "f32", a_major=a, b_major=b, ldd=76)
     done = run(p, replace(SMALL, **WAYS[way]))
@@ -46,7 +47,7 @@ def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) ->
     assert np.isnan(done.around).all()
 
 
-@pytest.mark.parametrize("name", LADDER)
+@each("name", LADDER)
 def test_every_step_of_the_ladder_multiplies(name: str) -> None:
     c = LADDER[name][1]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, "f32", b_major="mn")
@@ -54,8 +55,8 @@ def test_every_step_of_the_ladder_multiplies(name: str) -> None:
     np.testing.assert_array_equal(done.got, done.expected)
 
 
-@pytest.mark.parametrize("way", ["cp.async", "registers", "one stage ahead"])
-@pytest.mark.parametrize("size", [(1, 1, 1), (37, 53, 29), (31, 67, 8), (33, 1, 17), (1, 65, 3)])
+@each("way", ["cp.async", "registers", "one stage ahead"])
+@each("size", [(1, 1, 1), (37, 53, 29), (31, 67, 8), (33, 1, 17), (1, 65, 3)])
 def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) -> None:
     m, n, k = size
     p = gemm_problem(
@@ -67,16 +68,16 @@ def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) 
     assert np.isnan(done.around).all()
 
 
-@pytest.mark.parametrize("way", ["cp.async", "registers", "one stage"])
-@pytest.mark.parametrize(("a", "b"), [("k", "mn"), ("mn", "k")])
+@each("way", ["cp.async", "registers", "one stage"])
+@each(("a", "b"), [("k", "mn"), ("mn", "k")])
 def test_doubles(way: str, a: Major, b: Major) -> None:
     p = gemm_problem(18, 34, 12, "f64", a_major=a, b_major=b, reads_c=True, bias=True, activation="relu")
     done = run(p, replace(DOUBLE, **WAYS[way]))
     np.testing.assert_array_equal(done.got, done.expected)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("way", ["cp.async", "registers", "straight"])
+@each("dtype", ["f32", "f64"])
+@each("way", ["cp.async", "registers", "straight"])
 def test_the_text_computes_what_the_simulator_does(way: str, dtype: str) -> None:
     c = replace(SMALL if dtype == "f32" else DOUBLE, **WAYS[way])
     p = gemm_problem(34, 68, 12, dtype, b_major="mn", reads_c=True, bias=True, activation="relu")
@@ -143,8 +144,8 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("group", ["block", "warp"])
-@pytest.mark.parametrize("name", MUTATIONS)
+@each("group", ["block", "warp"])
+@each("name", MUTATIONS)
 def test_a_missing_barrier_or_wait_is_caught(name: str, group: Any) -> None:
     way, change = MUTATIONS[name]
     p = gemm_problem(32, 64, 40, "f32", b_major="mn")

@@ -14,6 +14,7 @@ from layoutalg.kernels.gemm_simt import build
 from layoutalg.kernels.gemm_simt_configs import TILES, configs
 from layoutalg.kernels.gemm_simt_rules import check_config
 from tests.simt import run
+from tests.sweeps import each
 
 extents = st.integers(1, 9000)
 majors = st.sampled_from(("k", "mn"))
@@ -33,8 +34,8 @@ def test_every_problem_has_a_configuration_that_fits(
         check_config(p, c)
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@each("arch", ["sm_75", "sm_80", "sm_90"])
+@each("dtype", ["f32", "f64"])
 def test_every_configuration_passes_the_grammar(dtype: str, arch: str) -> None:
     p = gemm_problem(1000, 1001, 999, dtype, b_major="mn", reads_c=True, bias=True, activation="relu")
     found = configs(p, arch)
@@ -43,7 +44,7 @@ def test_every_configuration_passes_the_grammar(dtype: str, arch: str) -> None:
         check(build(p, c), arch)
 
 
-@pytest.mark.parametrize("number", range(len(TILES)))
+@each("number", range(len(TILES)))
 def test_every_tile_multiplies(number: int) -> None:
     c = TILES[number].config
     p = gemm_problem(c.tile_m - 3, c.tile_n + 4, 2 * c.tile_k + 1, "f32", b_major="mn")

@@ -13,6 +13,7 @@ from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
 from layoutalg.kernels.gemm_simt_predict import accesses, multiplies, predict
 from layoutalg.kernels.predict import Cost
 from tests.simt import run
+from tests.sweeps import each
 
 WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
 DOUBLE = SimtConfig(
@@ -84,7 +85,7 @@ OBSERVED: dict[str, dict[tuple[str, str], float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OBSERVED)
+@each("name", OBSERVED)
 def test_what_the_author_of_the_ladder_observed(name: str) -> None:
     ways: dict[Any, float] = _ways(name) if name != "wide" else _wide()
     assert {access: ways[access] for access in OBSERVED[name]} == OBSERVED[name]

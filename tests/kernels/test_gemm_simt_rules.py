@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.kernels.gemm_simt import build
 from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
 from layoutalg.kernels.gemm_simt_rules import check_config, registers, shared_bytes
+from tests.sweeps import each
 
 GOOD = SimtConfig(128, 256, 8, 16, 8, 4)
 ROW_MAJOR = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
@@ -45,7 +46,7 @@ REFUSED: tuple[tuple[dict[str, Any], type[LayoutAlgError], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("change", "error", "message"), REFUSED)
+@each(("change", "error", "message"), REFUSED)
 def test_what_cannot_work_is_refused_with_what_would(
     change: dict[str, Any], error: type[LayoutAlgError], message: str
 ) -> None:
@@ -70,7 +71,7 @@ def test_types_and_architectures() -> None:
         check_config(ROW_MAJOR, GOOD, "sm_75")
 
 
-@pytest.mark.parametrize("name", LADDER)
+@each("name", LADDER)
 def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) -> None:
     c = LADDER[name][1]
     check_config(ROW_MAJOR, c)

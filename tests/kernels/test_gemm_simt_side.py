@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 
 from layoutalg.kernels.gemm import Major, gemm_problem
 from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig, half, thread_row
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("name", LADDER)
-@pytest.mark.parametrize(("a", "b"), [*product(("k", "mn"), repeat=2)])
+@each("name", LADDER)
+@each(("a", "b"), [*product(("k", "mn"), repeat=2)])
 def test_a_tile_is_copied_once(name: str, a: Major, b: Major) -> None:
     c = LADDER[name][1]
     p = gemm_problem(c.tile_m, c.tile_n, c.tile_k, "f32", a_major=a, b_major=b)
@@ -25,7 +25,7 @@ def test_a_tile_is_copied_once(name: str, a: Major, b: Major) -> None:
         assert np.array_equal(np.sort(seen), np.arange(h.rows * h.deep))
 
 
-@pytest.mark.parametrize("name", LADDER)
+@each("name", LADDER)
 def test_the_threads_of_a_block_own_every_row_equally_often(name: str) -> None:
     c: SimtConfig = LADDER[name][1]
     p = gemm_problem(c.tile_m, c.tile_n, c.tile_k, "f32")

@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
+from tests.sweeps import each
 from tests.tensor_gemm import host_run, inputs, simulated
 
 SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
@@ -103,14 +104,14 @@ def test_lowering_changes_nothing(name: str) -> None:
     np.testing.assert_array_equal(simulated(build(p, c), p, x), reference(p, x))
 
 
-@pytest.mark.parametrize("name", ON_HOST)
+@each("name", ON_HOST)
 def test_the_text_gives_the_definition(name: str) -> None:
     p, c = CASES[name]
     x = inputs(p)
     np.testing.assert_array_equal(host_run(lower(build(p, c)), p, x), reference(p, x))
 
 
-@pytest.mark.parametrize("step", LADDER)
+@each("step", LADDER)
 def test_every_step_of_the_ladder_multiplies(step: str) -> None:
     c = LADDER[step]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k)

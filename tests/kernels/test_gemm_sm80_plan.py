@@ -25,14 +25,13 @@ from layoutalg.kernels.gemm_sm80_plan import (
 )
 from layoutalg.kernels.gemm_sm80_rules import check_config
 from layoutalg.layout import product
+from tests.sweeps import each
 
 MAJORS: tuple[Major, Major] = ("k", "mn")
 
 
-@pytest.mark.parametrize("major", MAJORS)
-@pytest.mark.parametrize(
-    ("rows", "tile_k", "vec", "threads"), [(128, 32, 8, 256), (64, 64, 1, 128), (256, 64, 4, 512)]
-)
+@each("major", MAJORS)
+@each(("rows", "tile_k", "vec", "threads"), [(128, 32, 8, 256), (64, 64, 1, 128), (256, 64, 4, 512)])
 def test_a_copy_moves_each_element_once(rows: int, tile_k: int, vec: int, threads: int, major: Major) -> None:
     tv = copy_tv(rows, tile_k, major, vec, threads)
     assert product(tv[0].shape) == threads and product(tv[1].shape) == vec
@@ -54,8 +53,8 @@ def test_the_matrices_of_ldmatrix_are_in_the_order_of_the_fragments() -> None:
     assert a.tolist() == [0, 8, 16 * 8, 16 * 8 + 8] and b.tolist() == [0, 16 * 8, 8, 16 * 8 + 8]
 
 
-@pytest.mark.parametrize("vec", [1, 2, 4, 8])
-@pytest.mark.parametrize("warp_n", [16, 32, 64, 128])
+@each("vec", [1, 2, 4, 8])
+@each("warp_n", [16, 32, 64, 128])
 def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, vec: int) -> None:
     store, load = stage_store_tv(warp_n), stage_load_tv(warp_n, vec)
     assert is_bijective(store) and is_bijective(load)
@@ -66,9 +65,9 @@ def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, v
         assert isinstance(report, SharedReport) and report.conflict_free, (op, str(layout))
 
 
-@pytest.mark.parametrize("b_major", MAJORS)
-@pytest.mark.parametrize("a_major", MAJORS)
-@pytest.mark.parametrize(
+@each("b_major", MAJORS)
+@each("a_major", MAJORS)
+@each(
     "config",
     [Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3),
      Sm80Config(256, 128, 32, 4, 2, 2, via="registers")], ids=str,

@@ -13,6 +13,7 @@ from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config, mma_of
 from layoutalg.kernels.gemm_sm80_predict import mma_count, predict
 from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, taken
+from tests.sweeps import each
 
 SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
 CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
@@ -28,7 +29,7 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_prediction_is_trace(name: str) -> None:
     p, c = CASES[name]
     kernel = lower(build(p, c))

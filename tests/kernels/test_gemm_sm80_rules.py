@@ -19,6 +19,7 @@ from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.kernels.gemm_sm80 import build
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_sm80_rules import check_config
+from tests.sweeps import each
 
 GOOD = Sm80Config(128, 128, 32, 2, 2, 3)
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] = [
@@ -48,7 +49,7 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] =
 ]
 
 
-@pytest.mark.parametrize(("config", "problem", "error", "text"), BROKEN, ids=lambda x: str(x)[:40])
+@each(("config", "problem", "error", "text"), BROKEN, ids=lambda x: str(x)[:40])
 def test_a_broken_rule_is_named(
     config: dict[str, Any], problem: dict[str, Any], error: type[LayoutAlgError], text: str
 ) -> None:

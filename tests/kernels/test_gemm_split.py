@@ -16,6 +16,7 @@ from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_split import build_combine, combine_vector, predict_combine
 from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, expected
+from tests.sweeps import each
 
 CASES: dict[str, tuple[GemmProblem, Config]] = {
     "whole tiles": (gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=4)),
@@ -70,9 +71,7 @@ CASES: dict[str, tuple[GemmProblem, Config]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "wide"), [*((name, True) for name in CASES), ("whole tiles", False), ("f32", False)]
-)
+@each(("name", "wide"), [*((name, True) for name in CASES), ("whole tiles", False), ("f32", False)])
 def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
     """Also with the kernels of a larger problem, which serve this one; the workspace starts poisoned."""
     p, c = CASES[name]

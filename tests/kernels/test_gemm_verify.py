@@ -27,11 +27,12 @@ from layoutalg.kernels.gemm_verify import (
 from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import unpacked
 from tests.mutate import without
+from tests.sweeps import each
 
 SM80, SIMT = find_gemm_family("gemm-sm80"), find_gemm_family("gemm-simt")
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "extents", "dtype"),
     [(SM80, (64, 64, 64), "f16"), (SM80, (17, 24, 9), "bf16"), (SM80, (16, 64, 128), "s8"),
      (SM80, (64, 64, 32), "tf32"), (SIMT, (64, 128, 16), "f32"), (SIMT, (5, 3, 7), "f64")],

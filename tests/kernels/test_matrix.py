@@ -7,6 +7,7 @@ import pytest
 
 from layoutalg.errors import LayoutAlgError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.matrix import matrix_problem, reference, strided, vector_elems
+from tests.sweeps import each
 
 
 def test_leading_dimensions_default_to_row_lengths() -> None:
@@ -19,7 +20,7 @@ def test_buffers_end_with_the_last_element() -> None:
     assert (p.source_elems, p.target_elems, p.target_shape, p.moved_bytes) == (21, 19, (5, 3), 60)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error", "match"),
     [
         ((0, 5, "f32"), ShapeError, "m = 0: a positive integer"),
@@ -39,7 +40,7 @@ def test_what_makes_no_matrix_is_refused(
         matrix_problem(*arguments, turned=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("leading", "nbytes", "elems"),
     [(4096, 1, 16), (4096, 16, 1), (24, 1, 8), (6, 4, 2), (7, 2, 1), (1, 8, 1)],
 )

@@ -14,6 +14,7 @@ from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.norm_program import Body
 from layoutalg.kernels.norm_walk import NormConfig, Walk
 from tests import mutate
+from tests.sweeps import each
 
 CONFIGS = [
     ((4, 512), 1, NormConfig(4, 1, 128, "registers")),
@@ -39,8 +40,8 @@ def sums(shape: tuple[int, ...], axis: int, c: NormConfig) -> tuple[Walk, Kernel
     return body.walk, k.build()
 
 
-@pytest.mark.parametrize(("shape", "axis", "c"), CONFIGS)
-@pytest.mark.parametrize("group", ["block", "warp"])
+@each(("shape", "axis", "c"), CONFIGS)
+@each("group", ["block", "warp"])
 def test_all_threads_that_share_get_the_sum(
     shape: tuple[int, ...], axis: int, c: NormConfig, group: str
 ) -> None:

@@ -23,6 +23,7 @@ from layoutalg.kernels.norm_walk import NormConfig, Walk
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.norms import check, data, launch_all, random_problem
+from tests.sweeps import each
 
 RANDOM, A_BATCH = 100, 20
 
@@ -63,7 +64,7 @@ CASES = (
 """Rows and columns, ragged or skewed or neither, in place or not, of one mode or several."""
 
 
-@pytest.mark.parametrize("p", CASES, ids=str)
+@each("p", CASES, ids=str)
 def test_every_way_agrees(p: NormProblem) -> None:
     """What the plan may choose, what is read twice, and what is split."""
     found = configs(shortest(p))
@@ -81,7 +82,7 @@ def test_every_way_agrees(p: NormProblem) -> None:
         agree(p, c, 1)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_random_skewed_columns_agree(seed: int) -> None:
     """Odd pitches, offsets that both sides share, kept modes around, whatever the plan may choose."""
     rng = random.Random(seed)
@@ -106,7 +107,7 @@ RING = NormConfig(8, 4, 16, "global", 2, splits=2, staged=4)
 MIXED = NormConfig(8, 1, 32, "shared", 2, staged=2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("p", "c"),
     [
         *((p, None) for p in CASES),
@@ -141,14 +142,14 @@ def test_equal_launches_give_equal_bits() -> None:
     assert len(results) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "row",
     [
         [-np.inf] * 40, [np.inf, *[0.0] * 39], [np.nan, *[1.0] * 39], [*[-np.inf] * 39, 2.0],
         [3e38, -3e38, *[0.0] * 38], [1e-40] * 40,
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("hold", ["registers", "global"])
+@each("hold", ["registers", "global"])
 def test_rows_of_special_values(row: list[float], hold: Literal["registers", "global"]) -> None:
     p = norm_problem("softmax", (2, 40), 1, "f32")
     d = data(p, 5, special=False)

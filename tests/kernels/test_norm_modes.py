@@ -18,6 +18,7 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.norm_modes import NormModes, norm_problem, reference, shortest
 from tests.norms import random_problem
+from tests.sweeps import each
 
 
 def places(x: NormModes) -> dict[int, tuple[int, int]]:
@@ -33,7 +34,7 @@ def places(x: NormModes) -> dict[int, tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_the_shortest_form_moves_the_same_elements(seed: int) -> None:
     p = random_problem(random.Random(seed), 600)
     a, x = p.axes, shortest(p)
@@ -77,7 +78,7 @@ REFUSED: list[tuple[dict[str, object], type[LayoutAlgError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "error", "text"), REFUSED)
+@each(("change", "error", "text"), REFUSED)
 def test_what_cannot_be_is_refused(change: dict[str, object], error: type[Exception], text: str) -> None:
     asked = {"op": "layer_norm", "shape": (4, 6), "axes": 1, "dtype": "f32", **change}
     with pytest.raises(error, match=text):

@@ -13,9 +13,10 @@ from layoutalg.kernels.norm_plan import HELD_WORDS, SHARED_BYTES, configs
 from layoutalg.kernels.norm_vectors import words
 from layoutalg.kernels.norm_walk import Walk
 from tests.norms import random_problem
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_every_configuration_fits(seed: int) -> None:
     x = shortest(random_problem(random.Random(seed), 10**7))
     found = configs(x)
@@ -32,7 +33,7 @@ def test_every_configuration_fits(seed: int) -> None:
         check(kernel)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "axis", "dtype", "hold"),
     [
         ((65536, 1024), 1, "f32", "registers"),

@@ -23,6 +23,7 @@ from layoutalg.kernels.norm_predict import (
 from layoutalg.kernels.norm_walk import NormConfig, Walk
 from layoutalg.kernels.predict import Cost
 from tests.norms import data, launch_all, random_problem
+from tests.sweeps import each
 
 
 def traced(launches: NormLaunches) -> dict[str, Cost]:
@@ -53,7 +54,7 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
         assert traced(launches) == dict(predict(launches)), (p, c)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_classes_cover_the_blocks(seed: int) -> None:
     rng = random.Random(seed)
     x = shortest(random_problem(rng, 50000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from layoutalg.codegen.packing import encode
 from layoutalg.codegen.simulate import simulate
@@ -11,6 +10,7 @@ from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.norm_pieces import Hold
 from layoutalg.kernels.norm_program import Body
 from layoutalg.kernels.norm_walk import NormConfig, Walk
+from tests.sweeps import each
 
 SHAPES = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 8), ((60, 49), 0, 4, 8, 16)]
 """(shape, axis, vec, kept, sharing): whole rows, ragged ones, columns, skewed ones."""
@@ -18,9 +18,9 @@ SHAPES = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 
 HOLDS: list[tuple[Hold, int]] = [("registers", 0), ("shared", 0), ("shared", 2), ("global", 0), ("global", 4)]
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize(("hold", "staged"), HOLDS)
-@pytest.mark.parametrize(("shape", "axis", "vec", "kept", "sharing"), SHAPES)
+@each("backwards", [False, True])
+@each(("hold", "staged"), HOLDS)
+@each(("shape", "axis", "vec", "kept", "sharing"), SHAPES)
 def test_visiting_all_vectors_copies(
     shape: tuple[int, ...], axis: int, vec: int, kept: int, sharing: int, hold: Hold, staged: int,
     *, backwards: bool,

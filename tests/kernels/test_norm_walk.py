@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 
 from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.norm_plan import configs
 from layoutalg.kernels.norm_walk import NormConfig, Walk, powers
 from tests.norms import random_problem
+from tests.sweeps import each
 
 
 def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
@@ -50,7 +50,7 @@ def covered(w: Walk) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_every_element_is_taken_once(seed: int) -> None:
     rng = random.Random(seed)
     p = random_problem(rng, 300)
@@ -84,8 +84,8 @@ def test_powers() -> None:
     assert powers(1, 33) == [1, 2, 4, 8, 16, 32] and powers(8, 8) == []
 
 
-@pytest.mark.parametrize(("vec", "kept", "sharing"), [(4, 4, 8), (4, 8, 4), (8, 4, 16), (8, 32, 8)])
-@pytest.mark.parametrize("pitch", [33, 34, 36, 71])
+@each(("vec", "kept", "sharing"), [(4, 4, 8), (4, 8, 4), (8, 4, 16), (8, 32, 8)])
+@each("pitch", [33, 34, 36, 71])
 def test_skewed_columns_meet_whatever_their_rows_shift(vec: int, kept: int, sharing: int, pitch: int) -> None:
     p = norm_problem("softmax", (3, 21, pitch), 1, "f16", src_offset=5, dst_offset=5)
     w = Walk(shortest(p), NormConfig(vec, kept, sharing, "global"))

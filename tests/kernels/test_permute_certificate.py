@@ -17,6 +17,7 @@ from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.synthesis import check_certificate
 from tests.permutations import random_buffers
+from tests.sweeps import each
 
 PROBLEMS = [(case, dtype) for case in (*CASES, *random_cases()[:9]) for dtype in ("u8", "f16", "f32")]
 
@@ -34,7 +35,7 @@ def test_claims_are_what_a_block_costs(shape: tuple[int, int], dtype: str) -> No
         assert (claim.wavefronts, claim.ideal) == (served, ideal)
 
 
-@pytest.mark.parametrize(("case", "dtype"), PROBLEMS, ids=str)
+@each(("case", "dtype"), PROBLEMS, ids=str)
 def test_every_tile_of_the_bench_has_a_claim_that_holds(
     case: tuple[tuple[int, ...], tuple[int, ...]], dtype: str
 ) -> None:

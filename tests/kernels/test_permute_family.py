@@ -34,7 +34,7 @@ from layoutalg.kernels.predict import Cost
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem
-from tests.sweeps import first
+from tests.sweeps import each, first
 
 RANDOM, A_BATCH = 300, 20
 
@@ -75,7 +75,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("p", CASES, ids=str)
+@each("p", CASES, ids=str)
 def test_every_configuration_agrees(p: PermuteProblem) -> None:
     for c in configs(normalise(p)):
         agree(p, c, 1, "block")
@@ -93,7 +93,7 @@ def test_some_of_the_threads_may_load_and_store(loading: int, storing: int) -> N
         agree(p, replace(configs(normalise(p))[0], threads=64, loading=loading, storing=storing), 7, "block")
 
 
-@pytest.mark.parametrize("p", CASES, ids=str)
+@each("p", CASES, ids=str)
 def test_reference_is_the_printed_text_on_the_host(p: PermuteProblem) -> None:
     x = normalise(p)
     kernel = build(x, configs(x)[0])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Var, as_expr, evaluate
@@ -25,6 +24,7 @@ from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from tests.permutations import random_problem
+from tests.sweeps import each
 
 
 def written(stage: Stage) -> Any:
@@ -53,7 +53,7 @@ def holding(x: Any, predicates: Any) -> Any:
     return active
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_every_element_is_stored_once(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 2000))
     total = int(np.prod([m.extent for m in x.modes]))
@@ -63,7 +63,7 @@ def test_every_element_is_stored_once(seed: int) -> None:
             assert count.max() == 1 and count.sum() == total
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_the_same_code_runs_on_numbers_and_on_expressions(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 2000))
     for c in configs(x):
@@ -79,7 +79,7 @@ def test_the_same_code_runs_on_numbers_and_on_expressions(seed: int) -> None:
             assert evaluate(node, {at: n, block: stage.blocks - 1}) == number
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_what_is_stored_was_loaded_there(seed: int) -> None:
     """Chunks put source elements at the very bytes where vectors fetch them."""
     x = normalise(random_problem(random.Random(seed), 1500))

@@ -19,6 +19,7 @@ from layoutalg.kernels.permute_modes import (
     strided,
 )
 from tests.permutations import random_buffers, random_problem
+from tests.sweeps import each
 
 
 def move(x: Moves, src: Any, old: Any) -> Any:
@@ -32,7 +33,7 @@ def move(x: Moves, src: Any, old: Any) -> Any:
     return padded[1].view("u1")[: old.nbytes]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@each("seed", range(80))
 def test_the_shortest_form_moves_the_same_bytes(seed: int) -> None:
     p = random_problem(random.Random(seed), 3000)
     src, old = random_buffers(p, seed)

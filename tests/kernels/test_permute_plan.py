@@ -19,6 +19,7 @@ from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_stage import Stage
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
 from tests.permutations import WIDTHS, random_problem
+from tests.sweeps import each
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
@@ -45,8 +46,8 @@ def test_short_modes_fold_into_the_tile() -> None:
     assert len(stage.src_run) == 2 and stage.tile[1] == 3
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("seed", range(15))
+@each("arch", ["sm_75", "sm_80", "sm_90"])
+@each("seed", range(15))
 def test_every_configuration_is_legal(seed: int, arch: str) -> None:
     x = normalise(random_problem(random.Random(1000 + seed), 5000))
     for c in configs(x, arch):
@@ -118,7 +119,7 @@ TIMED = {
 """Shares of a device copy that stores of 16 bytes and of four elements reached on an H200."""
 
 
-@pytest.mark.parametrize("case", TIMED, ids=str)
+@each("case", TIMED, ids=str)
 def test_the_width_of_stores_is_nearly_the_fastest(
     case: tuple[str, tuple[int, ...], tuple[int, ...]],
 ) -> None:

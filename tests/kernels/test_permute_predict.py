@@ -21,9 +21,10 @@ from layoutalg.kernels.permute_predict import (
 )
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from tests.permutations import random_problem
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each("seed", range(25))
 def test_classes_cover_all_blocks(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 20000))
     for c in configs(x):

@@ -26,6 +26,7 @@ from layoutalg.kernels.permute_reads import Read, begin_bytes, kinds, permutes, 
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzle
 from tests.permutations import random_problem
+from tests.sweeps import each
 
 MOST_ELEMS = 1500
 
@@ -109,7 +110,7 @@ def test_the_rule_is_the_definition_where_coordinates_change_places_by_themselve
         assert reads(stage) == joined(stage)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_the_program_proves_that_its_loads_are_aligned(seed: int) -> None:
     """Also those of threads that have no vector."""
     x = normalise(random_problem(random.Random(seed), MOST_ELEMS))
@@ -188,7 +189,7 @@ REGARDED = (
 )
 
 
-@pytest.mark.parametrize(("shape", "axes", "dtype", "nbytes"), REGARDED, ids=str)
+@each(("shape", "axes", "dtype", "nbytes"), REGARDED, ids=str)
 def test_the_machine_loads_what_the_program_says(
     shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, nbytes: set[int]
 ) -> None:

@@ -11,10 +11,11 @@ from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage, row_distance
 from tests.permutations import random_problem
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("chunk", [4, 8, 16])
-@pytest.mark.parametrize("size", [1, 2, 4])
+@each("chunk", [4, 8, 16])
+@each("size", [1, 2, 4])
 def test_rows_do_not_meet_and_no_shorter_distance_would_do(size: int, chunk: int) -> None:
     def apart(span: int, distance: int) -> bool:
         touched = [
@@ -33,7 +34,7 @@ def test_rows_do_not_meet_and_no_shorter_distance_would_do(size: int, chunk: int
             assert not any(apart(span, d) for d in range(residue, found, chunk) if d >= span)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_rows_keep_their_distance_modulo_a_chunk(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 5000))
     for c in configs(x):

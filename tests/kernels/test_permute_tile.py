@@ -10,6 +10,7 @@ import pytest
 from layoutalg.kernels.permute_modes import Moves, normalise, permute_problem
 from layoutalg.kernels.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from tests.permutations import random_problem
+from tests.sweeps import each
 
 SMS = 132
 
@@ -46,7 +47,7 @@ def test_runs_are_longer_where_a_tile_can_afford_them(
     assert chosen(dtype, shape, axes) == tile
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_tiles_fit_their_modes_and_shared_memory(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 100_000))
     tile = choose_tile(x, RUN_BYTES, SMS)
@@ -63,8 +64,8 @@ def test_small_problems_are_cut_for_all_multiprocessors() -> None:
     assert -(-512 // tile[1]) * -(-1024 // tile[0]) >= SMS
 
 
-@pytest.mark.parametrize("lead", [0, 3, 7])
-@pytest.mark.parametrize("step", [1, 4, 8])
+@each("lead", [0, 3, 7])
+@each("step", [1, 4, 8])
 def test_even_parts_cover_the_mode_and_its_lead_in_no_more_parts(step: int, lead: int) -> None:
     for extent in range(1, 300):
         part = even_part(extent, 64, step, lead)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from layoutalg.kernels.matrix import matrix_problem
 from layoutalg.kernels.predict import Cost, Costs, describe, edge_walks, element_steps
+from tests.sweeps import each
 
 
 def test_costs_add_field_by_field_and_drop_out_at_zero_tiles() -> None:
@@ -30,8 +30,8 @@ def test_lanes_are_counted_by_the_definition() -> None:
     assert costs.prediction() == {"ld.global.b32": Cost(1, 5, 4), "ld.shared.b32": Cost(1, 32, 1)}
 
 
-@pytest.mark.parametrize("along_n", [True, False])
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (64, 64), (65, 64), (64, 65), (130, 70), (10, 200)])
+@each("along_n", [True, False])
+@each(("m", "n"), [(1, 1), (64, 64), (65, 64), (64, 65), (130, 70), (10, 200)])
 def test_edge_walks_visit_exactly_the_elements_outside_full_tiles(m: int, n: int, along_n: bool) -> None:
     seen = np.zeros((m, n), dtype=int)
     steps = element_steps(64, 32, 128, along_n=along_n)

@@ -25,6 +25,7 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.api import SIMULATED_ELEMS
 from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
+from tests.sweeps import each
 
 NUMPY: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "mean": np.mean}
 LARGE = (SIMULATED_ELEMS // 32 + 1, 33)
@@ -41,10 +42,10 @@ def close(got: Any, wanted: Any, dtype: str) -> bool:
     return bool((np.abs(got.astype("f8") - wanted) <= (2e-6 if dtype == "f4" else 2e-3) * most).all())
 
 
-@pytest.mark.parametrize("op", NUMPY)
-@pytest.mark.parametrize("dtype", ["f4", "f2"])
-@pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize(
+@each("op", NUMPY)
+@each("dtype", ["f4", "f2"])
+@each("keepdims", [False, True])
+@each(
     ("shape", "axes"),
     [((40,), None), ((8, 33), 1), ((8, 33), -2), ((5, 6, 7), (0, 2)), ((3, 4), ()), (LARGE, 0)],
 )
@@ -57,18 +58,18 @@ def test_reduce_is_numpys(
     assert y.dtype == x.dtype and y.shape == wanted.shape and close(y, wanted, dtype)
 
 
-@pytest.mark.parametrize("axes", [0, -1, (0, 2), None])
-@pytest.mark.parametrize("dtype", ["f4", "f2"])
-@pytest.mark.parametrize("shape", [(6, 5, 9), (31, 33, 17)])
+@each("axes", [0, -1, (0, 2), None])
+@each("dtype", ["f4", "f2"])
+@each("shape", [(6, 5, 9), (31, 33, 17)])
 def test_softmax_is_its_definition(shape: tuple[int, ...], dtype: str, axes: Any) -> None:
     x = 20 * normal(shape, dtype)
     e = np.exp(x.astype("f8") - x.max(axis=axes, keepdims=True))
     assert close(softmax(x, axes), e / e.sum(axis=axes, keepdims=True), dtype)
 
 
-@pytest.mark.parametrize("axes", [0, -1, (1, 2), (2, 1)])
-@pytest.mark.parametrize("parameters", [(), ("weight",), ("weight", "bias"), ("bias",)])
-@pytest.mark.parametrize("shape", [(6, 5, 9), (31, 33, 17)])
+@each("axes", [0, -1, (1, 2), (2, 1)])
+@each("parameters", [(), ("weight",), ("weight", "bias"), ("bias",)])
+@each("shape", [(6, 5, 9), (31, 33, 17)])
 def test_layer_norm_is_its_definition(shape: tuple[int, ...], parameters: tuple[str, ...], axes: Any) -> None:
     x = normal(shape) + 3
     over = tuple(sorted(a % 3 for a in np.atleast_1d(axes)))
@@ -196,7 +197,7 @@ BAD: list[tuple[type[LayoutAlgError], str, Callable[[Any], Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "message", "call"), BAD, ids=[m[:30] for _, m, _ in BAD])
+@each(("kind", "message", "call"), BAD, ids=[m[:30] for _, m, _ in BAD])
 def test_what_cannot_be_computed_is_refused(
     kind: type[LayoutAlgError], message: str, call: Callable[[Any], Any]
 ) -> None:

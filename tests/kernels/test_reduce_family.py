@@ -23,7 +23,7 @@ from layoutalg.kernels.rounding import reduction_bound
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
-from tests.sweeps import first
+from tests.sweeps import each, first
 
 RANDOM, A_BATCH = 160, 20
 
@@ -103,8 +103,8 @@ def summed(p: ReduceProblem, values: Any, seed: int = 7) -> Any:
     return decoded(old, p.result.name)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("axis", [0, 1])
+@each("dtype", ["f32", "f16", "bf16"])
+@each("axis", [0, 1])
 def test_numbers_that_are_none(dtype: str, axis: int) -> None:
     values = np.ones((40, 48))
     lines = values if axis == 1 else values.T
@@ -124,7 +124,7 @@ def test_sums_past_the_largest_half_are_infinite_unless_the_result_is_wider() ->
     assert (summed(reduce_problem((64, 128), 1, "mean", "f16"), values) == 1000).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_the_bound_holds_where_terms_cancel(seed: int) -> None:
     """Magnitudes over twelve powers of ten, each with its negative: the true sum is tiny."""
     rng = np.random.default_rng(seed)

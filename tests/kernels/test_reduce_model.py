@@ -7,6 +7,7 @@ import pytest
 from layoutalg.kernels.reduce_model import Rates, resident
 from layoutalg.kernels.reduce_plan import Pass, pass_us, plan_with, plans, reduce_problem
 from layoutalg.kernels.reduce_walk import ReduceConfig
+from tests.sweeps import each
 
 RATES = Rates()
 
@@ -54,7 +55,7 @@ MEASURED: tuple[tuple[tuple[int, ...], int, str, ReduceConfig, float], ...] = (
 )
 
 
-@pytest.mark.parametrize(("shape", "axis", "dtype", "config", "measured"), MEASURED)
+@each(("shape", "axis", "dtype", "config", "measured"), MEASURED)
 def test_the_model_knows_measured_times(
     shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig, measured: float
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from layoutalg.errors import NotInjectiveError, ShapeError
 from layoutalg.kernels.reduce_modes import Axes, AxesProblem, axes_problem, find_axes, normalise
 from tests.reductions import random_axes
+from tests.sweeps import each
 
 
 def groups_of_problem(p: AxesProblem) -> set[tuple[int, ...]]:
@@ -34,7 +35,7 @@ def groups_of_form(x: Axes) -> set[tuple[int, ...]]:
     return {tuple(v for pair in sorted(g) for v in pair) for g in found.values()}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_the_shortest_form_has_the_same_groups(seed: int) -> None:
     p = random_axes(random.Random(seed), 400, keeps=seed % 2 == 0)
     x = normalise(p)
@@ -45,7 +46,7 @@ def test_the_shortest_form_has_the_same_groups(seed: int) -> None:
     assert steps == sorted(steps) and all(m.src == 0 for m in x.modes[len(steps) :])
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "axes", "expected"),
     [
         ((8192, 8192), (1,), "R 8192:1, K 8192:8192->1"),

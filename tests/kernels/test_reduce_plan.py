@@ -11,13 +11,14 @@ from layoutalg.kernels.reduce_model import Rates
 from layoutalg.kernels.reduce_modes import axes_problem, normalise
 from layoutalg.kernels.reduce_plan import Pass, candidates, plan_with, plans, reduce_problem
 from layoutalg.kernels.reduce_walk import ReduceConfig
+from tests.sweeps import each
 
 
 def first(shape: tuple[int, ...], axes: int | tuple[int, ...], dtype: str = "f32") -> Pass:
     return plans(reduce_problem(shape, axes, "sum", dtype))[0].passes[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "axes", "dtype", "vec"),
     [
         ((8192, 8192), 1, "f32", 4),

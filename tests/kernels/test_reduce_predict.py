@@ -17,6 +17,7 @@ from layoutalg.kernels.reduce_predict import bounds, memory_bytes, predict
 from layoutalg.kernels.reduce_walk import ReduceConfig
 from tests.kernels.test_reduce_family import run
 from tests.reductions import random_numbers, random_plan, random_reduction
+from tests.sweeps import each
 
 
 def traced(plan: Any, seed: int) -> list[dict[str, Cost]]:
@@ -29,7 +30,7 @@ def traced(plan: Any, seed: int) -> list[dict[str, Cost]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each("seed", range(50))
 def test_predictions_equal_the_trace(seed: int) -> None:
     rng = random.Random(1000 + seed)
     p = random_reduction(rng, 3000)

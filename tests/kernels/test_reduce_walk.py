@@ -6,11 +6,10 @@ import random
 from collections import Counter
 from itertools import product
 
-import pytest
-
 from layoutalg.kernels.reduce_modes import axes_problem, normalise
 from layoutalg.kernels.reduce_walk import ReduceConfig, Walk, digits, flipped
 from tests.reductions import random_plan, random_reduction
+from tests.sweeps import each
 
 
 def elements(walk: Walk, place: int) -> dict[int, Counter[int]]:
@@ -44,7 +43,7 @@ def expected(walk: Walk) -> dict[int, Counter[int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_every_element_is_read_once_and_goes_where_it_belongs(seed: int) -> None:
     rng = random.Random(seed)
     p = random_reduction(rng, 600)
@@ -60,7 +59,7 @@ def test_every_element_is_read_once_and_goes_where_it_belongs(seed: int) -> None
     assert got == expected(walk)
 
 
-@pytest.mark.parametrize("seed", range(60, 90))
+@each("seed", range(60, 90))
 def test_the_threads_of_all_splits_share_the_steps(seed: int) -> None:
     rng = random.Random(seed)
     p = random_reduction(rng, 3000)

@@ -19,6 +19,7 @@ from layoutalg.kernels.refinement import common_modes, relayout_problem
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.notation import parse
 from tests.permutations import random_buffers
+from tests.sweeps import each
 
 FORMATS = (
     ("NHWC to NCHW", "(2,6,7,24):(1008,168,24,1)", "(2,6,7,24):(1008,7,1,42)", "f16"),
@@ -49,7 +50,7 @@ def by_definition(src: AnyLayout, dst: AnyLayout, buffer: Any, old: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize(("src", "dst", "dtype"), [f[1:] for f in FORMATS], ids=[f[0] for f in FORMATS])
+@each(("src", "dst", "dtype"), [f[1:] for f in FORMATS], ids=[f[0] for f in FORMATS])
 def test_formats_move_as_defined_and_as_predicted(src: str, dst: str, dtype: str) -> None:
     a, b = layout(src), layout(dst)
     p = relayout_problem(a, b, dtype)
@@ -65,7 +66,7 @@ def test_formats_move_as_defined_and_as_predicted(src: str, dst: str, dtype: str
         assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(predict(x, c)), c
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_common_modes_are_both_layouts(seed: int) -> None:
     rng = random.Random(seed)
 

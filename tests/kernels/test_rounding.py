@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from layoutalg.kernels.norm_modes import norm_problem, reference
 from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("n", [2, 100, 5000])
-@pytest.mark.parametrize("op", ["sum", "mean"])
+@each("n", [2, 100, 5000])
+@each("op", ["sum", "mean"])
 def test_one_addition_after_the_other_stays_within_the_bound(n: int, op: str) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
     total = np.float32(0)

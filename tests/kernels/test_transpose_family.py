@@ -10,13 +10,14 @@ from layoutalg.codegen.tile import Do, Let, MemRef, Shared, walk
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.transpose_family import build, problem
 from layoutalg.kernels.transpose_plan import configs
+from tests.sweeps import each
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("leading", [4096, 4097, 4100])
-@pytest.mark.parametrize("dtype", WIDTHS)
+@each("arch", ["sm_75", "sm_80", "sm_90"])
+@each("leading", [4096, 4097, 4100])
+@each("dtype", WIDTHS)
 def test_every_configuration_passes_the_grammar(dtype: str, leading: int, arch: str) -> None:
     p = problem(4096, 4096, dtype, leading, leading)
     for c in configs(p, arch):

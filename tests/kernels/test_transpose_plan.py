@@ -18,6 +18,7 @@ from layoutalg.kernels.transpose_plan import (
 )
 from layoutalg.layout import product
 from layoutalg.synthesis import check_certificate, synthesize
+from tests.sweeps import each
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
 LEADING = ((4096, 4096), (4097, 4097), (4096, 4097), (4098, 4100))
@@ -32,7 +33,7 @@ def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
     return found
 
 
-@pytest.mark.parametrize(("p", "c"), every_config(), ids=str)
+@each(("p", "c"), every_config(), ids=str)
 def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
     everything = list(range(c.tile_m * c.tile_n))
     for tv in (source_tv(c, p.element_bytes, c.tile_n), target_tv(c, c.tile_n)):
@@ -40,7 +41,7 @@ def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c:
         assert sorted(tv(i) for i in everything) == everything
 
 
-@pytest.mark.parametrize(("p", "c"), every_config(), ids=str)
+@each(("p", "c"), every_config(), ids=str)
 def test_every_configuration_is_free_of_bank_conflicts(p: MatrixProblem, c: TransposeConfig) -> None:
     for access in tile_accesses(c, p.dtype):
         report = analyze(c.layout, access)

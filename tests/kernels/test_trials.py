@@ -10,6 +10,7 @@ from layoutalg.kernels.norm_modes import norm_problem
 from layoutalg.kernels.norm_modes import reference as normed
 from layoutalg.kernels.rounding import ROUNDS_TO_INFINITY, agrees
 from layoutalg.kernels.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
+from tests.sweeps import each
 
 ELEMENTS = ("f32", "f16", "bf16")
 
@@ -19,8 +20,8 @@ def groups(trial: str, op: str, element: str, shape: tuple[int, ...] = (6, 40)) 
     return numbers_of(bits_of(x, element), element).reshape(shape)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
-@pytest.mark.parametrize("trial", ["first spikes", "last spikes", "other spikes", "more spikes"])
+@each("element", ELEMENTS)
+@each("trial", ["first spikes", "last spikes", "other spikes", "more spikes"])
 def test_without_its_spike_a_softmax_overflows(trial: str, element: str) -> None:
     """In f32, whatever other element stands for the maximum, and 0 too where an offset is added."""
     x = groups(trial, "softmax", element)

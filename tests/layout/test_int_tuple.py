@@ -23,6 +23,7 @@ from layoutalg.layout import (
 )
 from layoutalg.layout.int_tuple import compatible_trees, prefix_product, tree_depth, weakly_congruent_trees
 from layoutalg.testing import int_tuples, shapes
+from tests.sweeps import each
 
 
 def nested(levels: int) -> IntTuple:
@@ -77,7 +78,7 @@ def test_arrays_and_symbols_run_through() -> None:
     assert index_at((n, 3), (4, 8), (8, 1)) == 8 * n + 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "same", "weak", "fits"),
     [
         (24, (4, 6), False, True, True),
@@ -100,7 +101,7 @@ def test_numpy_integers_become_int() -> None:
     assert value == (4, (2, 3)) and all(type(v) is int for v in flatten_tree(value))
 
 
-@pytest.mark.parametrize("bad", [True, 2.0, "4", None, [4.0], (4, (False,)), (1, 2.5)])
+@each("bad", [True, 2.0, "4", None, [4.0], (4, (False,)), (1, 2.5)])
 def test_other_leaves_are_refused(bad: object) -> None:
     with pytest.raises(ArgumentTypeError):
         normalize(bad)
@@ -120,7 +121,7 @@ def test_deep_nesting_is_refused_by_name() -> None:
             normalize(nested(levels))
 
 
-@pytest.mark.parametrize(
+@each(
     ("crd", "error"),
     [
         (-1, ShapeError),

@@ -13,6 +13,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.layout import Layout, concat, coordinate_at, flatten_tree, layout_size, leaves, modes
 from layoutalg.testing import layouts
 from tests.brute import table
+from tests.sweeps import each
 
 
 @given(layouts(negative=True), st.data())
@@ -49,7 +50,7 @@ def test_modes_and_slices() -> None:
     assert leaves(layout) == ((2, 1), (4, 16), (8, 2))
 
 
-@pytest.mark.parametrize("mode", [2, -3, True, 1.0, "0", None])
+@each("mode", [2, -3, True, 1.0, "0", None])
 def test_a_mode_that_is_not_there(mode: object) -> None:
     with pytest.raises((ShapeError, ArgumentTypeError), match="mode"):
         Layout((2, 4))[mode]  # type: ignore[index]
@@ -77,7 +78,7 @@ def test_strides_given_are_kept_and_defaults_are_compact() -> None:
     assert str(Layout((4,))) == "(4):(1)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "stride", "error", "words"),
     [
         (0, None, ShapeError, "extent 0"),

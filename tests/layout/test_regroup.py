@@ -30,6 +30,7 @@ from layoutalg.layout import (
 from layoutalg.layout.int_tuple import compatible_trees
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))
 
@@ -86,7 +87,7 @@ def test_making_layouts() -> None:
         make_layout(Layout(4), 8)
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda a: group(a, 1, 1),

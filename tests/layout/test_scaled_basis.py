@@ -33,11 +33,12 @@ from layoutalg.layout import (
 )
 from layoutalg.layout.basis import MAX_MODES
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 E0, E1, E10, E11 = ScaledBasis(1, 0), ScaledBasis(1, 1), ScaledBasis(1, 1, 0), ScaledBasis(1, 1, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("modes", "text", "coordinate"),
     [
         ((0,), "5@0", (5,)),
@@ -89,7 +90,7 @@ def test_coordinates_add_leaf_by_leaf_and_scale() -> None:
     assert pickle.loads(pickle.dumps(one)) == one
 
 
-@pytest.mark.parametrize(
+@each(
     "add",
     [
         lambda: E0 + 3,
@@ -105,7 +106,7 @@ def test_a_number_and_a_tuple_do_not_add(add: Any) -> None:
         add()
 
 
-@pytest.mark.parametrize("factor", [1.5, True, "2", None, E0, (1, 2), [2]])
+@each("factor", [1.5, True, "2", None, E0, (1, 2), [2]])
 def test_strides_are_not_multiplied_by_what_is_no_number(factor: Any) -> None:
     for value in (E0, ArithTuple((1, 2))):
         with pytest.raises(TypeError):
@@ -114,7 +115,7 @@ def test_strides_are_not_multiplied_by_what_is_no_number(factor: Any) -> None:
             factor * value
 
 
-@pytest.mark.parametrize("parts", [(1.5, 0), (True, 0), (1, 0.0), (1, True), ("1", 0), (None, 0), (E0, 0)])
+@each("parts", [(1.5, 0), (True, 0), (1, 0.0), (1, True), ("1", 0), (None, 0), (E0, 0)])
 def test_parts_of_other_types_are_refused(parts: tuple[Any, ...]) -> None:
     with pytest.raises(ArgumentTypeError, match=r"ScaledBasis has .*; integers are accepted"):
         ScaledBasis(*parts)

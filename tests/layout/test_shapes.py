@@ -24,6 +24,7 @@ from layoutalg.layout import (
     weakly_congruent,
 )
 from layoutalg.testing import layouts
+from tests.sweeps import each
 
 shapes = layouts(max_size=96).map(lambda layout: layout.shape)
 
@@ -81,8 +82,8 @@ def test_what_does_not_fit_is_refused() -> None:
         crd2crd((1, 2), (4, 8), (4, 8, 2))
 
 
-@pytest.mark.parametrize("question", [congruent, weakly_congruent, compatible])
-@pytest.mark.parametrize("other", ["4", 1.5, True, None, (2, "x")], ids=str)
+@each("question", [congruent, weakly_congruent, compatible])
+@each("other", ["4", 1.5, True, None, (2, "x")], ids=str)
 def test_what_is_no_shape_is_refused_on_either_side(question: Any, other: Any) -> None:
     """Text is refused before it meets a symbol, with which it would be compared by parsing it."""
     for shape in ((4, 6), sympy.Symbol("n", integer=True, positive=True)):

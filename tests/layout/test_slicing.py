@@ -27,6 +27,7 @@ from layoutalg.layout import (
 )
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
+from tests.sweeps import each
 
 
 def coordinates(draw: st.DrawFn, shape: IntTuple) -> Coordinate:
@@ -95,7 +96,7 @@ def test_a_coordinate_that_does_not_fit(crd: Any) -> None:
         slice_and_offset(crd, Layout((4, 8)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("crd", "error", "message"),
     [
         ((4, 0), ShapeError, "coordinate 4 of T is outside of 0 to 3"),

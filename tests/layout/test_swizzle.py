@@ -19,6 +19,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, swizzle_inverse
 from layoutalg.notation import parse
 from layoutalg.testing import composed_layouts, swizzles
+from tests.sweeps import each
 
 chains = st.lists(swizzles(), max_size=4).map(lambda chain: Swizzles(*chain))
 
@@ -237,7 +238,7 @@ def test_a_chain_that_is_one_swizzle_becomes_it(a: Swizzle) -> None:
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES)
 def test_arrays_of_any_integers_are_swizzled_as_integers_are(dtype: Any) -> None:
     """Negative ones too, in two's complement; what int64 does not hold is refused."""
     rng, limits, refused = random.Random(7), np.iinfo(dtype), 0

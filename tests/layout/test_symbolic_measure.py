@@ -21,6 +21,7 @@ from layoutalg.layout import (
     with_assumptions,
 )
 from layoutalg.layout.measure import continues
+from tests.sweeps import each
 from tests.symbolic_cases import K, M, N, layout, numbers, put
 
 
@@ -34,7 +35,7 @@ def test_modes_continue_each_other_for_all_values_or_stay_apart() -> None:
     assert str(coalesce(make_identity_layout((N, M)))) == "(n,m):(1@0,1@1)"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_span_cosize_and_size_agree_with_the_values(seed: int) -> None:
     draw = random.Random(seed)
     symbolic = layout(draw, steps=(0, 1, -1, N, -N, M * K, N - N * M - 1))

@@ -27,6 +27,7 @@ from layoutalg.layout import (
     with_assumptions,
 )
 from layoutalg.notation import parse, parse_polynomial
+from tests.sweeps import each
 from tests.symbolic_cases import K, M, N, put
 
 EXPRESSIONS: tuple[Any, ...] = (
@@ -38,7 +39,7 @@ X = sympy.Symbol("x")
 TABLES = [[put(e, v) for v in VALUES] for e in EXPRESSIONS]
 
 
-@pytest.mark.parametrize("value", EXPRESSIONS, ids=str)
+@each("value", EXPRESSIONS, ids=str)
 def test_nonnegative_is_never_claimed_wrongly(value: Any) -> None:
     if is_nonnegative(value):
         assert all(put(value, v) >= 0 for v in VALUES)
@@ -101,7 +102,7 @@ def test_equal_polynomials_are_equal_leaves() -> None:
     assert type(Layout((sympy.Integer(4), 2)).shape[0]) is int  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@each(
     "leaf",
     [
         sympy.Symbol("x", integer=False),
@@ -190,7 +191,7 @@ def test_an_error_ends_the_assumptions() -> None:
         require("size", sympy.Le(4, N))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_a_polynomial_is_read_as_it_is_written(seed: int) -> None:
     draw = random.Random(seed)
     terms = [N ** draw.randint(0, 2) * M ** draw.randint(0, 3) for _ in range(draw.randint(1, 4))]
@@ -208,7 +209,7 @@ def test_text_of_symbolic_layouts_round_trips_through_named_symbols() -> None:
     assert str(parse("(n,8):(1@0,2*n@1)", symbols=names)) == "(n,8):(1@0,2*n@1)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "symbols", "position", "why"),
     [
         ("(n,8):(1,n)", None, 1, "expected an integer"),

@@ -25,6 +25,7 @@ from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle
 from layoutalg.notation import parse_index
 from layoutalg.synthesis import synthesize
+from tests.sweeps import each
 
 MUTABLE = {"KernelBuilder", "Buffer", "_Copy", "Costs"}
 """Dataclasses that collect something while they work; they are no values and have no hash."""
@@ -53,7 +54,7 @@ def attributes(value: object) -> list[str]:
     return [*dict.fromkeys([*slots, *fields]), "no_such_attribute"]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+@each("value", VALUES, ids=lambda v: type(v).__name__)
 def test_nothing_is_set_or_deleted(value: object) -> None:
     before = repr(value)
     for name in attributes(value):
@@ -64,7 +65,7 @@ def test_nothing_is_set_or_deleted(value: object) -> None:
     assert repr(value) == before
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+@each("value", VALUES, ids=lambda v: type(v).__name__)
 def test_copies_are_equal(value: object) -> None:
     held_by_reference = isinstance(
         value, type(ARCHS["sm_90"]) | type(layoutalg.kernels.FAMILIES["transpose"])

@@ -34,6 +34,7 @@ from layoutalg.legality.canonical import (
     restrict,
 )
 from layoutalg.notation import parse
+from tests.sweeps import each
 
 ELEMENTS = ("u8", "f16", "tf32", "f64")
 K_BYTES = 32
@@ -179,8 +180,8 @@ def test_the_manual_s_swizzled_k_major_example_one_instruction_at_a_time() -> No
     assert recognize(tile, "K", "tf32") == Canonical("K", SWIZZLE_MODES["32B"], 16, 256)
 
 
-@pytest.mark.parametrize("element", ["u8", "f16", "bf16", "tf32"])
-@pytest.mark.parametrize("atom", SMEM_ATOMS.values(), ids=lambda atom: atom.name)
+@each("element", ["u8", "f16", "bf16", "tf32"])
+@each("atom", SMEM_ATOMS.values(), ids=lambda atom: atom.name)
 def test_tiled_atoms(atom: SmemAtom, element: str) -> None:
     """tile_to_shape of an atom, of two atoms along both axes, in both orders: LBO and SBO as they follow."""
     mode, bits = atom.mode, dtype(element).bits

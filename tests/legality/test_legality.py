@@ -8,6 +8,7 @@ from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, Unsuppo
 from layoutalg.legality import Legality, Rule, Violation
 from layoutalg.legality.tma_rules import TMA_RULES
 from layoutalg.legality.wgmma_rules import WGMMA_RULES
+from tests.sweeps import each
 
 SIZE = Rule("toy.size", "at most 4", "a toy's manual")
 PLACE = Rule("toy.place", "even places", "a toy's manual", AlignmentError)
@@ -43,7 +44,7 @@ def test_without_a_result_there_is_nothing_to_require() -> None:
         empty.require()
 
 
-@pytest.mark.parametrize("rule", [*TMA_RULES.values(), *WGMMA_RULES.values()], ids=lambda rule: rule.name)
+@each("rule", [*TMA_RULES.values(), *WGMMA_RULES.values()], ids=lambda rule: rule.name)
 def test_a_rule_is_named_worded_and_cited(rule: Rule) -> None:
     assert rule.name.partition(".")[0] in ("tma", "wgmma") and rule.text and len(rule.source) > 10
     assert issubclass(rule.error, LayoutAlgError) and issubclass(

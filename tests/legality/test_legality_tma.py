@@ -30,6 +30,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, Unkn
 from layoutalg.layout import ComposedLayout, Layout, flatten_tree
 from layoutalg.legality import check_tma
 from layoutalg.legality.tma import dimension_order, make_request
+from tests.sweeps import each
 
 WRITES: list[dict[str, Any]] = [
     json.loads(line)
@@ -37,7 +38,7 @@ WRITES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("row", WRITES, ids=lambda r: f"{r['element']}-{r['box']}-{r['mode']}-{r['address']}")
+@each("row", WRITES, ids=lambda r: f"{r['element']}-{r['box']}-{r['mode']}-{r['address']}")
 def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
     """Every 16-byte chunk that a copy wrote, and the byte of the tensor that it came from (None: outside).
 
@@ -76,8 +77,8 @@ def test_short_rows_take_a_span() -> None:
     assert not check_tma(Layout((64, 64), (64, 1)), (16, 32), "f16").notes
 
 
-@pytest.mark.parametrize("element", ["u8", "f16", "tf32", "f64"])
-@pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
+@each("element", ["u8", "f16", "tf32", "f64"])
+@each("mode", HOPPER_MODES, ids=str)
 def test_atoms_can_be_written(mode: SwizzleMode, element: str) -> None:
     """An atom is what TMA writes of a box as wide as the atom's row, for both directions of the tensor."""
     for atom in SMEM_ATOMS.values():

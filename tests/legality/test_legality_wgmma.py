@@ -29,6 +29,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.legality import WgmmaOperand, check_wgmma
 from layoutalg.legality.canonical import element_address
 from layoutalg.legality.wgmma import Operand
+from tests.sweeps import each
 
 READS: list[dict[str, Any]] = [
     json.loads(line)
@@ -224,7 +225,7 @@ def check_repaired(request: dict[str, Any]) -> None:
     report.require()
 
 
-@pytest.mark.parametrize(("rule", "layout", "asked", "says", "nearest"), BROKEN)
+@each(("rule", "layout", "asked", "says", "nearest"), BROKEN)
 def test_a_broken_rule(rule: str, layout: AnyLayout, asked: dict[str, Any], says: str, nearest: str) -> None:
     asked = dict(asked)
     cut = asked.pop("cut", None)

@@ -13,6 +13,7 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import check_tma
 from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules
+from tests.sweeps import each
 
 DATA = Path(__file__).parents[1] / "data"
 DRIVER: list[dict[str, Any]] = [
@@ -65,7 +66,7 @@ ALONE: list[tuple[str, dict[str, Any], str, str]] = [
 """Rule, what is asked beside a legal request, what the report says of it, and its nearest change."""
 
 
-@pytest.mark.parametrize(("rule", "asked", "says", "nearest"), ALONE)
+@each(("rule", "asked", "says", "nearest"), ALONE)
 def test_a_rule_broken_alone(rule: str, asked: dict[str, Any], says: str, nearest: str) -> None:
     import re
 

@@ -12,9 +12,10 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 from layoutalg.legality import check_wgmma_instruction
 from tests.gpu.hopper import wgmma_source
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "accumulator", "n", "asked"),
     [
         ("f16", "f16", "f32", 8, {}), ("f16", "f16", "f32", 248, {"a_major": "MN", "b_major": "MN"}),
@@ -53,7 +54,7 @@ def test_the_table() -> None:
                     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "rule", "accepted", "fix"),
     [
         (("f32", "f32", "f32", 64), "wgmma.type", "f16, bf16, tf32, e4m3, e5m2, s8, u8, b1", {"a": "tf32"}),

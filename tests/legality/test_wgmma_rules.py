@@ -21,6 +21,7 @@ from layoutalg.legality.wgmma_rules import (
     require_wgmma,
 )
 from tests.legality.test_legality_wgmma import BROKEN
+from tests.sweeps import each
 
 F16 = WGMMA_TYPES["f16"]
 
@@ -34,7 +35,7 @@ def test_every_rule_is_broken_by_some_request() -> None:
     assert by_operands | by_instructions == set(WGMMA_RULES)
 
 
-@pytest.mark.parametrize("element", [name for name in WGMMA_TYPES if name != "b1"])
+@each("element", [name for name in WGMMA_TYPES if name != "b1"])
 def test_the_nearest_layout_is_legal(element: str) -> None:
     kind = WGMMA_TYPES[element]
     majors: tuple[Major, ...] = ("K", "MN") if kind.transposable else ("K",)
@@ -53,7 +54,7 @@ def test_the_nearest_layout_is_legal(element: str) -> None:
                 assert wider, "the widest atom that fits"
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "rule"),
     [
         (Layout((64, 16), (16, 2)), "wgmma.chunk"),  # and a pitch of 32 bytes, and no swizzle

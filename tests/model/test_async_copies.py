@@ -13,6 +13,7 @@ import pytest
 from layoutalg.analysis import sectors
 from layoutalg.errors import ShapeError
 from layoutalg.model import copied_sectors, copied_wavefronts, tag_sectors
+from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)
@@ -34,7 +35,7 @@ def _counted(row: dict[str, Any], rule: Callable[..., Any] = copied_sectors) -> 
     return int(rule([source], [target], [active])[0])
 
 
-@pytest.mark.parametrize("pattern", sorted({row["pattern"] for row in ROWS}))
+@each("pattern", sorted({row["pattern"] for row in ROWS}))
 def test_copies_of_16_bytes_are_merged_by_sector_and_block(pattern: str) -> None:
     rows = [row for row in ROWS if row["op"] == "cp.async.16" and row["pattern"] == pattern]
     assert [_counted(row) for row in rows] == [row["sectors"] for row in rows]

@@ -16,6 +16,7 @@ from layoutalg.arch import ARCHS, Arch, instruction_table
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError
 from layoutalg.model import occupancy_of
 from layoutalg.testing import compile_shared
+from tests.sweeps import each
 
 SOURCE = """
 #include <cstddef>
@@ -131,7 +132,7 @@ def test_registers_are_free_while_shared_memory_decides(registers: int, limiting
     assert report.occupancy == 0.25
 
 
-@pytest.mark.parametrize(
+@each(
     ("arch", "asked", "blocks", "limiting"),
     [
         ("sm_90", (32, 32, 0), 32, ("blocks",)),

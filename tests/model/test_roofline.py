@@ -13,6 +13,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.model import balance_point, gemm_intensities, mean_rate, roofline_of, tile_intensity
 from layoutalg.model.roofline import LEVELS
+from tests.sweeps import each
 
 SIDES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
@@ -63,7 +64,7 @@ def test_every_level_of_a_product_has_its_tile() -> None:
     assert levels["dram"] == 2 * levels["l2"] and tuple(levels) == LEVELS
 
 
-@pytest.mark.parametrize("board", [a.board for a in ARCHS.values() if a.board], ids=lambda b: b.name)
+@each("board", [a.board for a in ARCHS.values() if a.board], ids=lambda b: b.name)
 def test_every_board_has_a_roofline(board: Board) -> None:
     rates = board_rates(board)
     for unit in rates.units:

@@ -9,11 +9,12 @@ import pytest
 from layoutalg.errors import ParseError, ResourceError
 from layoutalg.notation import parse_polynomial
 from layoutalg.notation.expression_text import MAX_DIGITS, MAX_LENGTH, MAX_NESTING
+from tests.sweeps import each
 
 NAMES = {"n": 5, "ld": 64, "m_2": 7}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_a_polynomial_means_what_it_means_in_python(seed: int) -> None:
     draw = random.Random(seed)
 
@@ -29,7 +30,7 @@ def test_a_polynomial_means_what_it_means_in_python(seed: int) -> None:
     assert parse_polynomial(text, NAMES) == eval(text, {}, dict(NAMES))  # noqa: S307
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "position", "part"),
     [
         ("", 0, "the end at character 0 of ''; expected a number, '(' or a variable (n, ld, m_2)"),

@@ -13,6 +13,7 @@ from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
 from layoutalg.notation import parse_index
 from layoutalg.notation.expression_text import MAX_LENGTH, MAX_NESTING
 from tests import index_trees
+from tests.sweeps import each
 
 LANE = np.arange(32)
 
@@ -46,7 +47,7 @@ def test_what_is_accepted_is_what_the_compiler_computes() -> None:
     assert not wrong and accepted >= 20
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "position", "part"),
     [
         ("++lane", 0, "'++' at character 0 of '++lane' changes a variable in C"),
@@ -84,13 +85,13 @@ def test_what_is_c_alone_or_python_alone_is_refused(text: str, position: int, pa
     assert caught.value.position == position and part in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [1.5, True, [1 << 31], np.arange(4.0), "lane", [1 << 70]])
+@each("given", [1.5, True, [1 << 31], np.arange(4.0), "lane", [1 << 70]])
 def test_variables_are_integers_of_32_bits(given: object) -> None:
     with pytest.raises(ArgumentTypeError, match=r"lane is .*: an array of integers of 32 bits is needed"):
         parse_index("lane * 4")(lane=given)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("(lane//8)*144 + (lane%8)*16", [lane // 8 * 144 + lane % 8 * 16 for lane in range(32)]),
@@ -122,7 +123,7 @@ def test_several_variables_broadcast() -> None:
         index(lane=LANE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "position", "part"),
     [
         ("", 0, "the end at character 0"),
@@ -158,7 +159,7 @@ def test_refusals_name_the_place(text: str, position: int, part: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "(" * (MAX_NESTING + 1) + "1" + ")" * (MAX_NESTING + 1),

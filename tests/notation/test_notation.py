@@ -14,6 +14,7 @@ from layoutalg.layout import MAX_DEPTH, ComposedLayout, IntTuple, Layout, Swizzl
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
 from layoutalg.notation.expression_text import MAX_DIGITS
 from layoutalg.testing import composed_layouts, int_tuples, layouts, swizzles
+from tests.sweeps import each
 from tests.work import counted
 
 values = st.one_of(layouts(negative=True), swizzles(), composed_layouts())
@@ -64,7 +65,7 @@ def test_tilers(value: Tiler) -> None:
     assert parse_tiler(tiler_text(value)) == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "wanted"),
     [
         ("((_2,_4),_8):((_1,_16),_2)", Layout(((2, 4), 8), ((1, 16), 2))),
@@ -83,7 +84,7 @@ def test_examples(text: str, wanted: object) -> None:
     assert parse(text) == wanted
 
 
-@pytest.mark.parametrize(("bits", "base"), [(1, 7), (4, 5), (8, 4), (16, 3), (32, 2), (64, 1), (128, 0)])
+@each(("bits", "base"), [(1, 7), (4, 5), (8, 4), (16, 3), (32, 2), (64, 1), (128, 0)])
 def test_a_swizzle_of_bytes_is_read_in_elements(bits: int, base: int) -> None:
     """Element i of `bits` bits lies at byte bits * i / 8: swizzling either address moves the same bits."""
     text = f"Sw<3,4,3> o smem_ptr[{bits}b](unset) o (8,64):(64,1)"
@@ -102,7 +103,7 @@ def test_a_swizzle_inside_one_element_is_refused() -> None:
     assert str(parse("Sw<0,4,3> o smem_ptr[256b](unset) o 8:1")) == "Sw<0,0,3> o 0 o 8:1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "position", "expected"),
     [
         ("", 0, "an integer, '(' or '_'"),
@@ -181,7 +182,7 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@each("name", LONG)
 def test_long_text_takes_work_in_proportion(name: str) -> None:
     """Twice the text takes twice the steps at most; all but the first are refused."""
 

@@ -21,6 +21,7 @@ from layoutalg.layout import Layout
 from layoutalg.registers import Cost, Load, Select, Shuffle, Store, convert_layout, converted, register_layout
 from layoutalg.registers.place_map import crosses
 from tests.fragments import M16N8, accumulators, conversions, elements, operand_a, swapped, wgmma
+from tests.sweeps import each
 
 ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))
 
@@ -205,7 +206,7 @@ def test_what_is_asked_wrongly_is_refused() -> None:
         convert_layout(C32, C32, "f33")
 
 
-@pytest.mark.parametrize("arch", list(ARCHS))
+@each("arch", list(ARCHS))
 def test_every_architecture_converts(arch: str) -> None:
     found = convert_layout(C32, register_layout(operand_a(8), (16, 32)), "f32", arch)
     assert [plan.kind for plan in (found.plan, *found.alternatives)] == ["shuffle", "shared"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from layoutalg.registers import words
 from layoutalg.registers.packing import Packing, as_they_are, pack, permutes
 from layoutalg.registers.place_map import place_map
 from tests.fragments import at, conversions
+from tests.sweeps import each
 
 
 def _check(places: LinearLayout, packing: Packing) -> None:
@@ -56,7 +56,7 @@ def test_words_hold_as_many_as_fit() -> None:
     assert words(range(3), 32) == words(range(3), 128) == [(0,), (1,), (2,)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "count"),
     [
         ([(0, 1), (2, 3)], 0),

@@ -16,6 +16,7 @@ from layoutalg.registers import Load, Store, Transfer, converted, register_layou
 from layoutalg.registers.exchange import exchange_plan
 from layoutalg.registers.steps import Step, run
 from tests.fragments import conversions, elements, wgmma
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
 
@@ -136,7 +137,7 @@ def test_what_cannot_be_exchanged_is_refused() -> None:
         exchange_plan(big, turned, 0, 4, SM90)
 
 
-@pytest.mark.parametrize("machine", ARCHS.values(), ids=lambda a: a.name)
+@each("machine", ARCHS.values(), ids=lambda a: a.name)
 def test_every_architecture_exchanges(machine: Arch) -> None:
     src = register_layout(wgmma(16), (64, 16))
     dst = LinearLayout(

@@ -16,6 +16,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Layout
 from layoutalg.registers import Fragment, fragment, holders, linear_fragment, reduction_of
 from tests.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, matrices, wgmma
+from tests.sweeps import each
 
 Place = tuple[int, ...]
 
@@ -70,8 +71,8 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize("along", ["m", "n"])
-@pytest.mark.parametrize(("tv", "shape"), TILES, ids=str)
+@each("along", ["m", "n"])
+@each(("tv", "shape"), TILES, ids=str)
 def test_every_lane_gets_its_results(tv: Layout, shape: tuple[int, int], along: str) -> None:
     _check(fragment(tv, shape), along)
 
@@ -105,7 +106,7 @@ def test_layouts_that_repeat_elements_are_reduced(pair: tuple[LinearLayout, Line
         _check(linear_fragment(layout), "n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("tv", "shape", "along", "results", "own", "distances", "warps"),
     [
         (M16N8, (16, 8), "n", 2, 2, (1, 2), 1),

@@ -34,6 +34,7 @@ from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.reduce_family import build_pass, plans, reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.command import run
+from tests.sweeps import each
 
 
 def test_an_assumed_rule_of_sm_90_is_not_carried_over_from_itself() -> None:
@@ -81,7 +82,7 @@ def test_a_swizzle_of_negative_integers_is_one_function_of_ints_and_arrays() -> 
     assert mirrored(np.arange(512)).tolist() == [mirrored(i) for i in range(512)]
 
 
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@each("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_an_array_of_coordinates_is_not_cut_off(dtype: str) -> None:
     """8-bit coordinates have offsets past 8 bits; what int64 does not hold is refused."""
     index = np.array([0, 99, 100, 127], dtype)
@@ -135,7 +136,7 @@ SCALARS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", SCALARS, ids=[str(n) for n in range(len(SCALARS))])
+@each("value", SCALARS, ids=[str(n) for n in range(len(SCALARS))])
 def test_every_scalar_of_an_array_function_is_taken_or_refused_by_name(value: Any) -> None:
     """Nothing but errors of the library comes out, OverflowError of eps=10**400 least of all."""
     x = np.ones((4, 8), "f4")
@@ -164,7 +165,7 @@ def test_every_scalar_of_an_array_function_is_taken_or_refused_by_name(value: An
     assert served < len(calls)
 
 
-@pytest.mark.parametrize("eps", [10**400, 10**4000, 1e39, float("nan"), float("inf"), -1.0])
+@each("eps", [10**400, 10**4000, 1e39, float("nan"), float("inf"), -1.0])
 def test_an_eps_that_f32_does_not_hold_is_refused(eps: float) -> None:
     with pytest.raises(
         ShapeError, match=r"eps of layer_norm is .*: a number from 0 to 3.4028235e.38 is needed"

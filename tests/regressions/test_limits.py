@@ -26,6 +26,7 @@ from layoutalg.errors import (
 from layoutalg.layout import ComposedLayout, Layout, ScaledBasis, Swizzle
 from layoutalg.notation import parse, parse_index, parse_int_tuple, parse_tiler
 from tests.command import answer, refusal
+from tests.sweeps import each
 
 
 def test_an_offset_that_a_chain_of_strides_misses_is_decided() -> None:
@@ -120,8 +121,8 @@ def test_a_kernel_of_more_blocks_than_a_grid_has_is_not_printed() -> None:
 # Characters and numbers that crashed readers.
 
 
-@pytest.mark.parametrize("blank", ["\u00a0", "\x0c", "\u3000", "\u2003"])
-@pytest.mark.parametrize("read", [parse, parse_int_tuple, parse_tiler])
+@each("blank", ["\u00a0", "\x0c", "\u3000", "\u2003"])
+@each("read", [parse, parse_int_tuple, parse_tiler])
 def test_another_blank_at_the_end_is_refused_where_it_stands(
     read: Callable[[str], object], blank: str
 ) -> None:
@@ -217,10 +218,8 @@ def test_coordinates_of_arrays_are_exact() -> None:
     assert [part.tolist() for part in near(flat)] == [[1 << 61, 1], [0, 1]]
 
 
-@pytest.mark.parametrize(
-    "text", ["Sw<3,0,60> o 0 o 1:66", "Sw<8,2,54> o 0 o (32,4):(4,1)", "Sw<4,40,20> o 8 o (8,8):(8,1)"]
-)
-@pytest.mark.parametrize("op", ["ld.global.b32", "ld.shared.b32"])
+@each("text", ["Sw<3,0,60> o 0 o 1:66", "Sw<8,2,54> o 0 o (32,4):(4,1)", "Sw<4,40,20> o 8 o (8,8):(8,1)"])
+@each("op", ["ld.global.b32", "ld.shared.b32"])
 def test_a_swizzle_of_bits_past_the_memory_does_nothing(text: str, op: str) -> None:
     swizzled = parse(text)
     assert isinstance(swizzled, ComposedLayout)
@@ -240,7 +239,7 @@ def test_as_many_accesses_as_no_machine_word_counts_are_counted() -> None:
 HUGE = 10**5000
 
 
-@pytest.mark.parametrize(
+@each(
     "ask",
     [
         lambda: Swizzle(HUGE, 0, 1),

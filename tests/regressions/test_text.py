@@ -29,6 +29,7 @@ from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
 from tests.guards import active_lanes
 from tests.hostshim import KernelFault, run_cuda_text
+from tests.sweeps import each
 
 
 def test_a_select_of_two_constants_is_unsigned() -> None:
@@ -40,7 +41,7 @@ def test_a_select_of_two_constants_is_unsigned() -> None:
     assert at(5, 0) & 0xFFFFFFFF == 3_000_000_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("node", "text"),
     [
         (Const(65535) << 16, "65535u << 16"),

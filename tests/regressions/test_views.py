@@ -15,6 +15,7 @@ from layoutalg.kernels.norm_modes import norm_problem, shortest
 from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.norms import check, data, launch_all
+from tests.sweeps import each
 from tests.view_judge import run_in_simulator
 from tests.views import GUARD_BYTES, Case, Placed
 
@@ -25,7 +26,7 @@ def dense(shape: tuple[int, ...], start: int, allocation: str, nbytes: int = 4) 
     return Placed(shape, strides, GUARD_BYTES + start, allocation)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "axes", "src", "dst", "starts"),
     [
         ((2, 3), 1, (-3, 1), (3, 1), (4, 1)),  # reversed rows: even rows of odd columns
@@ -35,8 +36,8 @@ def dense(shape: tuple[int, ...], start: int, allocation: str, nbytes: int = 4) 
         ((2, 2, 130, 9), 2, (-2340, 1170, 9, 1), (2340, 1170, 9, 1), (2341, 2)),  # skewed columns
     ],
 )
-@pytest.mark.parametrize("op", ["softmax", "layer_norm"])
-@pytest.mark.parametrize("element", ["f32", "f16"])
+@each("op", ["softmax", "layer_norm"])
+@each("element", ["f32", "f16"])
 def test_a_norm_of_rows_in_reversed_order(
     op: str,
     element: str,

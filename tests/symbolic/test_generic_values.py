@@ -13,6 +13,7 @@ from layoutalg.errors import UndecidedError
 from layoutalg.symbolic import SymbolicLayout
 from layoutalg.symbolic.generic_values import linear_terms, special_values, symbol_period
 from layoutalg.symbolic.question import count, make_question
+from tests.sweeps import each
 from tests.symbolic.questions import ANY, LD, access, column, questions
 
 
@@ -33,7 +34,7 @@ def test_generic_values_a_period_apart_cost_the_same(
         assert count(asked, {ANY: value}) == count(asked, {ANY: later})
 
 
-@pytest.mark.parametrize(
+@each(
     ("what", "shape", "pitch", "period", "special"),
     [
         (column("ld.shared.b32", "f32"), (32, 32), LD, 32, {0}),

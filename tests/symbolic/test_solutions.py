@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.symbolic import Periodic, ResidueSet
+from tests.sweeps import each
 
 N = sympy.Symbol("n")
 TABLES = st.builds(
@@ -46,7 +47,7 @@ def test_the_set_and_its_sympy_form_agree(
     assert found.values(3, 20) == tuple(n for n in range(3, 20) if table.at(n) == 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "exceptions", "text", "tex"),
     [
         ((0, 1), {}, "n odd", r"n \bmod 2 = 1"),

@@ -29,10 +29,11 @@ from layoutalg.symbolic import (
     symbolic_access,
     symbolic_cost,
 )
+from tests.sweeps import each
 from tests.symbolic.questions import ANY, LD, access, at, column, questions
 
 
-@pytest.mark.parametrize(
+@each(
     ("what", "shape", "pitch", "answer"),
     [
         (column("ld.shared.b32", "f32"), (32, 32), LD, "ld odd"),
@@ -207,10 +208,8 @@ def test_layouts_that_hold_symbols() -> None:
         solve_conflict_free(Layout((ld, 4), (4, 1)), what, ld)
 
 
-@pytest.mark.parametrize(
-    "swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)]
-)
-@pytest.mark.parametrize("element", ["u8", "f16"])
+@each("swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)])
+@each("element", ["u8", "f16"])
 def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> None:
     """Lanes a whole period apart may meet in one word: those strides are counted one by one."""
     what = access(f"ld.shared.b{dtype(element).bits}", ((32, 1), (1, 0)), element)
@@ -242,7 +241,7 @@ def test_a_late_start() -> None:
 # --- what is refused -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("ask", "error", "message"),
     [
         (lambda: solve_conflict_free(((32, 32), (LD, 1)), column("ld.global.b32", "f32"), LD),

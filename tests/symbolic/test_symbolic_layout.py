@@ -11,6 +11,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.symbolic import SymbolicLayout
 from layoutalg.symbolic.layout import as_symbolic
+from tests.sweeps import each
 from tests.symbolic.questions import ANY, LD
 
 
@@ -50,7 +51,7 @@ def test_every_spelling_of_a_layout() -> None:
     assert plain == SymbolicLayout(8, 1, (), 5) and as_symbolic(plain) is plain
 
 
-@pytest.mark.parametrize(
+@each(
     ("ask", "error", "message"),
     [
         (lambda: as_symbolic(7), ArgumentTypeError, "a layout or a tuple"),  # type: ignore[arg-type]

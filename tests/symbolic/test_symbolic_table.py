@@ -8,11 +8,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 import layoutalg
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 from tests.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, Call, I, integers_alone, number
 from tests.symbolic_cases import K, M, N, put, table
 
@@ -27,7 +26,7 @@ def _same(got: Any, wanted: Any) -> bool:
     return bool(got == wanted)
 
 
-@pytest.mark.parametrize("name", WITH_SYMBOLS)
+@each("name", WITH_SYMBOLS)
 def test_substitution_commutes_with_the_operation(name: str) -> None:
     operation, call, draw = getattr(layoutalg, name), WITH_SYMBOLS[name], random.Random(name)
     in_symbols = call(operation)
@@ -41,7 +40,7 @@ def test_substitution_commutes_with_the_operation(name: str) -> None:
         assert _same(put(in_symbols, numbers), put(call(with_numbers), numbers)), numbers
 
 
-@pytest.mark.parametrize("name", WITH_BASES)
+@each("name", WITH_BASES)
 def test_coordinates_are_numbers_in_a_radix_too_large_to_carry(name: str) -> None:
     operation, call = getattr(layoutalg, name), WITH_BASES[name]
     result = call(operation)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import size
 from layoutalg.synthesis import check_certificate, synthesize
 from layoutalg.synthesis.tma import tma_layouts
+from tests.sweeps import each
 
 QUESTIONS = [
     ((64, 64), "f16", ["ldmatrix.x4"]),
@@ -21,7 +20,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "element", "accesses"), QUESTIONS)
+@each(("shape", "element", "accesses"), QUESTIONS)
 def test_costs_and_order(shape: tuple[int, int], element: str, accesses: list[str]) -> None:
     found = synthesize(shape, accesses, element=element, max_extra_bytes=4096)
     layouts = [found.layout, *(other.layout for other in found.alternatives)]

@@ -16,6 +16,7 @@ from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.synthesis import Synthesis, check_certificate, synthesize
 from layoutalg.synthesis.proof import refutation
+from tests.sweeps import each
 from tests.synthesis_mutants import mistakes, sampled
 
 F32 = dtype("f32")
@@ -139,12 +140,12 @@ CORRUPTIONS: list[tuple[str, Callable[[], Synthesis], Callable[[Synthesis], Synt
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [swizzled, counted, padded, refuted, narrow, single, tma, gaps])
+@each("make", [swizzled, counted, padded, refuted, narrow, single, tma, gaps])
 def test_what_was_found_is_accepted(make: Callable[[], Synthesis]) -> None:
     assert check_certificate(make())
 
 
-@pytest.mark.parametrize(("what", "make", "corrupt"), CORRUPTIONS, ids=[what for what, _, _ in CORRUPTIONS])
+@each(("what", "make", "corrupt"), CORRUPTIONS, ids=[what for what, _, _ in CORRUPTIONS])
 def test_a_corruption_is_rejected(
     what: str, make: Callable[[], Synthesis], corrupt: Callable[[Synthesis], Synthesis]
 ) -> None:
@@ -159,7 +160,7 @@ def test_a_mutant_of_a_random_answer_is_rejected_or_true() -> None:
     assert wrong == [] and outcomes["rejected"] > 100, outcomes
 
 
-@pytest.mark.parametrize("make", [swizzled, counted, padded, refuted, narrow, single])
+@each("make", [swizzled, counted, padded, refuted, narrow, single])
 def test_a_mutant_is_rejected_or_true(make: Callable[[], Synthesis]) -> None:
     rng = random.Random(7)
     outcomes = [(what, said) for what, said, _ in sampled(make(), rng, 40)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import pytest
-
 from layoutalg.analysis import Access, Place, access_extent, instruction_offsets
 from layoutalg.arch import ARCHS
 from layoutalg.f2 import to_f2
@@ -22,6 +20,7 @@ from layoutalg.synthesis.proof.evidence import (
     word_count_bits,
 )
 from layoutalg.synthesis.singles import visits_of
+from tests.sweeps import each
 
 QUESTIONS = [
     ((64, 64), "f16", ["ldmatrix.x4", "st.shared.b128"], "row"),
@@ -34,7 +33,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "element", "specs", "order"), QUESTIONS)
+@each(("shape", "element", "specs", "order"), QUESTIONS)
 def test_two_views_of_one_question(
     shape: tuple[int, int], element: str, specs: list[str], order: str
 ) -> None:
@@ -53,7 +52,7 @@ def test_two_views_of_one_question(
         assert bank_map_kernel(found, to_f2(layout)) == kernel_of(tile, layout)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "element", "specs", "order"),
     [
         *QUESTIONS,

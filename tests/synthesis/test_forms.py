@@ -23,11 +23,12 @@ from layoutalg.synthesis import (
 )
 from layoutalg.synthesis.padding import padded_tiles
 from layoutalg.synthesis.proof.forms import class_in_words, paddings
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize("shape", [(48, 20), (1, 64), (64, 1), (2, 3, 8), (4, (2, 4)), ((3, 2), (2, 4)), 24])
-@pytest.mark.parametrize("order", ["row", "col"])
-@pytest.mark.parametrize("op", ["ld.shared.b32@row", "ld.shared.b128@row"])
+@each("shape", [(48, 20), (1, 64), (64, 1), (2, 3, 8), (4, (2, 4)), ((3, 2), (2, 4)), 24])
+@each("order", ["row", "col"])
+@each("op", ["ld.shared.b32@row", "ld.shared.b128@row"])
 def test_two_lists_of_paddings(shape: Any, order: Order, op: str) -> None:
     try:
         found = synthesize(shape, [op], element="f32", order=order, max_extra_bytes=2048)

@@ -13,6 +13,7 @@ from layoutalg.errors import AlignmentError, NotLinearError
 from layoutalg.f2 import apply
 from layoutalg.layout import Layout
 from layoutalg.synthesis.patterns import make_patterns, make_tile
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
 
@@ -25,7 +26,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("element", "spec"), CASES)
+@each(("element", "spec"), CASES)
 def test_a_footprint_is_the_set_of_words_of_a_phase(element: str, spec: str) -> None:
     """On plain storage order, the words of the first phase are the span of the footprint."""
     tile = make_tile((32, 64), dtype(element).bits, "row", SM90)

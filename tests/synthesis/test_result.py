@@ -8,9 +8,10 @@ import pytest
 
 from layoutalg.layout import IntTuple
 from layoutalg.synthesis import Order, storage_layout, synthesize
+from tests.sweeps import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "order", "pad", "expected"),
     [
         ((4, 8), "row", 0, "(4,8):(8,1)"),

@@ -26,6 +26,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, modes, size
 from layoutalg.synthesis import Order, check_certificate, storage_layout, synthesize
+from tests.sweeps import each
 from tests.work import counted
 
 DEEP = bool(settings.default and settings.default.max_examples > 1000)
@@ -164,7 +165,7 @@ def some_map_serves(words: int, keep: int, differences: set[int]) -> bool:
     return any(a ^ b in free for a, b in itertools.combinations(free, 2))
 
 
-@pytest.mark.parametrize(("shape", "element"), SMALL, ids=str)
+@each(("shape", "element"), SMALL, ids=str)
 def test_exhaustive_search_agrees(shape: tuple[int, int], element: str) -> None:
     words = shape[0] * shape[1] * dtype(element).nbytes // 4
     known = dict(patterns(shape, element))
@@ -186,7 +187,7 @@ def test_exhaustive_search_agrees(shape: tuple[int, int], element: str) -> None:
     print(f"{shape} {element}: {outcomes[True]} solved, {outcomes[False]} refuted")
 
 
-@pytest.mark.parametrize(("shape", "element"), [t for t in TILES if t[1] in ("u8", "f16", "f32")])
+@each(("shape", "element"), [t for t in TILES if t[1] in ("u8", "f16", "f32")])
 def test_the_usual_rule_serves_the_pairs_it_is_meant_for(shape: tuple[int, int], element: str) -> None:
     """16-byte rows and ldmatrix together: what the formula gives, the synthesis gives with no more bits."""
     bits, columns = dtype(element).bits, shape[1]

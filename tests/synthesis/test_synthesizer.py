@@ -25,6 +25,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.synthesis import Synthesis, check_certificate, synthesize
+from tests.sweeps import each
 
 F32 = dtype("f32")
 TOY = dataclasses.replace(
@@ -48,7 +49,7 @@ def free_of_conflicts(found: Synthesis) -> bool:
     return all(isinstance(r, SharedReport) and r.conflict_free for r in reports)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "element", "accesses", "swizzle", "ways_before"),
     [
         ((32, 128), "f32", ["ld.shared.b32@col"], "Sw<5,0,7>", 32),
@@ -95,7 +96,7 @@ USUAL = [
 """Rows of ldmatrix.x4 hold at least its two 16-byte columns."""
 
 
-@pytest.mark.parametrize(("element", "columns", "op"), USUAL)
+@each(("element", "columns", "op"), USUAL)
 def test_the_usual_rule_is_never_better(element: str, columns: int, op: str) -> None:
     """M = log2 V, B = log2(1024/bits) - M, S = log2(max(1024/bits, X)) - M for rows of X elements."""
     width = dtype(element).bits
@@ -145,7 +146,7 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "element"), TILES)
+@each(("shape", "element"), TILES)
 def test_every_pair_of_equal_vectors_has_a_layout(shape: tuple[int, int], element: str) -> None:
     """Two accesses with vectors of equal width always have one; pairs of unequal width may be refuted."""
     known = list(patterns_of(shape, element, "row"))
@@ -279,7 +280,7 @@ def test_odd_rows_of_chunks_need_no_swizzle() -> None:
     assert (found.kind, found.extra_bytes) == ("plain", 0) and check_certificate(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "swizzle"),
     [
         ((64, 96), "Sw<2,3,3>"),
@@ -351,7 +352,7 @@ def test_higher_ranks_and_nested_shapes() -> None:
 # --- bad input -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "error", "message"),
     [
         ({"shape": (0, 8)}, ShapeError, "extent 0"),

@@ -19,6 +19,7 @@ from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
 from layoutalg.legality import check_tma
 from layoutalg.synthesis import Order, check_certificate, synthesize
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
+from tests.sweeps import each
 
 HOPPER = ARCHS["sm_90"]
 ANY_BYTES = 1 << 20
@@ -74,7 +75,7 @@ def test_a_copy_fixes_the_mode() -> None:
     assert str(gaps.layout) == "Sw<2,3,3> o 0 o (64,(16,4)):(32,(1,2048))" and gaps.extra_bytes == 8192
 
 
-@pytest.mark.parametrize("row", WRITES, ids=lambda r: f"{r['element']}-{r['box']}-{r['mode']}-{r['address']}")
+@each("row", WRITES, ids=lambda r: f"{r['element']}-{r['box']}-{r['mode']}-{r['address']}")
 def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
     """A tile of one box: every 16-byte chunk lies where it was written, gaps included."""
     what, mode = dtype(row["element"]), SWIZZLE_MODES[row["mode"]]
@@ -211,7 +212,7 @@ def test_nested_shapes_keep_their_coordinates() -> None:
         assert layout(3, (1, 5)) == layout(3 + 8 * (1 + 2 * 5))
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "copy", "error", "message"),
     [
         ((8, 4), None, AlignmentError, "rows of 8 bytes are not a multiple of 16 bytes"),

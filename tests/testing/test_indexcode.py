@@ -8,12 +8,13 @@ import pytest
 from layoutalg.errors import CompileError, MismatchError, ParseError, ShapeError
 from layoutalg.layout import Layout
 from layoutalg.testing import IndexCode
+from tests.sweeps import each
 
 SHAPE = ((2, 4), 8)
 LAYOUT = Layout(SHAPE, ((1, 16), 2))
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "int f(int i) { return i % 2 + i / 2 % 4 * 16 + i / 8 * 2; }",

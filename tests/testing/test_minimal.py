@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from layoutalg.layout import AnyLayout, Layout, Swizzle, size
 from layoutalg.notation import parse
 from layoutalg.testing.minimal import part_up_to, shrink, shrink_lanes
 from layoutalg.testing.strategies import composed_layouts, layouts
+from tests.sweeps import each
 
 any_layouts: st.SearchStrategy[AnyLayout] = st.one_of(
     layouts(max_size=64, negative=True), composed_layouts(max_size=64)
@@ -46,7 +46,7 @@ def test_a_swizzle_that_plays_no_part_goes() -> None:
     assert str(shrink(layout, lambda part: part(1) == 128 + 16)) == "Sw<1,4,3> o 64 o 2:64"
 
 
-@pytest.mark.parametrize("n", [2, 3, 31, 32, 33, 64, 69])
+@each("n", [2, 3, 31, 32, 33, 64, 69])
 def test_an_extent_is_cut_to_the_least_that_fails(n: int) -> None:
     assert shrink(Layout(70, 5), lambda part: size(part) >= n) == Layout(n, 5)
 

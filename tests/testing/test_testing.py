@@ -23,6 +23,7 @@ from layoutalg.testing import (
     strategies,
 )
 from layoutalg.testing.strategies import composed_layouts, layouts
+from tests.sweeps import each
 
 ROOT = Path(__file__).parents[2]
 
@@ -230,7 +231,7 @@ def test_other_errors_of_a_check_are_passed_on() -> None:
 # --- the module -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", testing._STRATEGIES)
+@each("name", testing._STRATEGIES)
 def test_the_strategies_are_here(name: str) -> None:
     assert getattr(testing, name) is getattr(strategies, name)
     assert name in testing.__all__
