@@ -17,8 +17,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
 help:
 	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
-	@echo "make test    ruff, mypy --strict, import-linter and the test suite"
-	@echo "make test-all  the same with deep sweeps, and the laws at 5,000 examples each"
+	@echo "make test    ruff, mypy --strict, import-linter and the test suite without deep sweeps"
+	@echo "make test-all  the same with deep sweeps, and the laws and the random triples at 5,000 examples each"
 	@echo "make lint    the static checks alone"
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
@@ -44,7 +44,7 @@ pytest: $(VENV)/.tried-peers
 
 pytest-all: $(VENV)/.tried-peers
 	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -m "deep or not deep"
-	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -k test_laws
+	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 tests/algebra/test_laws.py tests/analysis/test_strata.py
 
 # Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
 PEERS := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2

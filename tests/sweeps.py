@@ -13,7 +13,12 @@ Test = Callable[..., None]
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:
     """The cases, those after the first `count` marked deep."""
-    return [case if i < count else pytest.param(case, marks=pytest.mark.deep) for i, case in enumerate(cases)]
+    return [
+        case
+        if i < count
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.deep)
+        for i, case in enumerate(cases)
+    ]
 
 
 def each(
@@ -27,7 +32,7 @@ def each(
     are made once for all cases.
     """
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    listed = [case if len(split) > 1 else (case,) for case in cases]
+    listed = [_values(case, len(split)) for case in cases]
     labels = list(ids) if ids is not None and not callable(ids) else [_label(case, ids) for case in listed]
 
     def decorated(test: Test) -> Test:
@@ -59,6 +64,15 @@ def each(
         return tried
 
     return decorated
+
+
+def _values(case: Any, count: int) -> Any:
+    """The operands of a case, also of a `pytest.param`, whose marks a loop cannot keep."""
+    if isinstance(case, type(pytest.param())):
+        if case.marks:
+            raise TypeError(f"each takes no marks: {case}")
+        return case.values
+    return case if count > 1 else (case,)
 
 
 def _label(case: Any, ids: Callable[[Any], object] | None) -> str:

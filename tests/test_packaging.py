@@ -160,6 +160,7 @@ def test_an_installed_wheel_has_the_command(wheel: Path, tmp_path: Path) -> None
     assert "layoutalg.cli:main" in _python(code, [str(tmp_path)], cwd=tmp_path)
 
 
+@pytest.mark.deep
 def test_an_editable_install_has_every_module(tree: Path, tmp_path: Path) -> None:
     """What `pip install -e` puts into site-packages, made by the same hook and laid out by hand."""
     code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"

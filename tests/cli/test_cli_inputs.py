@@ -32,7 +32,8 @@ ONE_PLACE: tuple[tuple[str, ...], ...] = (
     ("synthesize", "(64,64)", *SHARED, "--max-extra-bytes", "?"), ("glossary", "?"), ("cache", "?"),
     ("demo", "?"), ("generate", "transpose", "--m", "?", "--n", "64"), ("verify", "?"), ("bench", "?"),
     ("generate", "transpose", "--m", "64", "--n", "64", "--compile", "?"), ("generate", "?"), ("sass", "?"),
-    ("generate", "permute", "--shape", "?", "--axes", "1,0"), ("verify", "transpose", "--m", "?", "--n", "64"),
+    ("generate", "permute", "--shape", "?", "--axes", "1,0"),
+    ("verify", "transpose", "--m", "?", "--n", "64"),
     ("generate", "permute", "--shape", "64,64", "--axes", "?"),
 )  # fmt: skip
 """Commands with one place in which something is wrong."""
@@ -52,7 +53,7 @@ def _wrong(words: tuple[str, ...], codes: tuple[int, ...]) -> Iterator[str]:
 
 
 def test_what_is_wrong_in_one_place_is_bad_input() -> None:
-    wrong = []
+    wrong: list[str] = []
     for words in ONE_PLACE:
         for bad in BAD:
             filled = tuple(bad if word == "?" else word for word in words)

@@ -13,7 +13,7 @@ from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
 from layoutalg.kernels.gemm_simt_predict import accesses, multiplies, predict
 from layoutalg.kernels.predict import Cost
 from tests.simt import run
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
 DOUBLE = SimtConfig(
@@ -29,7 +29,7 @@ CASES: tuple[tuple[str, SimtConfig, str, Major, Major], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "c", "dtype", "a", "b"), CASES)
+@pytest.mark.parametrize(("name", "c", "dtype", "a", "b"), first(6, CASES))
 def test_every_access_is_predicted(name: str, c: SimtConfig, dtype: str, a: Major, b: Major) -> None:
     p = gemm_problem(
         c.tile_m, c.tile_n, 2 * c.tile_k, dtype, a_major=a, b_major=b, reads_c=True, bias=True,

@@ -51,6 +51,7 @@ def test_without_a_gpu_the_bench_says_so() -> None:
         list(benchmark_permutes(CASES[:1]))
 
 
+@pytest.mark.deep
 def test_kernels_of_cases_are_made_by_several_processes() -> None:
     asked = [(((40, 24), (1, 0)), dtype, 0, "sm_90a") for dtype in ("f16", "f32")]
     there, here = in_processes(make_ready, asked), [make_ready(one) for one in asked]

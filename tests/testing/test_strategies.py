@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_swizzles_and_composed_layouts(swizzle: Swizzle, layout: ComposedLayout)
     assert size(layout) <= 16 and len(layout.swizzles) == 1
 
 
+@pytest.mark.deep
 def test_every_kind_is_drawn() -> None:
     find(layouts(negative=True), lambda a: any(d < 0 for _, d in leaves(a)))
     find(layouts(), lambda a: depth(a) >= 3)

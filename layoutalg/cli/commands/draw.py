@@ -63,8 +63,8 @@ def draw_command(
 ) -> None:
     """Draw a layout as text or SVG, or its composition as a graph.
 
-    A swizzled layout is drawn before and after its swizzle, and so is an access on it. The colour of a cell is its bank; of a
-    thread-value layout it is the thread. In place of a layout, the name of an instruction
+    A swizzled layout is drawn before and after its swizzle, and so is an access on it. The colour of a cell
+    is its bank; of a thread-value layout it is the thread. In place of a layout, the name of an instruction
     (SM80_16x8x16_F32F16F16F32_TN, SM75_U32x4_LDSM_N) draws which lane holds what.
     """
     form = _format(format_, output)
