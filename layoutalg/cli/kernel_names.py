@@ -46,14 +46,19 @@ def find_kernel(
             if given is not None:
                 raise UnsupportedError(f"{family} has no {name}: {', '.join(GEMM_FAMILIES)} do")
         chosen = FAMILIES[family]
-        problem = chosen.problem(m=m, n=n, dtype=dtype or "f32")
+        problem = chosen.problem(m=m, n=n, dtype="f32" if dtype is None else dtype)
         return str(problem), chosen.build(problem, chosen.configs(problem, arch)[0])
     if family not in GEMM_FAMILIES:
         raise UnknownNameError("kernel family", family, (*FAMILIES, *GEMM_FAMILIES))
     products = GEMM_FAMILIES[family]
     usual = products.problem(SIDE)
     product = gemm_problem(
-        m, n, SIDE if k is None else k, dtype or usual.operand, a_major=usual.a_major, b_major=usual.b_major
+        m,
+        n,
+        SIDE if k is None else k,
+        usual.operand if dtype is None else dtype,
+        a_major=usual.a_major,
+        b_major=usual.b_major,
     )
     if step is None:
         whole = next(c for c in products.configs(product, arch) if c.splits == 1)
@@ -128,7 +133,7 @@ def find_tensor(family: str, shape: str | None, axes: str | None, dtype: str | N
         )
     extents = read_ints("shape", shape)
     over = (len(extents) - 1,) if axes is None else read_ints("axes", axes)
-    return find_problem(family, extents, over, dtype or "f32")
+    return find_problem(family, extents, over, "f32" if dtype is None else dtype)
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:

@@ -34,6 +34,9 @@ ONE_PLACE: tuple[tuple[str, ...], ...] = (
     ("generate", "transpose", "--m", "64", "--n", "64", "--compile", "?"), ("generate", "?"), ("sass", "?"),
     ("generate", "permute", "--shape", "?", "--axes", "1,0"),
     ("verify", "transpose", "--m", "?", "--n", "64"),
+    ("generate", "transpose", "--m", "8", "--n", "8", "--dtype", "?"),
+    ("generate", "gemm-sm80", "--m", "64", "--n", "64", "--dtype", "?"),
+    ("verify", "transpose", "--m", "8", "--n", "8", "--dtype", "?"),
     ("generate", "permute", "--shape", "64,64", "--axes", "?"),
 )  # fmt: skip
 """Commands with one place in which something is wrong."""

@@ -100,9 +100,8 @@ def analyze_command(
                 raise ArgumentTypeError(
                     f"--op goes with --index and --offsets; for a layout say --access {op}"
                 )
-            payload, named, hint = _of_layout(
-                layout, access, "f32" if dtype is None else dtype, machine, base, _method(method)
-            )
+            element = "f32" if dtype is None else dtype
+            payload, named, hint = _of_layout(layout, access, element, machine, base, _method(method))
         else:
             if op is None or access:
                 raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")

@@ -94,7 +94,7 @@ def generate_command(
         problem, kernel = find_kernel(family, dtype, (m, n, k), None, arch)
     else:
         chosen = matrix_family(family)
-        moved = chosen.problem(m=m, n=n, dtype=dtype or "f32", lds=lds, ldd=ldd)
+        moved = chosen.problem(m=m, n=n, dtype="f32" if dtype is None else dtype, lds=lds, ldd=ldd)
         problem, kernel = str(moved), chosen.build(moved, chosen.configs(moved, arch)[0])
     source = to_cuda(kernel, arch)
     compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]

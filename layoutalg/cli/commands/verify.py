@@ -99,7 +99,7 @@ def verify_command(
     else:
         if k is not None:
             raise UnsupportedError(f"{family} has no k: gemm-simt and gemm-sm80 do")
-        problems, check = _moves(family, dtype or "f32", (m, n), lds, ldd)
+        problems, check = _moves(family, "f32" if dtype is None else dtype, (m, n), lds, ldd)
     reports = []
     with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as step:
         for where in targets:
@@ -141,7 +141,9 @@ def _tensors(
 
     sizes = VERIFIED_PERMUTES if family == "permute" else VERIFIED_TENSORS
     if shape is None and axes is None:
-        problems = [find_problem(family, extents, over, dtype or "f32") for extents, over in sizes]
+        problems = [
+            find_problem(family, extents, over, "f32" if dtype is None else dtype) for extents, over in sizes
+        ]
     else:
         problems = [find_tensor(family, shape, axes, dtype)]
     return list(problems), lambda p, target, seed: verify_chain(p, target=target, seed=seed)
