@@ -44,9 +44,9 @@ from layoutalg.f2 import Columns
 from layoutalg.registers import (
     REGISTER_BITS,
     Conversion,
-    Kind,
     Load,
     Plan,
+    PlanKind,
     Rename,
     Select,
     Shuffle,
@@ -66,7 +66,7 @@ def relayout(
     found: Conversion,
     src: Reg | RegRef,
     name: str,
-    kind: Kind | None = None,
+    kind: PlanKind | None = None,
     *,
     overlay: bool = False,
 ) -> Reg:

@@ -12,7 +12,7 @@ from layoutalg.codegen.instr_sm75 import LDG, STG
 from layoutalg.codegen.relayout import relayout
 from layoutalg.codegen.tile import Kernel
 from layoutalg.f2 import LinearLayout, apply
-from layoutalg.registers import Conversion, Kind, converted
+from layoutalg.registers import Conversion, PlanKind, converted
 from tests.fragments import elements
 
 Bytes = NDArray[np.uint8]
@@ -23,7 +23,7 @@ def words_of(registers: int, bits: int) -> int:
     return -(-registers * bits // 32)
 
 
-def relayout_kernel(found: Conversion, kind: Kind | None = None, groups: int = 1) -> Kernel:
+def relayout_kernel(found: Conversion, kind: PlanKind | None = None, groups: int = 1) -> Kernel:
     """Each thread loads its words of `src`, and stores those of `dst`; `groups` tiles side by side."""
     threads, bits = 32 * groups << found.places.in_bits["warp"], found.element.bits
     k = KernelBuilder("relayout", threads)

@@ -51,8 +51,8 @@ from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import (
+    CostClass,
     GlobalReport,
-    Kind,
     Named,
     Place,
     Report,
@@ -74,9 +74,9 @@ __all__ = [
     "MAX_ADDRESS",
     "METHODS",
     "Access",
+    "CostClass",
     "GlobalReport",
     "Guard",
-    "Kind",
     "Named",
     "Place",
     "Report",

@@ -27,14 +27,14 @@ from layoutalg import budget
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.banks import linear_wavefronts, worst_clash
 from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
-from layoutalg.analysis.classes.footprint import Footprint, find_footprint
+from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
 from layoutalg.analysis.classes.guarded import guarded_table
 from layoutalg.analysis.classes.straddling import Straddling, find_straddling
 from layoutalg.analysis.coalescing import linear_traffic
 from layoutalg.analysis.enumerated import count_all, instruction_offsets
 from layoutalg.analysis.report import (
+    CostClass,
     GlobalReport,
-    Kind,
     Method,
     Place,
     SharedReport,
@@ -180,7 +180,7 @@ def _worst_enumerated(layout: AnyLayout, access: Access, rule: Instruction, mach
     return max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
 
 
-def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
+def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> AccessStrides | None:
     """The strides of an access that closed forms may answer, its guard aside."""
     if access.active is None:
         return find_footprint(layout, access, rule, machine)
@@ -193,8 +193,8 @@ def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Ar
 
 
 def _closed_form(
-    found: Footprint | None, table: ClassTable | None, method: Wanted
-) -> tuple[list[Kind], Method] | None:
+    found: AccessStrides | None, table: ClassTable | None, method: Wanted
+) -> tuple[list[CostClass], Method] | None:
     """The kinds of instruction by the first closed form that `method` admits, or None."""
     if found is not None and method in ("auto", "f2"):
         linear = _linear(found)
@@ -209,7 +209,7 @@ def _closed_form(
     return None if method == "gcd" else (count_classes(table), "digit-classes")
 
 
-def _linear(found: Footprint) -> Kind | None:
+def _linear(found: AccessStrides) -> CostClass | None:
     """The one kind of instruction of an access that is linear over F2, or None when it is not."""
     machine, rule = found.machine, found.rule
     # A base added after the map is a translation; in whole words, or whole lines, it changes nothing.
@@ -226,7 +226,7 @@ def _linear(found: Footprint) -> Kind | None:
     lane_bits = min(found.extent.threads.bit_length(), machine.lanes.bit_length()) - 1
     lanes = [column * found.bits // 8 for column in columns[:lane_bits]]
     form = linear_wavefronts if rule.space == "shared" else linear_traffic
-    return Kind(found.extent.instructions, tuple(form(rule, machine, lanes)), Place(0, 0, 0))
+    return CostClass(found.extent.instructions, tuple(form(rule, machine, lanes)), Place(0, 0, 0))
 
 
 def _witness(
@@ -240,5 +240,5 @@ def _witness(
     return Witness(place.warp, value, place.iteration, worst.ways, worst.bank, worst.lanes)
 
 
-def _sectors(kinds: list[Kind]) -> int:
+def _sectors(kinds: list[CostClass]) -> int:
     return sum(kind.instructions * kind.cost[0] for kind in kinds)

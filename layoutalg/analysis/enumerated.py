@@ -18,7 +18,7 @@ from layoutalg.analysis.banks import served_batch
 from layoutalg.analysis.coalescing import traffic_batch
 from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
 from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.report import Kind, Place
+from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.decide import leaf_count
@@ -152,7 +152,7 @@ def _tv(access: Access, thread: Any, value: Any, iteration: Any) -> Any:
 
 def count_all(
     layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, shift_bytes: int = 0
-) -> list[Kind]:
+) -> list[CostClass]:
     """Every instruction counted, equal costs gathered; `shift_bytes` is added to every address.
 
     Raises UndecidedError when that is more work than the budget has, ResourceError where flat indices do not
@@ -190,7 +190,7 @@ def count_all(
         for cost, at, n in zip(unique.tolist(), first.tolist(), count.tolist(), strict=True):
             before, place = found.get(tuple(cost), (0, start + at))
             found[tuple(cost)] = (before + n, place)
-    return [Kind(n, cost, _place(extent, at)) for cost, (n, at) in sorted(found.items())]
+    return [CostClass(n, cost, _place(extent, at)) for cost, (n, at) in sorted(found.items())]
 
 
 def _place(extent: Extent, number: int) -> Place:

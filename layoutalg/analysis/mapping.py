@@ -34,7 +34,7 @@ WARP = 32
 Leaf: TypeAlias = "tuple[int, int]"
 """(extent, stride in the flat domain)."""
 
-Mode: TypeAlias = "list[tuple[int, int, int]]"
+TileMode: TypeAlias = "list[tuple[int, int, int]]"
 """One top-level mode of a tile: (extent, stride in memory, stride in the flat domain) of its leaves."""
 
 
@@ -77,7 +77,7 @@ def vector_elems(rule: Instruction, element: DType) -> int:
     return count
 
 
-def _tile_modes(op: str, layout: AnyLayout) -> list[Mode]:
+def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
     """The modes of the layout under its swizzles, each coalesced; a rank-1 layout gives its own leaves."""
     form = find_normal_form(layout)
     if form is None:
@@ -88,10 +88,10 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[Mode]:
     parts = modes(form.layout)
     while len(parts) == 1 and isinstance(parts[0].shape, tuple):
         parts = modes(parts[0])
-    out: list[Mode] = []
+    out: list[TileMode] = []
     place = 1
     for part in parts:
-        mode: Mode = []
+        mode: TileMode = []
         for extent, stride in leaves(coalesce(part)):
             if extent > 1:
                 mode.append((extent, stride, place))
@@ -101,7 +101,7 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[Mode]:
 
 
 def _vector_place(
-    rule: Instruction, layout: AnyLayout, tile: list[Mode], elems: int, mapping: str
+    rule: Instruction, layout: AnyLayout, tile: list[TileMode], elems: int, mapping: str
 ) -> tuple[int, int]:
     """(mode, leaf) along which vectors lie: the leaf of stride 1, or of the least stride for scalars."""
     places = [(m, n) for m, mode in enumerate(tile) for n in range(len(mode))]
@@ -128,7 +128,7 @@ def _vector_place(
     return mode, leaf
 
 
-def _lane_tv(tile: list[Mode], elems: int, vector: tuple[int, int], mapping: str) -> Layout:
+def _lane_tv(tile: list[TileMode], elems: int, vector: tuple[int, int], mapping: str) -> Layout:
     """Threads in the order of `mapping`, values along the vector leaf."""
     order = list(range(len(tile)))
     if mapping == "row":
@@ -151,7 +151,7 @@ def _lane_tv(tile: list[Mode], elems: int, vector: tuple[int, int], mapping: str
 
 
 def _matrix_tv(
-    rule: Instruction, layout: AnyLayout, tile: list[Mode], elems: int, vector: tuple[int, int]
+    rule: Instruction, layout: AnyLayout, tile: list[TileMode], elems: int, vector: tuple[int, int]
 ) -> Layout:
     """Lanes supply row addresses: rows fastest, then the 16-byte column; the rest of the tile iterates."""
     mode, leaf = vector

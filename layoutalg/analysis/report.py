@@ -1,7 +1,7 @@
 """What an analysis answers: SharedReport for wavefronts, GlobalReport for sectors.
 
-The idea.  A tile's access is many warp instructions, most of them alike.  `Kind` is one sort of instruction
-with what it costs and how many there are; a report is the sum over kinds, however they were found. `method`
+The idea.  A tile's access is many warp instructions, most of them alike.  A `CostClass` is those that cost
+the same and how many there are; a report is the sum over classes, however they were found. `method`
 says how:
 
     "f2"             one kind: the whole access is linear over F2, and its count a rank
@@ -9,7 +9,7 @@ says how:
     "digit-classes"  warps sorted by where their digits carry, one of each sort counted
     "enumerated"     every instruction counted
 
->>> kinds = [Kind(3, (1, 1), Place(0, 0, 0)), Kind(1, (32, 1), Place(1, 0, 0))]
+>>> kinds = [CostClass(3, (1, 1), Place(0, 0, 0)), CostClass(1, (32, 1), Place(1, 0, 0))]
 >>> clash = Witness(1, 0, 0, 32, 0, tuple(range(32)))
 >>> report = shared_report("ld.shared.b32", kinds, "gcd", "measured", clash)
 >>> report.total, report.ideal_total, report.worst, report.ways
@@ -57,7 +57,7 @@ class Place(NamedTuple):
     iteration: int
 
 
-class Kind(NamedTuple):
+class CostClass(NamedTuple):
     """`instructions` of them cost the same; `place` is one of them.
 
     `cost` is (wavefronts, ideal) in shared memory, (sectors, lines, useful bytes) in global memory.
@@ -179,10 +179,10 @@ class GlobalReport(Shown):
         return self.useful_bytes / self.moved_bytes if self.sectors else 1.0
 
 
-def worst_kind(kinds: Sequence[Kind]) -> Kind:
+def worst_kind(kinds: Sequence[CostClass]) -> CostClass:
     """The kind with the most wavefronts or sectors each; among equals, the one with the lower ideal.
 
-    >>> worst_kind([Kind(3, (1, 1), Place(0, 0, 0)), Kind(1, (2, 1), Place(1, 0, 0))]).cost
+    >>> worst_kind([CostClass(3, (1, 1), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]).cost
     (2, 1)
     """
     return max(kinds, key=lambda kind: (kind.cost[0], -kind.cost[1]))
@@ -190,7 +190,7 @@ def worst_kind(kinds: Sequence[Kind]) -> Kind:
 
 def shared_report(
     op: str,
-    kinds: Sequence[Kind],
+    kinds: Sequence[CostClass],
     method: Method,
     provenance: Provenance,
     witness: Witness | None,
@@ -198,7 +198,7 @@ def shared_report(
 ) -> SharedReport:
     """The report of kinds whose cost is (wavefronts, ideal).
 
-    >>> shared_report("ld.shared.b32", [Kind(4, (2, 1), Place(0, 0, 0))], "f2", "measured", None).total
+    >>> shared_report("ld.shared.b32", [CostClass(4, (2, 1), Place(0, 0, 0))], "f2", "measured", None).total
     8
     """
     worst = worst_kind(kinds)
@@ -218,7 +218,7 @@ def shared_report(
 
 def global_report(
     op: str,
-    kinds: Sequence[Kind],
+    kinds: Sequence[CostClass],
     method: Method,
     provenance: Provenance,
     worst_alignment: int,
@@ -227,7 +227,7 @@ def global_report(
 ) -> GlobalReport:
     """The report of kinds whose cost is (sectors, lines, useful bytes).
 
-    >>> kinds = [Kind(4, (5, 2, 128), Place(0, 0, 0))]
+    >>> kinds = [CostClass(4, (5, 2, 128), Place(0, 0, 0))]
     >>> global_report("ld.global.b32", kinds, "gcd", "measured", 20, 32).efficiency
     0.8
     """

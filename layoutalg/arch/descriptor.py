@@ -47,7 +47,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import normalize
 
-Form: TypeAlias = Literal["sm_90", "sm_100"]
+DescriptorForm: TypeAlias = Literal["sm_90", "sm_100"]
 
 MAX_OFFSET_BYTES = (1 << 18) - CHUNK_BYTES
 """The largest address or offset: 14 bits of 16 bytes."""
@@ -130,7 +130,7 @@ class SmemDescriptor:
     mode: SwizzleMode | str | int = SWIZZLE_MODES["none"]
     base_offset: int = 0
     lbo_absolute: bool = False
-    form: Form = "sm_90"
+    form: DescriptorForm = "sm_90"
 
     def __post_init__(self) -> None:
         fields = _fields(self.form)
@@ -206,7 +206,7 @@ def encode_descriptor(descriptor: SmemDescriptor) -> int:
     return sum(stored[field.name] << field.low for field in _fields(descriptor.form))
 
 
-def decode_descriptor(value: int, form: Form = "sm_90") -> SmemDescriptor:
+def decode_descriptor(value: int, form: DescriptorForm = "sm_90") -> SmemDescriptor:
     """The descriptor whose 64 bits are `value`: encode_descriptor backwards.
 
     Raises ShapeError, naming the bits, for a value that no descriptor of the form encodes to: more than

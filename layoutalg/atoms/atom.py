@@ -44,7 +44,7 @@ from layoutalg.notebook import Shown
 Operand: TypeAlias = Literal["A", "B", "C"]
 """An operand of D = A B + C; D lies where C does."""
 
-Place: TypeAlias = Literal["registers", "shared"]
+OperandPlace: TypeAlias = Literal["registers", "shared"]
 """Where an instruction finds an operand."""
 
 Arithmetic: TypeAlias = Literal["multiply", "saturate", "gauss", "xor.popc", "and.popc"]
@@ -84,8 +84,8 @@ class MMAAtom(Shown):
     ptx: str
     arithmetic: Arithmetic = "multiply"
     instructions: int = 1
-    a_in: Place = "registers"
-    b_in: Place = "registers"
+    a_in: OperandPlace = "registers"
+    b_in: OperandPlace = "registers"
     sparsity: int = 1
     e_tv: Layout | None = None
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.analysis import (
     MAX_ADDRESS,
+    CostClass,
     GlobalReport,
-    Kind,
     Place,
     SharedReport,
     Witness,
@@ -98,9 +98,9 @@ def count_explicit(
     checked = batch_lanes(rule, machine, addresses, mask)
     notes = access_notes(rule, machine, element)
 
-    def kinds(costs: Sequence[NDArray[Any]]) -> list[Kind]:
+    def kinds(costs: Sequence[NDArray[Any]]) -> list[CostClass]:
         rows = zip(*(cost.tolist() for cost in costs), strict=True)
-        return [Kind(1, tuple(row), Place(n % warps, n // warps, 0)) for n, row in enumerate(rows)]
+        return [CostClass(1, tuple(row), Place(n % warps, n // warps, 0)) for n, row in enumerate(rows)]
 
     if rule.space == "global":
         worst = max(

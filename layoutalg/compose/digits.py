@@ -57,7 +57,7 @@ SEARCH_LIMIT = 1 << 16
 _CARRY = "digits of the first layout carry, and whether the carries cancel was not decided when"
 
 Piece: TypeAlias = "tuple[list[int], list[int]]"
-Leaves: TypeAlias = "tuple[int, ...]"
+FlatLeaves: TypeAlias = "tuple[int, ...]"
 
 
 def _split(radix: list[int], weights: list[int], extent: int, step: int, used: list[int]) -> Piece | None:
@@ -171,8 +171,8 @@ def _compose_leaves(
     b: Layout,
     radix: list[int],
     weights: list[int],
-    extents: Leaves,
-    steps: Leaves,
+    extents: FlatLeaves,
+    steps: FlatLeaves,
     trace: Trace | None = None,
 ) -> list[Piece]:
     """The pieces of every leaf of `b`, or an error with a witness."""

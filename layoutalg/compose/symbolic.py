@@ -58,10 +58,10 @@ from layoutalg.layout import (
     span,
 )
 
-Piece: TypeAlias = "tuple[list[Any], list[Any]]"
+SymbolicPiece: TypeAlias = "tuple[list[Any], list[Any]]"
 
 
-def compose_symbols(a: Layout, b: Layout) -> list[Piece]:
+def compose_symbols(a: Layout, b: Layout) -> list[SymbolicPiece]:
     """Extents and strides of a o b, one piece for each leaf of `b`.
 
     A leaf s:d of b walks through the digits of a: digits that d is a multiple of stand still; a digit of
@@ -111,7 +111,7 @@ def undecided_value(what: str, coordinate: int, value: Any, expected: Any) -> Un
 
 def _walk(
     what: str, radix: list[Any], weights: list[Any], extent: Any, step: Any, used: list[list[Any]]
-) -> Piece:
+) -> SymbolicPiece:
     """Extents and strides of x -> A(step * x), x < extent; notes in `used` how far it moves each digit."""
     import sympy
 

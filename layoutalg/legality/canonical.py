@@ -53,7 +53,7 @@ UNUSED_LBO_BYTES = 16
 MAJORS: tuple[Major, ...] = ("K", "MN")
 
 
-class Digit(NamedTuple):
+class CanonicalDigit(NamedTuple):
     """One digit of a canonical coordinate: along `axis` (0: M or N, 1: K), `unit` coordinates apart.
 
     `stride` is in elements, or the name of a free offset; `what` says it in words.
@@ -110,7 +110,9 @@ def is_whole(mode: SwizzleMode, major: Major, bits: int, shape: tuple[int, int])
     return mn % mode.rows == 0 and k % chunk == 0 and (k <= width or not mode.swizzle.bits)
 
 
-def canonical_digits(mode: SwizzleMode, major: Major, bits: int, shape: tuple[int, int]) -> tuple[Digit, ...]:
+def canonical_digits(
+    mode: SwizzleMode, major: Major, bits: int, shape: tuple[int, int]
+) -> tuple[CanonicalDigit, ...]:
     """The digits of a canonical (M or N, K) coordinate, fastest first along each axis.
 
     Raises ShapeError when `shape` is not made of whole atoms, or of whole chunks along K where K is
@@ -132,21 +134,23 @@ def canonical_digits(mode: SwizzleMode, major: Major, bits: int, shape: tuple[in
         )
     if major == "K":
         return (
-            Digit(0, 1, mode.rows, width, "rows of a core matrix"),
-            Digit(0, mode.rows, mn // mode.rows, "SBO", f"groups of {mode.rows} rows"),
-            Digit(1, 1, chunk, 1, "elements of a chunk"),
-            Digit(1, chunk, k // chunk, chunk if swizzled else "LBO", "chunks along K"),
+            CanonicalDigit(0, 1, mode.rows, width, "rows of a core matrix"),
+            CanonicalDigit(0, mode.rows, mn // mode.rows, "SBO", f"groups of {mode.rows} rows"),
+            CanonicalDigit(1, 1, chunk, 1, "elements of a chunk"),
+            CanonicalDigit(1, chunk, k // chunk, chunk if swizzled else "LBO", "chunks along K"),
         )
     return (
-        Digit(0, 1, chunk, 1, "elements of a chunk"),
-        Digit(0, chunk, width // chunk, chunk, "chunks of a row"),
-        Digit(0, width, mn // width, "LBO" if swizzled else "SBO", "rows along M or N"),
-        Digit(1, 1, mode.rows, width, "rows along K of an atom"),
-        Digit(1, mode.rows, k // mode.rows, "SBO" if swizzled else "LBO", f"groups of {mode.rows} along K"),
+        CanonicalDigit(0, 1, chunk, 1, "elements of a chunk"),
+        CanonicalDigit(0, chunk, width // chunk, chunk, "chunks of a row"),
+        CanonicalDigit(0, width, mn // width, "LBO" if swizzled else "SBO", "rows along M or N"),
+        CanonicalDigit(1, 1, mode.rows, width, "rows along K of an atom"),
+        CanonicalDigit(
+            1, mode.rows, k // mode.rows, "SBO" if swizzled else "LBO", f"groups of {mode.rows} along K"
+        ),
     )
 
 
-def _inner(digits: tuple[Digit, ...], free: dict[Free, int]) -> Layout:
+def _inner(digits: tuple[CanonicalDigit, ...], free: dict[Free, int]) -> Layout:
     """The digits as a layout, free offsets filled in (elements)."""
     parts = [
         [

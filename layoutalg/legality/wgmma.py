@@ -59,7 +59,7 @@ from layoutalg.legality.wgmma_rules import (
     require_wgmma,
 )
 
-Operand: TypeAlias = Literal["A", "B"]
+SharedOperand: TypeAlias = Literal["A", "B"]
 
 PHASE_BYTES = 128
 """What one step of the base offset is worth."""
@@ -73,7 +73,7 @@ class WgmmaOperand:
     of its swizzle pattern.
     """
 
-    operand: Operand
+    operand: SharedOperand
     element: DType
     rows: int
     k: int
@@ -122,7 +122,7 @@ def _listed(values: tuple[int, ...]) -> str:
 def check_wgmma(
     layout: AnyLayout,
     element: str | DType,
-    operand: Operand,
+    operand: SharedOperand,
     *,
     major: Major | None = None,
     n: int | None = None,
@@ -183,7 +183,7 @@ def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
 
 
 def _extents(
-    kind: WgmmaType, operand: Operand, shape: tuple[int, int], rows: int, major: Major
+    kind: WgmmaType, operand: SharedOperand, shape: tuple[int, int], rows: int, major: Major
 ) -> list[Violation]:
     if operand == "B" and rows not in kind.n_sizes:
         nearest = min(kind.n_sizes, key=lambda size: (shape[0] % size != 0, abs(size - rows), size))
@@ -200,7 +200,7 @@ def _extents(
 def _blocks(
     layout: AnyLayout,
     kind: WgmmaType,
-    operand: Operand,
+    operand: SharedOperand,
     major: Major | None,
     rows: int,
     shape: tuple[int, int],

@@ -37,7 +37,7 @@ from typing import Literal, TypeAlias
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, normalize, size, to_text
 
-Order: TypeAlias = "int | Literal['row', 'col'] | AnyLayout"
+BlockOrder: TypeAlias = "int | Literal['row', 'col'] | AnyLayout"
 """A band height, "row" (height 1), "col" (as high as the grid), or block number -> flat grid index."""
 
 
@@ -95,7 +95,7 @@ def l2_locality(
     grid: tuple[int, int],
     *,
     in_flight: int,
-    order: Order = "row",
+    order: BlockOrder = "row",
     tile: tuple[int, int] = (1, 1),
     method: Literal["auto", "bands", "enumerated"] = "auto",
 ) -> L2Locality:

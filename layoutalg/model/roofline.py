@@ -41,7 +41,7 @@ from layoutalg.errors import ShapeError, UnknownNameError, check_type
 LEVELS = ("dram", "l2", "shared", "registers")
 """Levels of memory, farthest first."""
 
-Tile: TypeAlias = "tuple[int, int]"
+TileShape: TypeAlias = "tuple[int, int]"
 """(M, N): rows and columns of accumulators."""
 
 
@@ -81,7 +81,7 @@ class Roofline:
     unknown: tuple[str, ...]
 
 
-def tile_intensity(tile: Tile, element: str | DType) -> float:
+def tile_intensity(tile: TileShape, element: str | DType) -> float:
     """Operations (a multiply-add is two) for each byte of A and B that a tile of M x N accumulators takes.
 
     >>> tile_intensity((256, 256), "f16"), tile_intensity((64, 64), "f16"), tile_intensity((128, 128), "f32")
@@ -92,7 +92,7 @@ def tile_intensity(tile: Tile, element: str | DType) -> float:
 
 
 def gemm_intensities(
-    *, block: Tile, warp: Tile, instruction: Tile, element: str | DType, l2_reuse: float = 1.0
+    *, block: TileShape, warp: TileShape, instruction: TileShape, element: str | DType, l2_reuse: float = 1.0
 ) -> Mapping[str, float]:
     """Operations a byte at every level of a matrix product, by the tiles of block, warp and instruction.
 
@@ -177,7 +177,7 @@ def mean_rate(hit_rate: float, hit_bytes_per_s: float, miss_bytes_per_s: float) 
     return hit_rate * hit_bytes_per_s + (1 - hit_rate) * miss_bytes_per_s
 
 
-def _tile(tile: Tile) -> Tile:
+def _tile(tile: TileShape) -> TileShape:
     if (
         not isinstance(tile, (tuple, list))
         or len(tile) != 2

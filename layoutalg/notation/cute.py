@@ -47,7 +47,7 @@ from layoutalg.layout import (
 )
 from layoutalg.notation.expression_text import MAX_DIGITS, parse_polynomial
 
-Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
+ParsedTiler: TypeAlias = "Layout | int | tuple[ParsedTiler, ...] | None"
 
 _BLANKS = " \t\r\n"
 """Characters that may stand between tokens; no other blank of Unicode may."""
@@ -140,13 +140,13 @@ class _Reader:
         self.advance()
         return value
 
-    def term(self, *, layouts: bool, bases: bool = False) -> Tiler:
+    def term(self, *, layouts: bool, bases: bool = False) -> ParsedTiler:
         """One integer or tuple; with `layouts`, also `_` and layouts, at any depth."""
-        stack: list[list[Tiler]] = []
+        stack: list[list[ParsedTiler]] = []
         starts: list[int] = []
         while True:
             start = self.start
-            value: Tiler
+            value: ParsedTiler
             if self.is_mark("("):
                 if len(stack) >= MAX_DEPTH:
                     self.fail(f"at most {MAX_DEPTH} nested parentheses")
@@ -178,7 +178,7 @@ class _Reader:
                 self.advance()
                 value, start = tuple(stack.pop()), starts.pop()
 
-    def layout_after(self, shape: Tiler, start: int) -> Layout:
+    def layout_after(self, shape: ParsedTiler, start: int) -> Layout:
         """The layout whose shape was just read; the cursor stands on its ':'."""
         pure = _as_int_tuple(shape)
         if pure is None:
@@ -213,7 +213,7 @@ class _Reader:
             self.fail("the end of the text")
 
 
-def _as_int_tuple(value: Tiler) -> IntTuple | None:
+def _as_int_tuple(value: ParsedTiler) -> IntTuple | None:
     """`value` itself when it is made of integers and symbols only, else None."""
     leaves: tuple[object, ...] = flatten_tree(value)  # type: ignore[arg-type]
     return value if all(type(v) is int or is_symbolic(v) for v in leaves) else None  # type: ignore[return-value]
@@ -233,7 +233,7 @@ def parse_int_tuple(text: str) -> IntTuple:
     return value
 
 
-def parse_tiler(text: str) -> Tiler:
+def parse_tiler(text: str) -> ParsedTiler:
     """Read a tiler: a layout, an integer, `_` (None: the mode is kept), or a tuple of tilers.
 
     Raises ParseError.

@@ -77,7 +77,7 @@ class Number(NamedTuple):
     unsigned: bool = False
 
 
-class Step(NamedTuple):
+class PostfixStep(NamedTuple):
     """One step of the postfix program: push a number or a variable, or apply an operator to `arity` operands.
 
     `action` is a Number, a variable's name, or an operator ("+", "neg"); `position` is where it stands in the
@@ -106,7 +106,7 @@ class Grammar(NamedTuple):
     number: Callable[[str, int, str], Number]
 
 
-def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tuple[Step, ...]:
+def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tuple[PostfixStep, ...]:
     """The postfix program of an expression; `names` maps each accepted spelling to the variable it means.
 
     Raises ParseError with the position and what was expected there, ResourceError for a text longer than
@@ -118,8 +118,8 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
     check_type(grammar.what, text, str, "a text")
     if len(text) > MAX_LENGTH:
         raise ResourceError(f"length of the {grammar.what} in characters", len(text), MAX_LENGTH)
-    output: list[Step] = []
-    waiting: list[tuple[int, Step | None]] = []  # strength, the step it will emit; None for '('
+    output: list[PostfixStep] = []
+    waiting: list[tuple[int, PostfixStep | None]] = []  # strength, the step it will emit; None for '('
     operand_next, position = True, 0
     while position < len(text):
         if text[position].isspace():
@@ -140,7 +140,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
         elif symbol == "(":
             waiting.append((0, None))
         elif operand_next:
-            waiting.append((_UNARY_STRENGTH, Step(_UNARY[symbol], 1, position)))
+            waiting.append((_UNARY_STRENGTH, PostfixStep(_UNARY[symbol], 1, position)))
         elif symbol == ")":
             _emit(waiting, output, 1)
             if not waiting:
@@ -148,7 +148,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
             waiting.pop()
         else:
             _emit(waiting, output, _STRENGTH[symbol])
-            waiting.append((_STRENGTH[symbol], Step(symbol, 2, position)))
+            waiting.append((_STRENGTH[symbol], PostfixStep(symbol, 2, position)))
             operand_next = True
         if len(waiting) > MAX_NESTING:
             raise ResourceError(f"nesting of the {grammar.what}", len(waiting), MAX_NESTING)
@@ -162,7 +162,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
     return tuple(output)
 
 
-def evaluated(steps: Sequence[Step], values: Mapping[str, Any]) -> Any:
+def evaluated(steps: Sequence[PostfixStep], values: Mapping[str, Any]) -> Any:
     """What a postfix program computes from the variables' values, exactly; the text decided what is allowed.
 
     >>> evaluated(read_expression("2*n**2-1", {"n": "n"}, POLYNOMIAL), {"n": 5})
@@ -223,7 +223,7 @@ def _fits(symbol: str, operand_next: bool, grammar: Grammar) -> bool:
     return symbol == ")" or symbol in grammar.operators
 
 
-def _emit(waiting: list[tuple[int, Step | None]], output: list[Step], strength: int) -> None:
+def _emit(waiting: list[tuple[int, PostfixStep | None]], output: list[PostfixStep], strength: int) -> None:
     """Move the waiting operators that bind at least as tightly to the program, up to the last '('."""
     while waiting and waiting[-1][0] >= strength:
         step = waiting.pop()[1]
@@ -231,14 +231,14 @@ def _emit(waiting: list[tuple[int, Step | None]], output: list[Step], strength: 
             output.append(step)
 
 
-def _operand(text: str, token: re.Match[str], names: Mapping[str, str], grammar: Grammar) -> Step:
+def _operand(text: str, token: re.Match[str], names: Mapping[str, str], grammar: Grammar) -> PostfixStep:
     """The step of a number or a variable."""
     position, spelled = token.start(), token[0]
     if token["malformed"]:
         why = "is not an integer; accepted are decimal, 0x and 0b, with a C suffix u, l, ul or ull"
         raise _refusal(text, position, spelled, why)
     if token["number"]:
-        return Step(grammar.number(text, position, spelled), 0, position)
+        return PostfixStep(grammar.number(text, position, spelled), 0, position)
     if spelled not in names:
         raise ParseError(
             f"unknown variable {spelled!r} at character {position} of {text!r}: "
@@ -246,7 +246,7 @@ def _operand(text: str, token: re.Match[str], names: Mapping[str, str], grammar:
             text=text,
             position=position,
         )
-    return Step(names[spelled], 0, position)
+    return PostfixStep(names[spelled], 0, position)
 
 
 def _refusal(text: str, position: int, spelled: str, why: str) -> ParseError:

@@ -38,7 +38,7 @@ from layoutalg.notation.expression_text import (
     SPELLED,
     Grammar,
     Number,
-    Step,
+    PostfixStep,
     read_expression,
 )
 
@@ -77,7 +77,7 @@ class IndexText:
     """
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[PostfixStep, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class IndexText:
         self._require(last.sign < UNSIGNED or _fits(last), self.steps[-1], environment, wraps)
         return np.broadcast_to(last.values, shape).copy()
 
-    def _apply(self, step: Step, terms: list[_Term], environment: dict[str, NDArray[Any]]) -> _Term:
+    def _apply(self, step: PostfixStep, terms: list[_Term], environment: dict[str, NDArray[Any]]) -> _Term:
         """The value of an operator; refuses what is undefined, disputed between languages, or too large."""
         symbol = str(step.action)
         operands = [t.values for t in terms]
@@ -148,7 +148,7 @@ class IndexText:
             self._require(held, step, environment, why)
         return result
 
-    def _require(self, holds: Any, step: Step, environment: dict[str, NDArray[Any]], why: str) -> None:
+    def _require(self, holds: Any, step: PostfixStep, environment: dict[str, NDArray[Any]], why: str) -> None:
         """Refuse a step for the first lane at which a condition fails."""
         import numpy as np
 
@@ -157,7 +157,7 @@ class IndexText:
             self._refuse(step, ~mask, environment, why)
 
     def _refuse(
-        self, step: Step, mask: NDArray[Any], environment: dict[str, NDArray[Any]], why: str
+        self, step: PostfixStep, mask: NDArray[Any], environment: dict[str, NDArray[Any]], why: str
     ) -> NoReturn:
         import numpy as np
 

@@ -12,7 +12,7 @@ steps        the steps of a plan, their cost, and running them on the CPU
 
 from __future__ import annotations
 
-from layoutalg.registers.conversion import Conversion, Kind, Plan, convert_layout
+from layoutalg.registers.conversion import Conversion, Plan, PlanKind, convert_layout
 from layoutalg.registers.fragments import (
     Fragment,
     Holders,
@@ -31,9 +31,9 @@ __all__ = [
     "Cost",
     "Fragment",
     "Holders",
-    "Kind",
     "Load",
     "Plan",
+    "PlanKind",
     "Reduction",
     "Rename",
     "Select",

@@ -45,12 +45,12 @@ from layoutalg.registers.exchange import exchange_plan
 from layoutalg.registers.packing import REGISTER_BITS, Packing, as_they_are, pack, permutes, words
 from layoutalg.registers.place_map import crosses, place_map
 from layoutalg.registers.shuffles import shuffle_plans
-from layoutalg.registers.steps import Cost, Load, Rename, Select, Shuffle, Step, Store, cost_of, run
+from layoutalg.registers.steps import Cost, Load, PlanStep, Rename, Select, Shuffle, Store, cost_of, run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kind: TypeAlias = Literal["rename", "select", "shuffle", "shared"]
+PlanKind: TypeAlias = Literal["rename", "select", "shuffle", "shared"]
 
 BYTE_BITS = 8
 
@@ -63,10 +63,10 @@ class Plan:
     destination register r is element `after[r]` of the result.
     """
 
-    kind: Kind
+    kind: PlanKind
     before: tuple[int, ...]
     packed: int
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     after: tuple[int, ...]
     cost: Cost
 
@@ -163,7 +163,7 @@ def _cycles(plan: Plan) -> float:
     return plan.cost.cycles
 
 
-def _in_registers(packing: Packing, steps: tuple[Step, ...], element: DType) -> Plan:
+def _in_registers(packing: Packing, steps: tuple[PlanStep, ...], element: DType) -> Plan:
     """The plan of steps that stay in the warp."""
     order = tuple(range(len(packing.before)))
     held = words(order, element.bits)
@@ -183,7 +183,7 @@ def _in_registers(packing: Packing, steps: tuple[Step, ...], element: DType) -> 
     put_back = words([elements[i] for i in packing.after], element.bits)
     cost = cost_of(steps, max(1, element.bits // REGISTER_BITS))
     cost += Cost(permutes=permutes(taken_out, held) + permutes(put_back, moved))
-    kind: Kind = "shuffle" if any(isinstance(step, Shuffle) for step in steps) else "select"
+    kind: PlanKind = "shuffle" if any(isinstance(step, Shuffle) for step in steps) else "select"
     return Plan(kind, packing.before, packing.bits, steps, packing.after, cost)
 
 

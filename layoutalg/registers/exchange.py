@@ -42,7 +42,7 @@ from layoutalg.f2 import (
 )
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.registers.fragments import PLACE, over_places
-from layoutalg.registers.steps import Load, Rename, Step, Store, Transfer
+from layoutalg.registers.steps import Load, PlanStep, Rename, Store, Transfer
 from layoutalg.synthesis import synthesize
 
 CARRIERS = {8: "u8", 16: "u16", 32: "u32", 64: "u64", 128: "c128"}
@@ -54,7 +54,7 @@ VECTOR_BITS = 128
 
 def exchange_plan(
     src: LinearLayout, dst: LinearLayout, packed: int, unit_bits: int, machine: Arch
-) -> tuple[Step, ...]:
+) -> tuple[PlanStep, ...]:
     """Store, load, and names for what is loaded, in units of 2^packed registers, `unit_bits` wide.
 
     Raises ResourceError when the tensor does not fit shared memory, ShapeError for more lanes than a warp
@@ -106,7 +106,7 @@ def exchange_plan(
     loaded = tuple(tuple(range(n * length, (n + 1) * length)) for n in range(len(load.bases)))
     registers = wanted.invert_and_compose(index).columns_of("register")
     names = tuple(numbers[apply(registers, r)] for r in range(1 << len(registers)))
-    steps: tuple[Step, ...] = (
+    steps: tuple[PlanStep, ...] = (
         Store(tile, size, store, silent["lane"], silent["warp"]),
         Load(tile, replace(load, vectors=loaded)),
     )

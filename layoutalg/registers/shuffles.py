@@ -33,10 +33,10 @@ from collections.abc import Sequence
 
 from layoutalg.f2 import Columns, Echelon, LinearLayout, apply, basis, complement, identity, kernel, solve
 from layoutalg.registers.place_map import threads
-from layoutalg.registers.steps import Rename, Select, Shuffle, Step
+from layoutalg.registers.steps import PlanStep, Rename, Select, Shuffle
 
 
-def shuffle_plans(places: LinearLayout) -> tuple[tuple[Step, ...], ...]:
+def shuffle_plans(places: LinearLayout) -> tuple[tuple[PlanStep, ...], ...]:
     """Plans that carry out a conversion which keeps every value in its warp; the cheapest is for the caller.
 
     One by `shfl.bfly`, if D can be the identity, and one with the least rank of G; where lanes depend on
@@ -49,7 +49,7 @@ def shuffle_plans(places: LinearLayout) -> tuple[tuple[Step, ...], ...]:
     ((Shuffle(lane_columns=(2, 1), warp_columns=(), offsets=(0,)),),)
     """
     slot_of, asked = _slots(places)
-    plans: list[tuple[Step, ...]] = []
+    plans: list[tuple[PlanStep, ...]] = []
     warp_lanes = _block(asked, "warp", "lane")
     for choice in (_paired(asked), _fewest_selects(asked)):
         if choice is not None:
@@ -128,7 +128,7 @@ def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
 
 def _steps(
     slot_of: Sequence[int], asked: LinearLayout, lane_slots: Sequence[int], warp_slots: Sequence[int]
-) -> tuple[Step, ...]:
+) -> tuple[PlanStep, ...]:
     """The steps that follow from G (`lane_slots`), and from the same for warps."""
     chosen = LinearLayout({"lane": lane_slots, "warp": warp_slots}, {"slot": 1 << asked.in_bits["slot"]})
     moved = chosen.concat_outs(threads(asked)).compose(asked)
@@ -146,7 +146,7 @@ def _steps(
     sources = [apply(a, slot) for slot in slots]
     before, registers = _selects(sorted(set(sources)), b, j)
     places = {slot: i for i, slot in enumerate(sorted(set(slot_of)))}
-    found: list[Step] = [
+    found: list[PlanStep] = [
         *_rename(registers, 1 << asked.out_bits["register"]),
         *before,
         *_rename([sorted(set(sources)).index(source) for source in sources], len(set(sources))),

@@ -154,10 +154,10 @@ class Load:
     transfer: Transfer
 
 
-Step: TypeAlias = "Rename | Select | Shuffle | Store | Load"
+PlanStep: TypeAlias = "Rename | Select | Shuffle | Store | Load"
 
 
-def cost_of(steps: Iterable[Step], words: int = 1) -> Cost:
+def cost_of(steps: Iterable[PlanStep], words: int = 1) -> Cost:
     """The cost of a warp's steps, for values of `words` registers each.
 
     >>> cost_of([Select(1, 0, (0, 1), (1, 0)), Shuffle((1,), (), (0, 1)), Rename((1, 0))])
@@ -180,7 +180,7 @@ def cost_of(steps: Iterable[Step], words: int = 1) -> Cost:
     return total
 
 
-def run(steps: Iterable[Step], values: NDArray[Any]) -> NDArray[Any]:
+def run(steps: Iterable[PlanStep], values: NDArray[Any]) -> NDArray[Any]:
     """Execute steps on an array (warp, lane, register, ...): the values every lane has afterwards.
 
     >>> import numpy

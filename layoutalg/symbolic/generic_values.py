@@ -31,7 +31,7 @@ from layoutalg.analysis import MAX_ADDRESS, Residues, warp_families
 from layoutalg.compose import Fields, compose_layouts
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
-from layoutalg.symbolic.question import MAX_COUNTS, Question
+from layoutalg.symbolic.question import MAX_COUNTS, OpenQuestion
 
 if TYPE_CHECKING:
     import sympy
@@ -52,7 +52,7 @@ class Terms(NamedTuple):
     base: Line
 
 
-def linear_terms(question: Question, symbol: sympy.Symbol) -> Terms:
+def linear_terms(question: OpenQuestion, symbol: sympy.Symbol) -> Terms:
     """The terms of a question as lines in `symbol`; raises UndecidedError for what is none.
 
     >>> from sympy import Symbol
@@ -90,7 +90,7 @@ def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def symbol_period(question: Question, terms: Terms) -> int:
+def symbol_period(question: OpenQuestion, terms: Terms) -> int:
     """Values of the symbol after which every address has moved by a whole period.
 
     >>> from sympy import Symbol
@@ -115,7 +115,7 @@ def _steps(slope: int, period: int) -> int:
     return max(1, period // low) if slope else 1
 
 
-def special_values(question: Question, terms: Terms, first: int) -> set[int]:
+def special_values(question: OpenQuestion, terms: Terms, first: int) -> set[int]:
     """All values from `first` on that are not generic, and some that are; raises UndecidedError for too many.
 
     Raises ShapeError for an access of more elements than 64-bit counts are exact for.
@@ -168,7 +168,7 @@ def _check_count(count: int) -> None:
         )
 
 
-def _distances(question: Question, terms: Terms) -> Iterator[tuple[int, int]]:
+def _distances(question: OpenQuestion, terms: Terms) -> Iterator[tuple[int, int]]:
     """(slope, constant) of the distances that depend on the symbol, each once.
 
     Between lanes of one instruction, and of a vector's elements from where they should lie.  Both parts of

@@ -25,7 +25,7 @@ MAX_COUNTS = 1 << 12
 """Concrete analyses behind one answer, at most; beyond it the condition comes back undecided."""
 
 
-class Cost(NamedTuple):
+class AccessCost(NamedTuple):
     """What an access costs in all: wavefronts or sectors, the ideal, and useful and moved bytes."""
 
     total: int
@@ -41,7 +41,7 @@ class Criterion(NamedTuple):
     sides: tuple[str, str]
     threshold: Fraction | None = None
 
-    def holds(self, cost: Cost | None) -> bool:
+    def holds(self, cost: AccessCost | None) -> bool:
         """False where the instruction refuses the layout."""
         if cost is None:
             return False
@@ -58,7 +58,7 @@ NO_CONFLICTS = Criterion("has no bank conflicts", ("wavefronts", "ideal"))
 FEWEST = Criterion("takes the fewest sectors", ("sectors", "fewest"))
 
 
-class Question(NamedTuple):
+class OpenQuestion(NamedTuple):
     """What `access` on `layout` costs on `machine`, with `base` added to its base address, in bytes."""
 
     layout: SymbolicLayout
@@ -84,7 +84,7 @@ class Condition:
     (True, False)
     """
 
-    question: Question
+    question: OpenQuestion
     criterion: Criterion
     why: str
 
@@ -117,7 +117,7 @@ def make_question(
     base: Any = 0,
     arch: str | Arch = "sm_90",
     space: Literal["shared", "global"] | None = None,
-) -> Question:
+) -> OpenQuestion:
     """The question; raises UnsupportedError for an instruction that does not address `space`.
 
     Raises ArgumentTypeError for what is not an Access, and for a base that is neither an integer nor a sympy
@@ -137,10 +137,10 @@ def make_question(
     if space is not None and rule.space != space:
         other = "solve_sectors" if space == "shared" else "solve_conflict_free"
         raise UnsupportedError(f"{access.op} addresses {rule.space} memory; {other} answers for it")
-    return Question(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine)
+    return OpenQuestion(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine)
 
 
-def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
+def count(question: OpenQuestion, values: Mapping[Any, int]) -> AccessCost | None:
     """The cost at these values by a concrete analysis; None where the instruction refuses the layout.
 
     It refuses addresses that are not aligned, and negative ones.
@@ -161,11 +161,11 @@ def count(question: Question, values: Mapping[Any, int]) -> Cost | None:
             raise
         return None
     if isinstance(report, SharedReport):
-        return Cost(report.total, report.ideal_total)
-    return Cost(report.sectors, report.ideal, report.useful_bytes, report.moved_bytes)
+        return AccessCost(report.total, report.ideal_total)
+    return AccessCost(report.sectors, report.ideal, report.useful_bytes, report.moved_bytes)
 
 
-def concrete(question: Question, values: Mapping[Any, int]) -> tuple[AnyLayout, Access]:
+def concrete(question: OpenQuestion, values: Mapping[Any, int]) -> tuple[AnyLayout, Access]:
     """Layout and access at these values; raises UnsupportedError when a symbol's value is missing.
 
     >>> from sympy import Symbol

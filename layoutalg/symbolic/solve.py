@@ -45,7 +45,7 @@ from layoutalg.symbolic.question import (
     NO_CONFLICTS,
     Condition,
     Criterion,
-    Question,
+    OpenQuestion,
     concrete,
     count,
     is_negative,
@@ -188,10 +188,10 @@ def symbolic_access(spec: str | Access, layout: Symbolic, element: str | DType) 
 
 
 def _tabulate(
-    question: Question,
+    question: OpenQuestion,
     symbol: sympy.Symbol,
     least: int | None,
-    ask: Callable[[Question, Mapping[Any, int]], T],
+    ask: Callable[[OpenQuestion, Mapping[Any, int]], T],
 ) -> Periodic[T]:
     """What `ask` says, as a function of the symbol; raises UndecidedError saying why there is no table."""
     import sympy
@@ -225,12 +225,12 @@ def _tabulate(
     return Periodic(symbol, tuple(values), others, first)
 
 
-def _total(question: Question, values: Mapping[Any, int]) -> int | None:
+def _total(question: OpenQuestion, values: Mapping[Any, int]) -> int | None:
     cost = count(question, values)
     return None if cost is None else cost.total
 
 
-def _is_free(question: Question, values: Mapping[Any, int]) -> bool:
+def _is_free(question: OpenQuestion, values: Mapping[Any, int]) -> bool:
     """Whether there are no conflicts; most often the first instruction shows that there are."""
     layout, access = concrete(question, values)
     if is_negative(layout, access):

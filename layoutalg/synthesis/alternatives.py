@@ -25,7 +25,7 @@ from layoutalg.errors import AlignmentError, UnsupportedError
 from layoutalg.f2 import rank
 from layoutalg.layout import AnyLayout, Layout, Swizzle
 from layoutalg.synthesis.maps import kernel_of, swizzled_tile
-from layoutalg.synthesis.patterns import Pattern, Tile
+from layoutalg.synthesis.patterns import BitTile, Pattern
 from layoutalg.synthesis.result import Alternative, Kind, Order
 from layoutalg.synthesis.search import degree_bits, single_swizzles
 from layoutalg.synthesis.tma import tma_layouts
@@ -48,7 +48,7 @@ def serves(kernel: tuple[int, ...], patterns: Sequence[Pattern]) -> bool:
     )
 
 
-def free_swizzles(tile: Tile, patterns: Sequence[Pattern]) -> Iterator[Swizzle | None]:
+def free_swizzles(tile: BitTile, patterns: Sequence[Pattern]) -> Iterator[Swizzle | None]:
     """None if storage order is conflict-free, then every single swizzle of word numbers that is.
 
     >>> from layoutalg.arch import ARCHS
@@ -67,7 +67,7 @@ def free_swizzles(tile: Tile, patterns: Sequence[Pattern]) -> Iterator[Swizzle |
 
 
 def other_swizzles(
-    tile: Tile,
+    tile: BitTile,
     patterns: Sequence[Pattern],
     accesses: Sequence[Access],
     element: DType,
@@ -100,7 +100,7 @@ def other_swizzles(
 
 
 def _least_bad(
-    tile: Tile, patterns: Sequence[Pattern], accesses: Sequence[Access], machine: Arch
+    tile: BitTile, patterns: Sequence[Pattern], accesses: Sequence[Access], machine: Arch
 ) -> list[Swizzle]:
     """The single swizzle with the fewest wavefronts, where none is free of conflicts."""
     keep = max(p.vector_bits for p in patterns)

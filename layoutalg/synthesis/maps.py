@@ -27,10 +27,10 @@ from layoutalg.layout import (
     plain,
     size,
 )
-from layoutalg.synthesis.patterns import Tile
+from layoutalg.synthesis.patterns import BitTile
 
 
-def swizzled_tile(tile: Tile, swizzle: Swizzle) -> ComposedLayout:
+def swizzled_tile(tile: BitTile, swizzle: Swizzle) -> ComposedLayout:
     """Storage order under one swizzle of word numbers.
 
     >>> from layoutalg.arch import ARCHS
@@ -41,7 +41,7 @@ def swizzled_tile(tile: Tile, swizzle: Swizzle) -> ComposedLayout:
     return ComposedLayout(Swizzle(swizzle.bits, swizzle.base - tile.word_shift, swizzle.shift), 0, tile.base)
 
 
-def layout_of_kernel(tile: Tile, sharing: Sequence[int], keep: int) -> AnyLayout:
+def layout_of_kernel(tile: BitTile, sharing: Sequence[int], keep: int) -> AnyLayout:
     """A layout whose bank map has the kernel `sharing`, over word numbers without the `keep` low bits.
 
     >>> from layoutalg.arch import ARCHS
@@ -81,7 +81,7 @@ def _permuted(base: Layout, place: list[int]) -> Layout:
     return layout_of(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
 
 
-def kernel_of(tile: Tile, layout: AnyLayout) -> tuple[int, ...]:
+def kernel_of(tile: BitTile, layout: AnyLayout) -> tuple[int, ...]:
     """The words, numbered in storage order, that share a bank with word 0 in a linear layout: a basis.
 
     >>> from layoutalg.arch import ARCHS

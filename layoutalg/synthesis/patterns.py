@@ -26,7 +26,7 @@ from layoutalg.synthesis.result import Order, storage_layout
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class BitTile:
     """A tile in plain storage order: log2 of its elements, of their bits, of a bank's bits, of the banks."""
 
     base: Layout
@@ -65,7 +65,7 @@ class Pattern:
     repeats: bool
 
 
-def make_tile(shape: IntTuple, width_bits: int, order: Order, machine: Arch) -> Tile:
+def make_tile(shape: IntTuple, width_bits: int, order: Order, machine: Arch) -> BitTile:
     """The tile of a power-of-two shape with elements of `width_bits` bits; raises NotLinearError.
 
     >>> from layoutalg.arch import ARCHS
@@ -77,13 +77,13 @@ def make_tile(shape: IntTuple, width_bits: int, order: Order, machine: Arch) -> 
     if size & (size - 1):
         raise NotLinearError(f"shape {to_text(shape)} has {size} elements, which is not a power of two")
     log_bank = (8 * machine.bank_bytes).bit_length() - 1
-    return Tile(
+    return BitTile(
         base, size.bit_length() - 1, width_bits.bit_length() - 1, log_bank, machine.banks.bit_length() - 1
     )
 
 
 def make_patterns(
-    tile: Tile, accesses: Sequence[Access], element: DType, machine: Arch
+    tile: BitTile, accesses: Sequence[Access], element: DType, machine: Arch
 ) -> tuple[Pattern, ...]:
     """The patterns of linear accesses of shared memory.
 
@@ -122,7 +122,7 @@ def check_access(access: Access, element: DType, machine: Arch) -> None:
         )
 
 
-def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, machine: Arch) -> Pattern:
+def _pattern(tile: BitTile, accesses: Sequence[Access], i: int, element: DType, machine: Arch) -> Pattern:
     check_access(accesses[i], element, machine)
     rule = find_instruction(accesses[i].op, machine)
     access = addressing(accesses[i], rule, machine)
@@ -157,7 +157,7 @@ def _pattern(tile: Tile, accesses: Sequence[Access], i: int, element: DType, mac
     return Pattern(basis(within + words), reach, inside, repeats)
 
 
-def _moves(tile: Tile, access: Access, threads: int, elems: int) -> tuple[list[int], list[int], list[int]]:
+def _moves(tile: BitTile, access: Access, threads: int, elems: int) -> tuple[list[int], list[int], list[int]]:
     """Storage elements that the bits of thread, vector and (register, iteration) move by."""
     _, columns = affine_f2(access.tv)
     storage = to_f2(tile.base)
@@ -171,7 +171,7 @@ def _units(vector: Sequence[object]) -> list[int]:
     return [1 << j for j in range(len(vector))]
 
 
-def _is_along(tile: Tile, access: Access, machine: Arch) -> bool:
+def _is_along(tile: BitTile, access: Access, machine: Arch) -> bool:
     """True when the access has vectors, and they lie along the contiguous mode."""
     rule = find_instruction(access.op, machine)
     extent = access_extent(tile.base, access, rule, machine)

@@ -46,7 +46,7 @@ from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other
 from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free
-from layoutalg.synthesis.patterns import Pattern, Tile, check_access, make_patterns, make_tile
+from layoutalg.synthesis.patterns import BitTile, Pattern, check_access, make_patterns, make_tile
 from layoutalg.synthesis.result import (
     Certificate,
     Form,
@@ -213,7 +213,7 @@ def _question(
 
 
 def _linear(
-    question: _Question, tile: Tile, patterns: tuple[Pattern, ...], padding: _Padding | None
+    question: _Question, tile: BitTile, patterns: tuple[Pattern, ...], padding: _Padding | None
 ) -> _Answer:
     """The answer for a tile and accesses that are linear over F2."""
     footprints = tuple(p.footprint for p in patterns)
@@ -277,7 +277,7 @@ def _by_swizzle(
     return _Answer(None, "none", 0, (), replace(failed, classes=classes)), others
 
 
-def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None:
+def _impossible(tile: BitTile, patterns: tuple[Pattern, ...]) -> Certificate | None:
     """The proof that no placement at all serves the patterns, by counting banks, where that applies."""
     footprints = tuple(p.footprint for p in patterns)
     everywhere = ("any-placement",)
@@ -294,7 +294,7 @@ def _impossible(tile: Tile, patterns: tuple[Pattern, ...]) -> Certificate | None
     return None
 
 
-def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certificate:
+def _bank_map(tile: BitTile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certificate:
     """A layout by a linear bank map, or the proof that there is none."""
     widest = max(range(len(patterns)), key=lambda i: patterns[i].vector_bits)
     keep = patterns[widest].vector_bits
@@ -323,7 +323,7 @@ def _bank_map(tile: Tile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certific
     )
 
 
-def _is_crowded(tile: Tile, footprints: tuple[tuple[int, ...], ...]) -> bool:
+def _is_crowded(tile: BitTile, footprints: tuple[tuple[int, ...], ...]) -> bool:
     """True when word 0 meets so many others that its bank cannot be filled from the rest of the tile.
 
     A permutation of the words gives every bank equally many, and a phase of every access starts at word 0, so
@@ -335,7 +335,7 @@ def _is_crowded(tile: Tile, footprints: tuple[tuple[int, ...], ...]) -> bool:
 
 def _proved(
     question: _Question,
-    tile: Tile,
+    tile: BitTile,
     layout: AnyLayout,
     kind: Kind,
     footprints: tuple[tuple[int, ...], ...],

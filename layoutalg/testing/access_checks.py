@@ -36,7 +36,7 @@ from layoutalg.errors import ArgumentTypeError, MismatchError, ShapeError, Unsup
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.testing.minimal import shrink_lanes
 
-Lanes: TypeAlias = "list[int | None]"
+LaneBytes: TypeAlias = "list[int | None]"
 
 SHOWN_INSTRUCTIONS = 4096
 """Instructions of an access that are looked through for one that shows a failure."""
@@ -118,7 +118,7 @@ def _mismatch(
     access: Access,
     arch: str | Arch,
     what: str,
-    evidence: Callable[[Access, Lanes, Arch], str | None],
+    evidence: Callable[[Access, LaneBytes, Arch], str | None],
 ) -> MismatchError:
     """The error, with the first instruction for which there is evidence."""
     machine = find_arch(arch)
@@ -135,7 +135,7 @@ def _mismatch(
     return MismatchError(message)
 
 
-def _conflict(access: Access, lanes: Lanes, machine: Arch) -> str | None:
+def _conflict(access: Access, lanes: LaneBytes, machine: Arch) -> str | None:
     """The fewest lanes that take more than their ideal."""
 
     def fails(some: Sequence[int | None]) -> bool:
@@ -148,7 +148,7 @@ def _conflict(access: Access, lanes: Lanes, machine: Arch) -> str | None:
     return f"lanes {names} are enough: {_spacing(access, [at for _, at in kept])}, at bytes {bytes_}"
 
 
-def _waste(access: Access, lanes: Lanes, machine: Arch) -> str | None:
+def _waste(access: Access, lanes: LaneBytes, machine: Arch) -> str | None:
     """The sectors of an instruction, if its useful bytes would fit fewer."""
     moved = traffic(access.op, lanes, machine)
     needed = -(-moved.useful_bytes // machine.sector_bytes)

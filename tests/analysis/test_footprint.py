@@ -14,7 +14,7 @@ from layoutalg.analysis import (
     analyze,
     instruction_offsets,
 )
-from layoutalg.analysis.classes.footprint import Footprint, find_footprint
+from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
 from layoutalg.analysis.enumerated import count_all
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
@@ -27,7 +27,7 @@ SM90 = ARCHS["sm_90"]
 F32 = dtype("f32")
 
 
-def of(layout: AnyLayout, access: Access) -> Footprint | None:
+def of(layout: AnyLayout, access: Access) -> AccessStrides | None:
     return find_footprint(layout, access, SM90.instructions[access.op], SM90)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis.classes.intervals import between
-from layoutalg.analysis.classes.residues import Digit
+from layoutalg.analysis.classes.residues import ResidueDigit
 from layoutalg.errors import UndecidedError
 
 NOWHERE = (0, 0, 0)
@@ -22,7 +22,7 @@ NOWHERE = (0, 0, 0)
     st.integers(0, 40),
 )
 def test_every_choice_is_in_one_family(parts: list[tuple[int, int, int]], low: int, length: int) -> None:
-    digits = tuple(Digit(first, extent, 1, NOWHERE) for first, extent, _ in parts)
+    digits = tuple(ResidueDigit(first, extent, 1, NOWHERE) for first, extent, _ in parts)
     weights = [weight for _, _, weight in parts]
     seen: Counter[tuple[int, ...]] = Counter()
     for family in between(digits, weights, low, low + length):
@@ -35,15 +35,15 @@ def test_every_choice_is_in_one_family(parts: list[tuple[int, int, int]], low: i
 
 
 def test_large_digits_are_not_walked() -> None:
-    digits = (Digit(0, 1 << 30, 1, NOWHERE), Digit(0, 1 << 30, 1, NOWHERE))
+    digits = (ResidueDigit(0, 1 << 30, 1, NOWHERE), ResidueDigit(0, 1 << 30, 1, NOWHERE))
     found = list(between(digits, (1, 1 << 30), 12345, (1 << 59) + 7))
     counts = [a.extent * b.extent for a, b in found]
     assert sum(counts) == (1 << 59) + 7 - 12345 and len(found) <= 3
-    (one,) = between((Digit(0, 1 << 80, 1, NOWHERE),), (1,), 5, 1 << 70)
+    (one,) = between((ResidueDigit(0, 1 << 80, 1, NOWHERE),), (1,), 5, 1 << 70)
     assert one[0].extent == (1 << 70) - 5
 
 
 def test_digits_that_overlap_too_much_are_refused() -> None:
-    digits = (Digit(0, 1000, 1, NOWHERE), Digit(0, 1000, 1, NOWHERE))
+    digits = (ResidueDigit(0, 1000, 1, NOWHERE), ResidueDigit(0, 1000, 1, NOWHERE))
     with pytest.raises(UndecidedError, match="more than 64 values"):
         list(between(digits, (1, 1), 500, 900))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.analysis import Kind, Place, Witness, global_report, shared_report
+from layoutalg.analysis import CostClass, Place, Witness, global_report, shared_report
 from layoutalg.analysis.report import worst_kind
 
 HERE = Place(0, 0, 0)
 
 
 def test_a_shared_report_adds_up() -> None:
-    kinds = [Kind(12, (4, 4), HERE), Kind(4, (32, 4), Place(3, 0, 1))]
+    kinds = [CostClass(12, (4, 4), HERE), CostClass(4, (32, 4), Place(3, 0, 1))]
     report = shared_report("ldmatrix.x4", kinds, "digit-classes", "measured", Witness(3, 0, 1, 8, 0, (0, 1)))
     assert (report.total, report.ideal_total, report.instructions) == (176, 64, 16)
     assert (report.worst, report.worst_ideal, report.excess, report.ways) == (32, 4, 112, 8)
@@ -19,14 +19,14 @@ def test_a_shared_report_adds_up() -> None:
 
 
 def test_an_access_nobody_takes_part_in() -> None:
-    report = shared_report("ld.shared.b32", [Kind(2, (0, 0), HERE)], "enumerated", "measured", None)
+    report = shared_report("ld.shared.b32", [CostClass(2, (0, 0), HERE)], "enumerated", "measured", None)
     assert report.conflict_free and report.ways == 0 and report.mean == 0.0
-    moved = global_report("ld.global.b32", [Kind(2, (0, 0, 0), HERE)], "enumerated", "measured", 0, 32)
+    moved = global_report("ld.global.b32", [CostClass(2, (0, 0, 0), HERE)], "enumerated", "measured", 0, 32)
     assert moved.efficiency == 1.0 and moved.moved_bytes == 0
 
 
 def test_a_global_report_adds_up() -> None:
-    kinds = [Kind(3, (4, 1, 128), HERE), Kind(1, (5, 2, 130), HERE)]
+    kinds = [CostClass(3, (4, 1, 128), HERE), CostClass(1, (5, 2, 130), HERE)]
     report = global_report("ld.global.b16", kinds, "gcd", "measured", 20, 32)
     assert (report.sectors, report.lines, report.instructions, report.worst_alignment) == (17, 5, 4, 20)
     assert report.ideal == 3 * 4 + 5 and report.useful_bytes == 514 and report.moved_bytes == 544
@@ -34,5 +34,5 @@ def test_a_global_report_adds_up() -> None:
 
 
 def test_among_equals_the_one_with_the_lower_ideal_is_worst() -> None:
-    merged, plain = Kind(1, (8, 1), HERE), Kind(5, (8, 2), HERE)
+    merged, plain = CostClass(1, (8, 1), HERE), CostClass(5, (8, 2), HERE)
     assert worst_kind([plain, merged]) is merged

@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import Residues
-from layoutalg.analysis.classes.residues import Digit, Family
+from layoutalg.analysis.classes.residues import ResidueDigit, ResidueFamily
 
 
 @st.composite
-def families(draw: st.DrawFn) -> Family:
+def families(draw: st.DrawFn) -> ResidueFamily:
     digits = []
     place = 1
     for _ in range(draw(st.integers(0, 3))):
         extent = draw(st.integers(1, 12))
         kind = draw(st.integers(0, 2))
         moves = (place * (kind == 0), place * (kind == 1), place * (kind == 2))
-        digits.append(Digit(draw(st.integers(0, 2)), extent, draw(st.integers(-9, 9)), moves))
+        digits.append(ResidueDigit(draw(st.integers(0, 2)), extent, draw(st.integers(-9, 9)), moves))
         place *= extent + 2
-    return Family(draw(st.integers(-9, 9)), (draw(st.integers(-7, 7)), 0, 0), tuple(digits))
+    return ResidueFamily(draw(st.integers(-9, 9)), (draw(st.integers(-7, 7)), 0, 0), tuple(digits))
 
 
-def members(family: Family) -> list[tuple[int, tuple[int, int, int]]]:
+def members(family: ResidueFamily) -> list[tuple[int, tuple[int, int, int]]]:
     """(offset, place) of every choice of digits."""
     out = []
     for values in itertools.product(*(range(d.first, d.first + d.extent) for d in family.digits)):
@@ -38,7 +38,7 @@ def members(family: Family) -> list[tuple[int, tuple[int, int, int]]]:
 
 
 @given(families(), st.sampled_from((1, 2, 8, 16)), st.sampled_from((1, 4, 8)))
-def test_starts_and_members(family: Family, modulus: int, lanes: int) -> None:
+def test_starts_and_members(family: ResidueFamily, modulus: int, lanes: int) -> None:
     table = Residues(modulus, lanes)
     expected = [0] * modulus
     places: list[set[tuple[int, int, int]]] = [set() for _ in range(modulus)]
@@ -54,14 +54,14 @@ def test_starts_and_members(family: Family, modulus: int, lanes: int) -> None:
 
 def test_long_digits_cost_no_more_than_short_ones() -> None:
     table = Residues(64, 32)
-    counts = table.joint((Digit(0, 1 << 50, 3, (0, 1, 0)), Digit(0, 1 << 10, 1, (1, 0, 0))))
+    counts = table.joint((ResidueDigit(0, 1 << 50, 3, (0, 1, 0)), ResidueDigit(0, 1 << 10, 1, (1, 0, 0))))
     assert int(counts.sum()) == 1 << 60
     assert np.all(counts == 1 << 49)
 
 
 def test_counts_past_machine_words_are_exact() -> None:
     table = Residues(4, 1)
-    many = Digit(0, 1 << 70, 1, (0, 0, 0))
+    many = ResidueDigit(0, 1 << 70, 1, (0, 0, 0))
     assert table.joint((many,))[:, 0].tolist() == [1 << 68] * 4
-    halves = (Digit(0, 1 << 40, 1, (0, 0, 0)), Digit(0, 1 << 41, 2, (0, 0, 0)))
+    halves = (ResidueDigit(0, 1 << 40, 1, (0, 0, 0)), ResidueDigit(0, 1 << 41, 2, (0, 0, 0)))
     assert table.joint(halves)[:, 0].tolist() == [1 << 79] * 4

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, GlobalReport, Kind, SharedReport, analyze, analyzer
+from layoutalg.analysis import Access, CostClass, GlobalReport, SharedReport, analyze, analyzer
 from layoutalg.analysis.enumerated import count_all
 from layoutalg.decide import cosize
 from layoutalg.errors import NotLinearError
@@ -111,7 +111,7 @@ class Watch:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, *args: Any) -> list[Kind]:
+    def __call__(self, *args: Any) -> list[CostClass]:
         self.asked += 1
         return count_all(*args)
 

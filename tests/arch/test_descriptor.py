@@ -18,7 +18,7 @@ from layoutalg.arch import (
     descriptor_text,
     encode_descriptor,
 )
-from layoutalg.arch.descriptor import Form
+from layoutalg.arch.descriptor import DescriptorForm
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -29,7 +29,7 @@ from layoutalg.errors import (
 )
 from tests.sweeps import each
 
-FORMS: tuple[Form, ...] = ("sm_90", "sm_100")
+FORMS: tuple[DescriptorForm, ...] = ("sm_90", "sm_100")
 OFFSETS = st.integers(0, MAX_OFFSET_BYTES // 16).map(lambda x: 16 * x)
 
 
@@ -56,7 +56,7 @@ def test_decode_undoes_encode(descriptor: SmemDescriptor) -> None:
 
 
 @given(st.integers(0, (1 << 64) - 1), st.booleans(), st.sampled_from(FORMS))
-def test_a_value_is_decoded_whole_or_refused(value: int, masked: bool, form: Form) -> None:
+def test_a_value_is_decoded_whole_or_refused(value: int, masked: bool, form: DescriptorForm) -> None:
     owned = sum(field.mask for field in DESCRIPTOR_FIELDS[form])
     value &= owned if masked else -1
     try:
@@ -77,7 +77,7 @@ def test_a_bit_that_no_field_owns_is_refused_by_number(descriptor: SmemDescripto
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_fields_do_not_overlap_and_cite_their_section(form: Form) -> None:
+def test_fields_do_not_overlap_and_cite_their_section(form: DescriptorForm) -> None:
     seen = 0
     for field in DESCRIPTOR_FIELDS[form]:
         assert not seen & field.mask and field.low + field.bits <= 64
@@ -95,7 +95,7 @@ def test_fields_do_not_overlap_and_cite_their_section(form: Form) -> None:
         ("32B", "sm_100", 6),
     ],
 )  # fmt: skip
-def test_mode_codes(mode: str, form: Form, code: int) -> None:
+def test_mode_codes(mode: str, form: DescriptorForm, code: int) -> None:
     value = encode_descriptor(SmemDescriptor(start_bytes=0, mode=mode, form=form))
     assert value >> (62 if form == "sm_90" else 61) == code
     assert value & 0x3FFFFFFFFFFF == 0 and (form == "sm_90" or value >> 46 & 7 == 1)

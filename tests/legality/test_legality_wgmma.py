@@ -28,7 +28,7 @@ from layoutalg.errors import AlignmentError, ShapeError, UnknownNameError, Unsup
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.legality import WgmmaOperand, check_wgmma
 from layoutalg.legality.canonical import element_address
-from layoutalg.legality.wgmma import Operand
+from layoutalg.legality.wgmma import SharedOperand
 from tests.sweeps import each
 
 READS: list[dict[str, Any]] = [
@@ -74,12 +74,12 @@ def check_addresses(operand: WgmmaOperand, layout: AnyLayout, rows: int) -> None
 
 
 @st.composite
-def tiles(draw: st.DrawFn) -> tuple[AnyLayout, str, Operand, SmemAtom, int]:
+def tiles(draw: st.DrawFn) -> tuple[AnyLayout, str, SharedOperand, SmemAtom, int]:
     """A tile of whole atoms and whole instructions, in either order of atoms: legal by construction."""
     atom = draw(st.sampled_from(ATOMS))
     types = [t.name for t in WGMMA_TYPES.values() if t.transposable or atom.major == "K"]
     element = draw(st.sampled_from([t for t in types if t != "b1"]))
-    operand: Operand = draw(st.sampled_from(("A", "B")))
+    operand: SharedOperand = draw(st.sampled_from(("A", "B")))
     width = 8 * atom.mode.row_bytes // dtype(element).bits
     step = width if atom.major == "MN" else 8
     sizes = [n for n in WGMMA_TYPES[element].n_sizes if n % step == 0 and n <= 128]
@@ -93,7 +93,7 @@ def tiles(draw: st.DrawFn) -> tuple[AnyLayout, str, Operand, SmemAtom, int]:
 
 @given(tiles(), st.integers(0, 20), st.data())
 def test_tiles_of_atoms_are_legal(
-    drawn: tuple[AnyLayout, str, Operand, SmemAtom, int], block: int, data: st.DataObject
+    drawn: tuple[AnyLayout, str, SharedOperand, SmemAtom, int], block: int, data: st.DataObject
 ) -> None:
     layout, element, operand, atom, n = drawn
     major: Major | None = data.draw(st.sampled_from((None, atom.major)))
@@ -106,7 +106,7 @@ def test_tiles_of_atoms_are_legal(
 
 @given(tiles(), st.integers(1, 7))
 def test_a_pattern_between_two_repetitions_takes_a_base_offset(
-    drawn: tuple[AnyLayout, str, Operand, SmemAtom, int], phase: int
+    drawn: tuple[AnyLayout, str, SharedOperand, SmemAtom, int], phase: int
 ) -> None:
     layout, element, operand, atom, n = drawn
     report = check_wgmma(layout, element, operand, n=n, base_bytes=4096 + 128 * phase)
@@ -250,7 +250,7 @@ ONE_ATOM = tile_to_shape(atom_layout("Layout_K_SW32_Atom", "f16"), (8, 16))
 @example((ONE_ATOM, "f16", "B", SMEM_ATOMS["Layout_K_SW32_Atom"], 8), "swizzle")
 @given(tiles(), st.sampled_from(MUTATIONS))
 def test_mutated_tiles_are_refused_by_the_right_rule(
-    drawn: tuple[AnyLayout, str, Operand, SmemAtom, int], mutation: str
+    drawn: tuple[AnyLayout, str, SharedOperand, SmemAtom, int], mutation: str
 ) -> None:
     layout, element, operand, atom, n = drawn
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout

@@ -14,7 +14,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout
 from layoutalg.registers import Load, Store, Transfer, converted, register_layout
 from layoutalg.registers.exchange import exchange_plan
-from layoutalg.registers.steps import Step, run
+from layoutalg.registers.steps import PlanStep, run
 from tests.fragments import conversions, elements, wgmma
 from tests.sweeps import each
 
@@ -40,7 +40,7 @@ def _addresses(tile: AnyLayout, transfer: Transfer, unit_bits: int, warp: int) -
     return found
 
 
-def _sides(steps: tuple[Step, ...]) -> tuple[Store, Load]:
+def _sides(steps: tuple[PlanStep, ...]) -> tuple[Store, Load]:
     store, load = steps[:2]
     assert isinstance(store, Store) and isinstance(load, Load) and store.tile == load.tile
     assert sorted(store.tile(i) for i in range(store.size)) == list(range(store.size))

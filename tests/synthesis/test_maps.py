@@ -9,13 +9,13 @@ from layoutalg.arch import ARCHS
 from layoutalg.f2 import basis, complement, rank, to_f2
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
-from layoutalg.synthesis.patterns import Tile, make_tile
+from layoutalg.synthesis.patterns import BitTile, make_tile
 
 SM90 = ARCHS["sm_90"]
 
 
 @st.composite
-def tiles(draw: st.DrawFn) -> tuple[Tile, int]:
+def tiles(draw: st.DrawFn) -> tuple[BitTile, int]:
     """A tile and the word bits that vectors keep."""
     rows, columns = draw(st.integers(0, 5)), draw(st.integers(3, 6))
     width = draw(st.sampled_from((8, 16, 32, 64)))
@@ -25,7 +25,7 @@ def tiles(draw: st.DrawFn) -> tuple[Tile, int]:
 
 
 @given(tiles(), st.data())
-def test_the_layout_of_a_kernel_has_that_kernel(drawn: tuple[Tile, int], data: st.DataObject) -> None:
+def test_the_layout_of_a_kernel_has_that_kernel(drawn: tuple[BitTile, int], data: st.DataObject) -> None:
     tile, keep = drawn
     dim = max(0, tile.word_bits - keep)
     bank_dim = min(tile.bank_bits - keep, dim)

@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from layoutalg.analysis.banks import served_batch, stride_wavefronts
-from layoutalg.analysis.classes.footprint import Footprint, Leaves, value_at
-from layoutalg.analysis.classes.residues import Digit, Family, Residues
+from layoutalg.analysis.classes.footprint import AccessStrides, LeafPairs, value_at
+from layoutalg.analysis.classes.residues import ResidueDigit, ResidueFamily, Residues
 from layoutalg.analysis.coalescing import stride_traffic, traffic_batch
 from layoutalg.analysis.lanes import batch_lanes
-from layoutalg.analysis.report import Kind, Place
+from layoutalg.analysis.report import CostClass, Place
 from layoutalg.budget import spend
 
 MAX_RESIDUES = 1 << 16
@@ -47,14 +47,14 @@ class WarpClass(NamedTuple):
     """
 
     relative: tuple[int, ...]
-    families: tuple[Family, ...]
+    families: tuple[ResidueFamily, ...]
     active: tuple[bool, ...] | None = None
 
 
 class ClassTable(NamedTuple):
     """All instructions of a footprint: classes of warps, offsets in units of `unit` elements."""
 
-    found: Footprint
+    found: AccessStrides
     unit: int
     residues: Residues
     classes: tuple[WarpClass, ...]
@@ -67,7 +67,7 @@ class ClassTable(NamedTuple):
         )
 
 
-def class_table(found: Footprint) -> ClassTable | None:
+def class_table(found: AccessStrides) -> ClassTable | None:
     """Sort the warps of a footprint into classes; None when there would be more than MAX_RESIDUES bases.
 
     >>> from layoutalg.analysis import Access
@@ -86,16 +86,16 @@ def class_table(found: Footprint) -> ClassTable | None:
     unit = math.gcd(period, found.offset, *strides)
     if period // unit > MAX_RESIDUES:
         return None
-    rest: list[Digit] = []
+    rest: list[ResidueDigit] = []
     for leaves, position in ((found.registers, 1), (found.iterations, 2)):
         place = 1
         for extent, stride in leaves:
             moves = (0, place, 0) if position == 1 else (0, 0, place)
-            rest.append(Digit(0, extent, stride // unit, moves))
+            rest.append(ResidueDigit(0, extent, stride // unit, moves))
             place *= extent
     threads = tuple((extent, stride // unit) for extent, stride in found.threads)
     residues = Residues(period // unit, found.machine.lanes)
-    gathered: dict[tuple[int, ...], list[Family]] = {}
+    gathered: dict[tuple[int, ...], list[ResidueFamily]] = {}
     pairs = warp_families(
         threads, found.extent.threads, found.rule.lanes, found.offset // unit, tuple(rest), residues
     )
@@ -105,7 +105,7 @@ def class_table(found: Footprint) -> ClassTable | None:
     return ClassTable(found, unit, residues, classes)
 
 
-def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[Kind]:
+def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[CostClass]:
     """Every class and base residue counted once.
 
     `by_stride` uses the gcd and stride forms, which needs `table.is_progression`; otherwise one warp of
@@ -129,12 +129,12 @@ def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[Kind]:
     for (which, base, many), cost in zip(counted, _costs(table, rows, by_stride), strict=True):
         number, first = sorted_out.get((which, cost), (0, base))
         sorted_out[which, cost] = (number + many, first)
-    kinds: list[Kind] = []
+    kinds: list[CostClass] = []
     for (which, cost), (number, base) in sorted_out.items():
         families = table.classes[which].families
         family = next(family for family in families if table.residues.starts(family)[base])
         thread, register, iteration = table.residues.member(family, base)
-        kinds.append(Kind(number, cost, Place(thread // table.found.machine.lanes, register, iteration)))
+        kinds.append(CostClass(number, cost, Place(thread // table.found.machine.lanes, register, iteration)))
     return kinds
 
 
@@ -180,7 +180,7 @@ def worst_alignment(table: ClassTable) -> int:
     return max(sum(n * costs[alike(*key, s)][0] for key, (n, _) in spots.items()) for s in shifts)
 
 
-def cost_period(found: Footprint) -> int:
+def cost_period(found: AccessStrides) -> int:
     """Elements by which every address may move together without changing any cost.
 
     >>> from layoutalg.analysis import Access
@@ -198,8 +198,13 @@ def cost_period(found: Footprint) -> int:
 
 
 def warp_families(
-    threads: Leaves, count: int, window: int, offset: int, rest: tuple[Digit, ...], residues: Residues
-) -> Iterator[tuple[tuple[int, ...], Family]]:
+    threads: LeafPairs,
+    count: int,
+    window: int,
+    offset: int,
+    rest: tuple[ResidueDigit, ...],
+    residues: Residues,
+) -> Iterator[tuple[tuple[int, ...], ResidueFamily]]:
     """(relative offsets of the lanes, the warps that have them), for all warps of `count` threads.
 
     A warp is `residues.lanes` threads, of which the first `window` supply an address; `rest` are the digits
@@ -215,7 +220,7 @@ def warp_families(
         places.append(places[-1] * extent)
     low = max(i for i, place in enumerate(places[:-1] or [1]) if place < window)
     digits = tuple(
-        Digit(0, extent, stride, (place, 0, 0))
+        ResidueDigit(0, extent, stride, (place, 0, 0))
         for (extent, stride), place in zip(threads, places, strict=False)
     )
     # Full warps in which no digit above `low` carries.
@@ -226,7 +231,7 @@ def warp_families(
             short = digits[low]._replace(extent=room // places[low] + 1)
             start = value_at(threads[:low], first)
             relative = tuple(value_at(threads[: low + 1], first + n) - start for n in range(window))
-            yield relative, Family(offset + start, (first, 0, 0), (short, *digits[low + 1 :], *rest))
+            yield relative, ResidueFamily(offset + start, (first, 0, 0), (short, *digits[low + 1 :], *rest))
     # Full warps in which digit `level` steps at lane `lane`, and the digits below it start again.
     for level in range(low + 1, len(threads)):
         stepping = (
@@ -243,14 +248,14 @@ def warp_families(
                 before = (value_at(threads[:level], first + n) - start for n in range(lane))
                 step = threads[level][1]
                 after = (step + value_at(threads[:level], n) - start for n in range(window - lane))
-                yield (*before, *after), Family(offset + start - step, (-lane, 0, 0), stepping)
+                yield (*before, *after), ResidueFamily(offset + start - step, (-lane, 0, 0), stepping)
     # The last warp, if threads run out within it.
     tail = count % lanes
     if 0 < tail < window:
         first = count - tail
         start = value_at(threads, first)
         relative = tuple(value_at(threads, first + n) - start for n in range(tail))
-        yield relative, Family(offset + start, (first, 0, 0), rest)
+        yield relative, ResidueFamily(offset + start, (first, 0, 0), rest)
 
 
 def _step(relative: tuple[int, ...]) -> int | None:

@@ -30,12 +30,12 @@ from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError, Unde
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, leaves, merge, modes, span
 
-Leaves: TypeAlias = "tuple[tuple[int, int], ...]"
+LeafPairs: TypeAlias = "tuple[tuple[int, int], ...]"
 """(extent, stride in elements), extents at least 2, leftmost fastest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class AccessStrides:
     """layout o tv as strides; element offset = swizzles(offset + threads + registers + iterations).
 
     `whole` is the same as one layout of (thread, value[, iteration]), without swizzles and offset.  Lists
@@ -50,9 +50,9 @@ class Footprint:
     swizzles: Swizzles
     offset: int
     whole: Layout
-    threads: Leaves
-    registers: Leaves
-    iterations: Leaves
+    threads: LeafPairs
+    registers: LeafPairs
+    iterations: LeafPairs
 
     def byte(self, offset: int) -> int:
         """Byte address of an element offset before the swizzles."""
@@ -75,7 +75,7 @@ class Footprint:
         return out
 
 
-def value_at(leaves: Leaves, index: int) -> int:
+def value_at(leaves: LeafPairs, index: int) -> int:
     """The offset of a flat index; the last digit is not reduced.
 
     >>> value_at(((4, 1), (8, 16)), 6)
@@ -88,7 +88,9 @@ def value_at(leaves: Leaves, index: int) -> int:
     return total + index * leaves[-1][1] if leaves else 0
 
 
-def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Footprint | None:
+def find_footprint(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch
+) -> AccessStrides | None:
     """The strides of `access` on `layout`, or None when they do not compose to a layout.
 
     None as well when a swizzle reaches inside a vector and the whole is not linear over F2: then more than
@@ -132,7 +134,7 @@ def find_footprint(layout: AnyLayout, access: Access, rule: Instruction, machine
     reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))
     if reaches_in and not _vectors_survive(rule, extent, swizzles, offset, whole, parts[1]):
         return None
-    found = Footprint(
+    found = AccessStrides(
         rule, machine, extent, access.element.bits, access.base_bytes, swizzles, offset, whole,
         parts[0], _registers(rule, extent.elems, parts[1]), parts[2] if len(parts) > 2 else (),
     )  # fmt: skip
@@ -146,7 +148,7 @@ def _vectors_survive(
     swizzles: Swizzles,
     offset: int,
     whole: Layout,
-    values: Leaves,
+    values: LeafPairs,
 ) -> bool:
     """True when vectors are contiguous and aligned under swizzles that reach inside them.
 
@@ -177,7 +179,7 @@ def _unzip(mode: Layout) -> tuple[list[int], list[int]]:
     return [extent for extent, _ in pairs], [stride for _, stride in pairs]
 
 
-def _registers(rule: Instruction, elems: int, values: Leaves) -> Leaves:
+def _registers(rule: Instruction, elems: int, values: LeafPairs) -> LeafPairs:
     """What is left of the value mode after its vector, which must be its stride-1 head."""
     if elems == 1:
         return values
@@ -190,7 +192,7 @@ def _registers(rule: Instruction, elems: int, values: Leaves) -> Leaves:
     return rest + values[1:]
 
 
-def _check_alignment(found: Footprint) -> None:
+def _check_alignment(found: AccessStrides) -> None:
     """Every address is a multiple of the width iff the first is and every stride in use is."""
     width_bits = 8 * found.rule.width_bytes
     first = 8 * found.base_bytes + found.bits * found.swizzles(found.offset)

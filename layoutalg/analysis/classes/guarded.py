@@ -31,9 +31,9 @@ from layoutalg.analysis.classes.classes import (
     cost_period,
     warp_families,
 )
-from layoutalg.analysis.classes.footprint import Footprint, Leaves
+from layoutalg.analysis.classes.footprint import AccessStrides, LeafPairs
 from layoutalg.analysis.classes.intervals import between
-from layoutalg.analysis.classes.residues import Digit, Family, Residues
+from layoutalg.analysis.classes.residues import ResidueDigit, ResidueFamily, Residues
 from layoutalg.budget import spend
 from layoutalg.compose import Fields, compose_layouts, find_normal_form
 from layoutalg.errors import DivisibilityError, UndecidedError
@@ -60,14 +60,14 @@ MAX_FAMILIES = 1 << 10
 class _Coded(NamedTuple):
     """The digits of an access with coded strides; offsets in units of `unit` elements."""
 
-    threads: Leaves
-    rest: tuple[Digit, ...]
+    threads: LeafPairs
+    rest: tuple[ResidueDigit, ...]
     unit: int
     fields: Fields
 
 
 def guarded_table(
-    layout: AnyLayout, access: Access, found: Footprint, counts: Sequence[int] | None = None
+    layout: AnyLayout, access: Access, found: AccessStrides, counts: Sequence[int] | None = None
 ) -> ClassTable | None:
     """The classes of an access whose `active` is a Guard; None when closed forms do not reach it.
 
@@ -99,7 +99,7 @@ def guarded_table(
     if period > MAX_RESIDUES:
         return None
     residues = Residues(period, lanes)
-    gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[Family]] = {}
+    gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[ResidueFamily]] = {}
     try:
         for relative, family, exists in _existing(coded, found, residues, counts):
             offsets = tuple(coded.fields.of(code, 0) for code in relative)
@@ -118,8 +118,8 @@ def guarded_table(
 
 
 def _existing(
-    coded: _Coded, found: Footprint, residues: Residues, counts: Sequence[int] | None
-) -> Iterator[tuple[tuple[int, ...], Family, tuple[bool, ...]]]:
+    coded: _Coded, found: AccessStrides, residues: Residues, counts: Sequence[int] | None
+) -> Iterator[tuple[tuple[int, ...], ResidueFamily, tuple[bool, ...]]]:
     """(relative offsets of the lanes, the warps that have them, which of the lanes there are)."""
     rests = [coded.rest]
     for position, count in enumerate(counts or ()):
@@ -142,10 +142,10 @@ def _existing(
 def _cut(
     fields: Fields,
     relative: tuple[int, ...],
-    family: Family,
+    family: ResidueFamily,
     inside: tuple[bool, ...],
     limits: Sequence[tuple[int, int]],
-) -> Iterator[tuple[tuple[bool, ...], Family]]:
+) -> Iterator[tuple[tuple[bool, ...], ResidueFamily]]:
     """(which lanes are active, the warps of the family for which it is those)."""
     if not limits:
         yield inside, family
@@ -173,7 +173,9 @@ def _cut(
             yield from _cut(fields, relative, family._replace(digits=digits), active, rest)
 
 
-def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collection[int]) -> _Coded | None:
+def _coded(
+    layout: AnyLayout, access: Access, found: AccessStrides, bounded: Collection[int]
+) -> _Coded | None:
     """The footprint's digits with what they add to bounded coordinates; None where that is not a layout."""
     form = find_normal_form(layout)
     if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
@@ -201,7 +203,7 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
     offsets = [fields.of(code, 0) for part in digits for _, code in part]
     unit = math.gcd(cost_period(found), found.offset, *offsets)
     threads: list[tuple[int, int]] = []
-    rest: list[Digit] = []
+    rest: list[ResidueDigit] = []
     for position, part in enumerate(digits):
         place = 1
         for extent, code in part:
@@ -210,12 +212,14 @@ def _coded(layout: AnyLayout, access: Access, found: Footprint, bounded: Collect
             if position == 0:
                 threads.append((extent, stride + fields.code(place, _THREAD)))
             else:
-                rest.append(Digit(0, extent, stride, (0, place, 0) if position == 1 else (0, 0, place)))
+                rest.append(
+                    ResidueDigit(0, extent, stride, (0, place, 0) if position == 1 else (0, 0, place))
+                )
             place *= extent
     return _Coded(tuple(threads), tuple(rest), unit, fields)
 
 
-def _largest(inner: Layout, tv: Layout, found: Footprint) -> int:
+def _largest(inner: Layout, tv: Layout, found: AccessStrides) -> int:
     """A bound on every offset, coordinate and thread number that digits of the access add up to."""
     low, high = span(tv)
     index = max(abs(low), abs(high), size(inner), size(tv))

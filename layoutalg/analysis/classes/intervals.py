@@ -7,7 +7,7 @@ or outside, whatever the other digits are; at the one or two values on the edge 
     digits 4 (weight 8) and 8 (weight 1),  5 <= c < 20      1 with any            8..15
                                                             0 with 5..7, 2 with 0..3
 
->>> digits = (Digit(0, 8, 1, (0, 0, 0)), Digit(0, 4, 8, (0, 0, 0)))
+>>> digits = (ResidueDigit(0, 8, 1, (0, 0, 0)), ResidueDigit(0, 4, 8, (0, 0, 0)))
 >>> for family in between(digits, (1, 8), 5, 20):
 ...     print([(d.first, d.extent) for d in family])
 [(5, 3), (0, 1)]
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutalg.analysis.classes.residues import Digit
+from layoutalg.analysis.classes.residues import ResidueDigit
 from layoutalg.budget import spend
 from layoutalg.errors import UndecidedError
 
 EDGES = 64
 """Values of one digit on the edge of an interval, at most."""
 
-Digits = tuple[Digit, ...]
+Digits = tuple[ResidueDigit, ...]
 
 
 def between(digits: Digits, weights: Sequence[int], low: int, high: int) -> Iterator[Digits]:
@@ -35,7 +35,7 @@ def between(digits: Digits, weights: Sequence[int], low: int, high: int) -> Iter
     Weights must not be negative; digits of weight 0 are free.  Raises UndecidedError
     when digits overlap so much that an interval is no small number of families.
 
-    >>> [[d.extent for d in f] for f in between((Digit(0, 1 << 40, 1, (0, 0, 0)),), (1,), 0, 1 << 20)]
+    >>> [[d.extent for d in f] for f in between((ResidueDigit(0, 1 << 40, 1, (0, 0, 0)),), (1,), 0, 1 << 20)]
     [[1048576]]
     """
     order = sorted((i for i, w in enumerate(weights) if w), key=lambda i: -weights[i])

@@ -9,7 +9,7 @@ digit of 2^40 costs no more than one of 2^12.
     digits 3 (stride 1) and 4 (stride 2), modulo 4:  offsets 0 1 2 | 2 3 0 | 0 1 2 | 2 3 0     counts 4 2 4 2
 
 >>> table = Residues(4, 1)
->>> table.joint((Digit(0, 3, 1, (0, 0, 0)), Digit(0, 4, 2, (0, 0, 0))))[:, 0].tolist()
+>>> table.joint((ResidueDigit(0, 3, 1, (0, 0, 0)), ResidueDigit(0, 4, 2, (0, 0, 0))))[:, 0].tolist()
 [4, 2, 4, 2]
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Digit(NamedTuple):
+class ResidueDigit(NamedTuple):
     """A digit that takes the `extent` values from `first` on, each worth `stride` and `moves`.
 
     `moves` is what one step adds to (thread, register, iteration).
@@ -36,12 +36,12 @@ class Digit(NamedTuple):
     moves: tuple[int, int, int]
 
 
-class Family(NamedTuple):
+class ResidueFamily(NamedTuple):
     """Instructions that differ in `digits` only: start + (sum of value * step), for offset and place."""
 
     offset: int
     place: tuple[int, int, int]
-    digits: tuple[Digit, ...]
+    digits: tuple[ResidueDigit, ...]
 
 
 class Residues:
@@ -52,9 +52,9 @@ class Residues:
 
     def __init__(self, modulus: int, lanes: int) -> None:
         self.modulus, self.lanes = modulus, lanes
-        self._known: dict[tuple[Digit, ...], NDArray[Any]] = {}
+        self._known: dict[tuple[ResidueDigit, ...], NDArray[Any]] = {}
 
-    def joint(self, digits: tuple[Digit, ...]) -> NDArray[Any]:
+    def joint(self, digits: tuple[ResidueDigit, ...]) -> NDArray[Any]:
         """Number of choices of `digits` by (offset mod modulus, thread mod lanes).
 
         As int64, or as Python's integers where there are 2^63 choices or more.
@@ -74,13 +74,13 @@ class Residues:
             self._known[digits] = found
         return found
 
-    def starts(self, family: Family) -> NDArray[Any]:
+    def starts(self, family: ResidueFamily) -> NDArray[Any]:
         """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
         spend(16 + self.modulus // 128)
         column: NDArray[Any] = self.joint(family.digits)[:, -family.place[0] % self.lanes]
         return _rolled(column, family.offset % self.modulus)
 
-    def member(self, family: Family, residue: int) -> tuple[int, int, int]:
+    def member(self, family: ResidueFamily, residue: int) -> tuple[int, int, int]:
         """(thread, register, iteration) of one member that `starts` counts under `residue`."""
         offset, thread = (residue - family.offset) % self.modulus, -family.place[0] % self.lanes
         place = list(family.place)
@@ -98,12 +98,12 @@ class Residues:
             place = [p + value * m for p, m in zip(place, digit.moves, strict=True)]
         return place[0], place[1], place[2]
 
-    def _shift(self, hist: NDArray[Any], digit: Digit, steps: int) -> NDArray[Any]:
+    def _shift(self, hist: NDArray[Any], digit: ResidueDigit, steps: int) -> NDArray[Any]:
         """The histogram moved by `steps` steps of the digit."""
         hist = _rolled(hist, steps * digit.stride % self.modulus)
         return _rolled(hist.T, steps * digit.moves[0] % self.lanes).T
 
-    def _spread(self, hist: NDArray[Any], digit: Digit) -> NDArray[Any]:
+    def _spread(self, hist: NDArray[Any], digit: ResidueDigit) -> NDArray[Any]:
         """The sum of `hist` shifted by every value of `digit`."""
         order = max(
             self.modulus // math.gcd(digit.stride, self.modulus),

@@ -25,7 +25,7 @@ from layoutalg.analysis.classes.classes import ClassTable
 from layoutalg.analysis.classes.footprint import find_footprint
 from layoutalg.analysis.classes.guarded import guarded_table
 from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.report import Kind, Place
+from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction
 from layoutalg.compose import find_normal_form
 from layoutalg.errors import AlignmentError, ShapeError
@@ -59,7 +59,7 @@ class Straddling:
     as_threads: tuple[tuple[int, int], ...]
     as_registers: tuple[tuple[int, int], ...]
 
-    def renamed(self, kind: Kind) -> Kind:
+    def renamed(self, kind: CostClass) -> CostClass:
         """The kind with the place of its instruction in the access that was asked about."""
         later, warp = divmod(kind.place.warp, self.warps)
         left = prod(extent for position, extent in self.as_threads if position == _REGISTER)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from layoutalg.arch import WGMMA_M, WGMMA_TYPES
-from layoutalg.atoms.atom import Arithmetic, MMAAtom, Place
+from layoutalg.atoms.atom import Arithmetic, MMAAtom, OperandPlace
 from layoutalg.atoms.core_matrix import neighbours, warpgroup_matrices
 from layoutalg.atoms.rows import ending, type_codes, types_of
 from layoutalg.dtype import dtype
@@ -45,7 +45,7 @@ class WgmmaRow(NamedTuple):
 
     types: str
     n: int
-    a_in: Place
+    a_in: OperandPlace
     arithmetic: Arithmetic = "multiply"
     sparse: bool = False
 

@@ -48,7 +48,7 @@ ON_GPU = (4100, 3004)
 """The matrix that is transposed on a GPU."""
 
 Tell = Callable[..., None]
-Step = dict[str, Any]
+DemoStep = dict[str, Any]
 
 
 def demo_command(as_json: JsonOption = False) -> int:
@@ -76,7 +76,7 @@ def demo_command(as_json: JsonOption = False) -> int:
     return 0 if passed else FAILED
 
 
-def _analyze(tell: Tell) -> Step:
+def _analyze(tell: Tell) -> DemoStep:
     """1: what ldmatrix costs on a plain tile."""
     from layoutalg.analysis import Access, analyze
 
@@ -88,7 +88,7 @@ def _analyze(tell: Tell) -> Step:
     return {"passed": True, "layout": str(tile), "report": report_fields(report)}
 
 
-def _synthesize(tell: Tell) -> Step:
+def _synthesize(tell: Tell) -> DemoStep:
     """2: the swizzle that serves the stores of the tile and its loads."""
     from layoutalg.synthesis import synthesize
 
@@ -108,7 +108,7 @@ def _synthesize(tell: Tell) -> Step:
     }
 
 
-def _generate(tell: Tell) -> Step:
+def _generate(tell: Tell) -> DemoStep:
     """3: a kernel written from such a layout."""
     from layoutalg.codegen.cuda import to_cuda
 
@@ -123,7 +123,7 @@ def _generate(tell: Tell) -> Step:
     return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": lines}
 
 
-def _simulate(tell: Tell, *, quiet: bool) -> Step:
+def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
     """4: that kernel on the CPU, every access traced and held against its prediction."""
     from layoutalg.kernels.family import verify
 
@@ -135,7 +135,7 @@ def _simulate(tell: Tell, *, quiet: bool) -> Step:
     return verify_fields(report)
 
 
-def _compile(tell: Tell) -> Step:
+def _compile(tell: Tell) -> DemoStep:
     """5: machine code without a GPU."""
     from layoutalg.codegen.cuda import to_cuda
     from layoutalg.codegen.nvrtc import compile_cubin
@@ -154,7 +154,7 @@ def _compile(tell: Tell) -> Step:
     return {"passed": True, "reason": "", "compiled": [cubin_fields(cubin) for cubin in cubins]}
 
 
-def _gpu(tell: Tell, *, quiet: bool) -> Step:
+def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
     """6: the same on hardware, where there is any."""
     from layoutalg.codegen.runtime import gpu_status
     from layoutalg.kernels.family import verify
