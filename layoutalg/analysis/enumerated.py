@@ -161,7 +161,7 @@ def count_all(
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access("ld.shared.b32", Layout((32, 8), (8, 1)), "f32")
     >>> count_all(Layout((8, 32)), access, INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"])
-    [Kind(instructions=8, cost=(8, 1), place=Place(warp=0, register=0, iteration=0))]
+    [CostClass(instructions=8, cost=(8, 1), place=Place(warp=0, register=0, iteration=0))]
     """
     import numpy as np
 

@@ -23,7 +23,7 @@ one contract more: every operation is exact or raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from layoutalg.errors import (
@@ -173,6 +173,14 @@ class Layout(Value):
             return layout_of(shape[mode], stride[mode])
         except IndexError:
             raise ShapeError(f"mode {mode} of {self}: it has {len(shape)} modes") from None
+
+    def __iter__(self) -> Iterator[Layout]:
+        """The modes as layouts; an int layout is its one mode.
+
+        >>> print(*Layout((4, (2, 8))))
+        4:1 (2,8):(4,8)
+        """
+        return iter(modes(self))
 
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
