@@ -42,7 +42,8 @@ def test_the_closed_form_is_the_definition(pair: tuple[AnyLayout, Access]) -> No
     layout, access = pair
     report = analyze(layout, access)
     assert numbers(report) == numbers(analyze(layout, access, method="enumerated"))
-    assert (report.method == "enumerated") != isinstance(access.active, Guard | None)
+    if not isinstance(access.active, Guard | None):  # others too, where strides do not compose
+        assert report.method == "enumerated"
 
 
 @given(accesses(kind="plain"))

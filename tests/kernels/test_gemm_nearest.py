@@ -16,6 +16,7 @@ from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm_nearest import checked, nearest_config
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from tests.sweeps import first
 
 EXTENTS = (1, 2, 7, 8, 13, 64, 100, 127, 128, 250, 1000, 1024)
 COUNTS = (-64, -1, 0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 256, 512, 1000)
@@ -42,12 +43,13 @@ def spoilt(rng: random.Random, config: Any) -> Any:
     return replace(config, **{x: rng.choice(values[type(getattr(config, x))]) for x in names})
 
 
+@pytest.mark.parametrize("wanted", first(1, [6, 30]))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_named_works(family: str) -> None:
+def test_what_is_named_works(family: str, wanted: int) -> None:
     """And what is accepted is a program; some of each are written."""
     _, configs, build = FAMILIES[family]
     rng, refused, accepted = random.Random(family), 0, 0
-    while refused < 30:
+    while refused < wanted or not accepted:
         p = random_problem(rng, family)
         tile = rng.choice(configs.TILES).config
         c = spoilt(rng, rng.choice((tile, configs.fitted(p, tile))))

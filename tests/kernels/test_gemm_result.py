@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm_result import ARITHMETIC, Result, declare_result
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 
 def declared(dtype: str, *, parts: bool = False, static: bool = False) -> tuple[Result, dict[str, object]]:
@@ -116,8 +116,8 @@ CONFIGS: dict[str, tuple[str, Config]] = {
 }
 
 
+@pytest.mark.parametrize("name", first(2, CONFIGS))
 @each(("reads_c", "bias", "activation"), EPILOGUES)
-@each("name", CONFIGS)
 def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, activation: str) -> None:
     """The kernels of a problem write what the head of their text says, read back as a problem."""
     dtype, c = CONFIGS[name]
