@@ -13,7 +13,7 @@ takes the sum over its groups.
 The ideal of an instruction is one wavefront per group that has an active lane; where equal words are not
 broadcast, as many as its words need when spread evenly over the banks.
 
-Closed forms.  Two kinds of access need no lanes to be looked at.  Write V for the bytes a lane moves,
+Closed forms.  Two kinds of access need no lanes to be looked at.  Write V for the bytes per lane,
 U = max(V, 4) for a chunk of whole words, n = 128 / U for the chunks in one row of all banks.
 
 LINEAR.  address(lane) = base ^ (XOR of the columns its bits select).  Of the 2^k lanes of a phase group,

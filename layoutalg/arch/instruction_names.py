@@ -105,7 +105,7 @@ _BY_SPELLING: Mapping[str, str] = MappingProxyType(
 
 
 def instruction_name(name: str) -> str:
-    """The library's name of an instruction in any of its spellings; what is no such name comes back as it is.
+    """The library's name of an instruction in any of its spellings; any other text comes back as it is.
 
     Case, blanks, `cute::` and `::cta` behind `shared` do not count; `<T,T>` of a copy atom is `<T>`.
 
