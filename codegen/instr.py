@@ -34,6 +34,9 @@ Role: TypeAlias = Literal["out", "in", "inout", "read", "write", "imm", "value",
 Space: TypeAlias = Literal["global", "shared"]
 Effect: TypeAlias = Callable[..., Any]
 
+WARP = 32
+"""Lanes of a warp."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr import Instr, Requires, imm, into, updated, value
+from layoutalg.codegen.instr import WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr import out as output
 from layoutalg.codegen.packing import Array
 from layoutalg.errors import UnknownNameError, UnsupportedError
@@ -47,7 +47,6 @@ _TEXT: Mapping[str, str] = MappingProxyType(
     }
 )
 _SM = {"sum": 70, "max": 80}
-_WARP = 32
 
 
 def tree(parts: Sequence[T], join: Callable[[T, T], T]) -> T:
@@ -226,7 +225,7 @@ def butterfly(op: str, n: int) -> Instr:
         text.put(d, text.join(f"__uint_as_float({d})", other))
 
     def effect(machine: Any, group: Any, mask: int, d: Array) -> Array:
-        return joined(op, d, d[numpy.arange(len(d)) ^ (mask % _WARP)])
+        return joined(op, d, d[numpy.arange(len(d)) ^ (mask % WARP)])
 
     name = f"butterfly_{op}_{n}"
     body = f"void {name}({_ref('d', n)}) {{\n{''.join(text.lines)}}}"

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr import Instr, Requires, imm, into, out, value
-from layoutalg.codegen.machine import WARP
+from layoutalg.codegen.instr import WARP, Instr, Requires, imm, into, out, value
 
 
 def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:

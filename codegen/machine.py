@@ -26,10 +26,10 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.copies import CopyQueue
-from layoutalg.codegen.hazards import WARP_BITS, Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.codegen.hazards import Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.codegen.instr import WARP
 from layoutalg.errors import SimulationError, UnsupportedError
 
-WARP = 1 << WARP_BITS
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
 

@@ -35,9 +35,9 @@ from typing import TypeAlias
 
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
 from layoutalg.codegen.instr_sm75 import BAR, LDS, MOVE, STS, WARP_SYNC
-from layoutalg.codegen.machine import WARP
 from layoutalg.codegen.tile import Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.f2 import Columns
