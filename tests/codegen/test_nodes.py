@@ -35,7 +35,7 @@ from layoutalg.codegen.expr import (
     evaluate,
     render,
 )
-from layoutalg.codegen.facts import Facts
+from layoutalg.codegen.expr.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
 from tests.expressions import differ_at, domain, expressions, values
 from tests.sweeps import each
