@@ -143,7 +143,7 @@ class Layout(Value):
         """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
 
         Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
-        bases the result is a coordinate, of expressions too.  None keeps a mode: L(None, 3) is the layout of the first mode (see
+        bases the result is a coordinate.  None keeps a mode: L(None, 3) is the layout of the first mode (see
         `slicing`).  Raises ShapeError for a coordinate that is negative or does not fit
         the shape, ResourceError when an offset does not fit an int64 array.
         """
@@ -222,8 +222,8 @@ def leaf_of_shape(value: Any, what: str) -> Any:
     """
     if is_index_expression(value):
         raise ArgumentTypeError(
-            f"{what} has the index expression {value}; a layout holds integers, an expression is an extent or "
-            f"a stride of a tensor of layoutalg.codegen"
+            f"{what} has the index expression {value}; a layout holds integers, and an expression is an extent "
+            f"or a stride of a tensor of layoutalg.codegen"
         )
     return symbolic_leaf(value, what) if is_symbolic(value) else None
 

@@ -22,7 +22,7 @@ from layoutalg.layout import (
 from tests.sweeps import each
 
 LD: Any = Var("ld", 1 << 14, "param", 64)
-I, J = Var("i", 64), Var("j", 64)
+P, Q = Var("i", 64), Var("j", 64)
 
 COORDINATES = {
     "identity": make_identity_layout((4, 8)),
@@ -43,19 +43,19 @@ def numbers(value: Any, env: dict[Var, int]) -> IntTuple:
 
 @each("layout", list(COORDINATES.values()))
 def test_a_coordinate_of_expressions(layout: Layout) -> None:
-    whole = layout(I)
+    whole = layout(P)
     for i in range(product(layout.shape)):
-        assert numbers(whole, {I: i}) == layout(i)
+        assert numbers(whole, {P: i}) == layout(i)
 
 
 def test_one_expression_per_mode_and_in_a_nested_coordinate() -> None:
     layout = COORDINATES["tiles"]
-    flat, nested = layout(I, J), layout((I, 3), (1, J))
+    flat, nested = layout(P, Q), layout((P, 3), (1, Q))
     for i in range(4):
         for j in range(4):
-            assert numbers(flat, {I: i, J: j}) == layout(i, j)
-            assert numbers(nested, {I: i, J: j}) == layout((i, 3), (1, j))
-    assert numbers(COORDINATES["repeated"](I, 2, J), {I: 1, J: 7}) == (2,)
+            assert numbers(flat, {P: i, Q: j}) == layout(i, j)
+            assert numbers(nested, {P: i, Q: j}) == layout((i, 3), (1, j))
+    assert numbers(COORDINATES["repeated"](P, 2, Q), {P: 1, Q: 7}) == (2,)
 
 
 HELD: dict[str, Callable[[], object]] = {
