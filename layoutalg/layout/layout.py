@@ -222,8 +222,8 @@ def leaf_of_shape(value: Any, what: str) -> Any:
     """
     if is_index_expression(value):
         raise ArgumentTypeError(
-            f"{what} has the index expression {value}; a layout holds integers, and an expression is an extent "
-            f"or a stride of a tensor of layoutalg.codegen"
+            f"{what} has the index expression {value}; a layout holds integers, and an expression is an "
+            f"extent or a stride of a tensor of layoutalg.codegen"
         )
     return symbolic_leaf(value, what) if is_symbolic(value) else None
 
