@@ -14,6 +14,7 @@
     launch_contract    what a launch must give a kernel
     lowering    an equal program with cheap addresses
     printable   the program that is printed: checked and lowered
+    sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
 """
@@ -37,6 +38,13 @@ from layoutalg.codegen.program.launch_contract import (
 from layoutalg.codegen.program.lowering import lower
 from layoutalg.codegen.program.pipeline import pipeline
 from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.sequence import (
+    SCRATCH,
+    LaunchSequence,
+    launch_sequence,
+    overlapped,
+    printed_sequence,
+)
 from layoutalg.codegen.program.tensor import Side, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program.tile import (
     Arg,
@@ -57,6 +65,7 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "GRID_LIMITS",
+    "SCRATCH",
     "Arg",
     "Do",
     "For",
@@ -65,6 +74,7 @@ __all__ = [
     "If",
     "Kernel",
     "KernelBuilder",
+    "LaunchSequence",
     "Let",
     "MemRef",
     "Reg",
@@ -81,13 +91,16 @@ __all__ = [
     "contract",
     "dependent",
     "is_dynamic",
+    "launch_sequence",
     "lines",
     "local_tile",
     "lower",
+    "overlapped",
     "partition",
     "pipeline",
     "pointer_type",
     "printed",
+    "printed_sequence",
     "text",
     "walk",
     "whole",
