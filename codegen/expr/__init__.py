@@ -52,7 +52,7 @@ from layoutalg.codegen.expr.nodes import (
     render,
 )
 from layoutalg.codegen.expr.simplifier import simplify
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.sums import terms, total, weights
 
 __all__ = [
     "OPERATION",
@@ -91,4 +91,5 @@ __all__ = [
     "to_c",
     "total",
     "variables",
+    "weights",
 ]
