@@ -10,6 +10,7 @@
     launch_contract    what a launch must give a kernel
     lowering    an equal program with cheap addresses
     printable   the program that is printed: checked and lowered
+    sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
 """
@@ -30,6 +31,13 @@ from layoutalg.codegen.program.launch_contract import (
 )
 from layoutalg.codegen.program.lowering import lower
 from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.sequence import (
+    SCRATCH,
+    LaunchSequence,
+    launch_sequence,
+    overlapped,
+    printed_sequence,
+)
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -49,6 +57,7 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "GRID_LIMITS",
+    "SCRATCH",
     "Arg",
     "Do",
     "For",
@@ -56,6 +65,7 @@ __all__ = [
     "If",
     "Kernel",
     "KernelBuilder",
+    "LaunchSequence",
     "Let",
     "MemRef",
     "Reg",
@@ -68,10 +78,13 @@ __all__ = [
     "contract",
     "dependent",
     "is_dynamic",
+    "launch_sequence",
     "lines",
     "lower",
+    "overlapped",
     "pointer_type",
     "printed",
+    "printed_sequence",
     "text",
     "walk",
 ]
