@@ -40,9 +40,9 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_modes import (
-    CARRIER,
     Moves,
     PermuteProblem,
     move_problem,

@@ -13,10 +13,11 @@ from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import CASES as QUOTED
 from layoutalg.kernels.move.permute_bench import random_cases
-from layoutalg.kernels.move.permute_modes import CARRIER, normalise, permute_problem
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
 from layoutalg.kernels.move.permute_plan import configs
 from layoutalg.kernels.move.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.move.permute_stage import Stage
