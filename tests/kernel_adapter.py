@@ -29,10 +29,9 @@ from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import best
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
-from layoutalg.kernels.move.refinement import relayout_problem
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
 from layoutalg.kernels.predict import Prediction
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.problem import (
-    CARRIER,
     Moves,
     move_problem,
     normalise,
