@@ -14,7 +14,7 @@ imports the library alone, so that another revision's library can be asked by th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
@@ -24,16 +24,18 @@ from layoutalg.codegen.tile import Global, Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm import gemm_problem, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm_launches import Launches, covering, launches, predictions
+from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.norm_family import plan as norm_plan
-from layoutalg.kernels.norm_modes import OPS, norm_problem
+from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.norm_predict import predict as predict_norm
-from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_plan import best
 from layoutalg.kernels.permute_predict import predict as predict_permute
-from layoutalg.kernels.reduce_plan import FOLD, plans, reduce_problem
+from layoutalg.kernels.predict import Prediction
+from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
 from layoutalg.kernels.reduce_predict import predict as predict_reduction
 from layoutalg.kernels.refinement import relayout_problem
 from layoutalg.layout import AnyLayout, Swizzle
@@ -93,14 +95,41 @@ class Compiled:
     image: bytes
 
 
+def problem(family: str, **asked: Any) -> Any:
+    """The checked problem of a family.  Raises what the library raises."""
+    if family in FAMILIES:
+        return FAMILIES[family].problem(**asked)
+    if family in GEMM_FAMILIES:
+        return gemm_problem(**asked)
+    if family in FOLD:
+        return reduce_problem(op=family, **asked)
+    if family in OPS:
+        return norm_problem(family, **asked)
+    if family == "relayout":
+        return relayout_problem(_layout(asked["src"]), _layout(asked["dst"]), asked["dtype"])
+    return permute_problem(**asked)
+
+
 def plan(case: Case) -> Planned:
     """How a case is computed on an H200.  Raises what the library raises."""
     family, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
     if family in FAMILIES:
-        return _matrix(family, asked)
+        return _matrix(family, problem(family, **asked))
     if family in GEMM_FAMILIES:
-        return _product(family, asked)
-    return _tensor(family, asked)
+        step, splits = asked.pop("step", None), asked.pop("splits", None)
+        return _product(family, problem(family, **asked), step, splits)
+    return _tensor(family, problem(family, **asked))
+
+
+def configured(family: str, asked: Case, **fields: Any) -> Any:
+    """The kernels of the chosen configuration with other fields.  Raises what the library raises."""
+    p = problem(family, **asked)
+    if family in FAMILIES:
+        chosen = FAMILIES[family].configs(p, ARCH)[0]
+        return FAMILIES[family].build(p, replace(chosen, **fields))
+    if family in GEMM_FAMILIES:
+        return launches(p, replace(GEMM_FAMILIES[family].configs(p, ARCH)[0], **fields), ARCH).kernels
+    return norm_plan(p, ARCH, replace(norm_plan(p, ARCH).config, **fields)).kernels
 
 
 def compiled(launch: Launch) -> Compiled:
@@ -121,9 +150,8 @@ def compiled(launch: Launch) -> Compiled:
 # --- families ------------------------------------------------------------------------------------------
 
 
-def _matrix(name: str, asked: Mapping[str, Any]) -> Planned:
+def _matrix(name: str, p: MatrixProblem) -> Planned:
     family = FAMILIES[name]
-    p = family.problem(**asked)
     config = family.configs(p, ARCH)[0]
     given: dict[str, int | str] = {
         "m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd, "src": "src", "dst": "dst"
@@ -137,10 +165,9 @@ def _matrix(name: str, asked: Mapping[str, Any]) -> Planned:
     return Planned(plain(config), (launch,), buffers, [_costs(family.predict(p, config))])
 
 
-def _product(name: str, asked: dict[str, Any]) -> Planned:
+def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) -> Planned:
     """The way that is chosen, or a step by name, or the best one with so many parts of k."""
-    family, step, splits = GEMM_FAMILIES[name], asked.pop("step", None), asked.pop("splits", None)
-    p = gemm_problem(**asked)
+    family = GEMM_FAMILIES[name]
     found = family.configs(p, ARCH) if step is None else (family.steps[step],)
     c = next(c for c in found if splits in (None, c.splits))
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), ARCH)
@@ -166,46 +193,48 @@ def _product(name: str, asked: dict[str, Any]) -> Planned:
     return Planned(plain(c), steps, _taken(buffers, steps), predicted)
 
 
-def _tensor(name: str, asked: Mapping[str, Any]) -> Planned:
+def _tensor(name: str, p: Any) -> Planned:
     if name in FOLD:
-        p = reduce_problem(op=name, **asked)
-        chosen = plans(p, ARCH)[0]
-        choice = {"passes": [plain(one.config) for one in chosen.passes]}
-        size, element = p.axes, p.axes.dtype
-        predicted = [_costs(one) for one in predict_reduction(chosen, ARCH)]
-        return _chained(chain_of(p, ARCH), choice, predicted, {
-            "src": _buffer(size.source_elems * element.nbytes, element.name),
-            "dst": _buffer(size.target_elems * p.result.nbytes, written=True),
-        })  # fmt: skip
+        return _reduction(p)
     if name in OPS:
-        q = norm_problem(name, **asked)
-        planned = norm_plan(q, ARCH)
-        size, element = q.axes, q.dtype
-        predicted = [_costs(predict_norm(planned, ARCH))]
-        return _chained(chain_of(q, ARCH), plain(planned.config), predicted, {
-            "src": _buffer(size.source_elems * element.nbytes, element.name),
-            "dst": _buffer(size.target_elems * element.nbytes, element.name, written=True),
-            "weight": _buffer((size.count + q.weight_offset) * element.nbytes, element.name),
-            "bias": _buffer((size.count + q.bias_offset) * element.nbytes, element.name),
-        })  # fmt: skip
-    r: PermuteProblem
-    if name == "relayout":
-        r = relayout_problem(_layout(asked["src"]), _layout(asked["dst"]), asked["dtype"])
-    else:
-        r = permute_problem(**asked)
-    moves = normalise(r)
+        return _norm(p)
+    moves = normalise(p)
     config = best(moves, ARCH)
-    predicted = [_costs(predict_permute(moves, config, ARCH))]
-    return _chained(chain_of(r, ARCH), plain(config), predicted, {
-        "src": _buffer(r.source_elems * r.element_bytes),
-        "dst": _buffer(r.target_elems * r.element_bytes, written=True),
-    })  # fmt: skip
+    buffers = {
+        "src": _buffer(p.source_elems * p.element_bytes),
+        "dst": _buffer(p.target_elems * p.element_bytes, written=True),
+    }
+    return _chained(chain_of(p, ARCH), plain(config), [predict_permute(moves, config, ARCH)], buffers)
 
 
-def _chained(chain: Chain, choice: Any, predicted: Any, buffers: dict[str, Buffer]) -> Planned:
-    steps = tuple(Launch(kernel, names) for kernel, names in zip(chain.kernels, chain.buffers, strict=True))
+def _reduction(p: ReduceProblem) -> Planned:
+    chosen = plans(p, ARCH)[0]
+    choice = {"passes": [plain(one.config) for one in chosen.passes]}
+    buffers = {
+        "src": _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name),
+        "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True),
+    }
+    return _chained(chain_of(p, ARCH), choice, predict_reduction(chosen, ARCH), buffers)
+
+
+def _norm(p: NormProblem) -> Planned:
+    chosen, element = norm_plan(p, ARCH), p.dtype
+    elems = {
+        "src": p.axes.source_elems, "dst": p.axes.target_elems,
+        "weight": p.axes.count + p.weight_offset, "bias": p.axes.count + p.bias_offset,
+    }  # fmt: skip
+    buffers = {
+        name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
+    }
+    return _chained(chain_of(p, ARCH), plain(chosen.config), [predict_norm(chosen, ARCH)], buffers)
+
+
+def _chained(
+    chain: Chain, choice: Any, predicted: Iterable[Prediction], buffers: dict[str, Buffer]
+) -> Planned:
+    steps = tuple(Launch(*pair) for pair in zip(chain.kernels, chain.buffers, strict=True))
     buffers["partial"] = _buffer(chain.partial_bytes)
-    return Planned(choice, steps, _taken(buffers, steps), predicted)
+    return Planned(choice, steps, _taken(buffers, steps), [_costs(one) for one in predicted])
 
 
 # --- plain data ----------------------------------------------------------------------------------------
@@ -231,7 +260,7 @@ def _layout(text: str) -> AnyLayout:
     return found
 
 
-def _costs(prediction: Mapping[str, Any]) -> dict[str, list[int]]:
+def _costs(prediction: Prediction) -> dict[str, list[int]]:
     return {op: [c.instructions, c.total, c.ideal] for op, c in sorted(prediction.items())}
 
 
