@@ -18,27 +18,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg import ComposedLayout, Layout, Swizzle, parse
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.prepare import dynamic_bytes, prepare
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.gpu import prepare
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import dynamic_bytes
+from layoutalg.codegen.program import Global, Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
-from layoutalg.kernels.gemm_launches import Launches, covering, launches, predictions
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.norm_family import plan as norm_plan
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.norm_predict import predict as predict_norm
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.permute_predict import predict as predict_permute
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.permute_predict import predict as predict_permute
+from layoutalg.kernels.move.refinement import relayout_problem
 from layoutalg.kernels.predict import Prediction
-from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.reduce_predict import predict as predict_reduction
-from layoutalg.kernels.refinement import relayout_problem
+from layoutalg.kernels.rowwise.norm import plan as norm_plan
+from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_predict import predict as predict_reduction
+from layoutalg.layout import AnyLayout, Swizzle
+from layoutalg.notation import parse
 
 ARCH = "sm_90a"
 """The H100's and H200's machine code."""
@@ -117,7 +119,7 @@ def plan(case: Case) -> Planned:
     if family in GEMM_FAMILIES:
         step, splits = asked.pop("step", None), asked.pop("splits", None)
         return _product(family, problem(family, **asked), step, splits)
-    return _tensor(family, problem(family, **asked), asked)
+    return _tensor(family, problem(family, **asked))
 
 
 def configured(family: str, asked: Case, **fields: Any) -> Any:
@@ -169,7 +171,7 @@ def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) ->
     family = GEMM_FAMILIES[name]
     found = family.configs(p, ARCH) if step is None else (family.steps[step],)
     c = next(c for c in found if splits in (None, c.splits))
-    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)))
+    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), ARCH)
     one = Launches(p, c.splits, wide.kernels)
     element, to = p.operand.name, p.result.name
     buffers = {
@@ -186,17 +188,17 @@ def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) ->
         for kernel, args in zip(one.kernels, one.arguments(given, "sums"), strict=True)
     )
     try:
-        predicted: Any = [_costs(x) for x in predictions(p, c)]
+        predicted: Any = [_costs(x) for x in predictions(p, c, ARCH)]
     except (ShapeError, UnsupportedError) as error:
         predicted = str(error)
     return Planned(plain(c), steps, _taken(buffers, steps), predicted)
 
 
-def _tensor(name: str, p: Any, asked: Mapping[str, Any]) -> Planned:
+def _tensor(name: str, p: Any) -> Planned:
     if name in FOLD:
         return _reduction(p)
     if name in OPS:
-        return _norm(p, asked)
+        return _norm(p)
     moves = normalise(p)
     config = best(moves, ARCH)
     buffers = {
@@ -216,13 +218,12 @@ def _reduction(p: ReduceProblem) -> Planned:
     return _chained(chain_of(p, ARCH), choice, predict_reduction(chosen, ARCH), buffers)
 
 
-def _norm(p: NormProblem, asked: Mapping[str, Any]) -> Planned:
+def _norm(p: NormProblem) -> Planned:
     chosen, element = norm_plan(p, ARCH), p.dtype
     elems = {
-        "src": p.axes.source_elems,
-        "dst": p.axes.target_elems,
-        **{name: p.axes.count + asked.get(f"{name}_offset", 0) for name in ("weight", "bias")},
-    }
+        "src": p.axes.source_elems, "dst": p.axes.target_elems,
+        "weight": p.axes.count + p.weight_offset, "bias": p.axes.count + p.bias_offset,
+    }  # fmt: skip
     buffers = {
         name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
     }
@@ -253,7 +254,7 @@ def _argument(value: Any) -> Any:
     return tuple(map(_argument, value)) if isinstance(value, list | tuple) else value
 
 
-def _layout(text: str) -> Layout | ComposedLayout:
+def _layout(text: str) -> AnyLayout:
     found = parse(text)
     if isinstance(found, Swizzle):
         raise UnsupportedError(f"{text} is a swizzle: a layout is needed")
