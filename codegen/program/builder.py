@@ -36,7 +36,7 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, copy, load, store
+from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
 from layoutalg.codegen.program.fragment import Fragment, words_of
 from layoutalg.codegen.program.tensor import Tensor, whole
 from layoutalg.codegen.program.tile import (
@@ -63,10 +63,12 @@ MOST_EXTENT = 1 << 30
 """The most that an extent is unless less is stated: coordinates of tiles then fit 32 bits."""
 
 
-def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
+def _argument(arg: Arg | Reg | Fragment) -> Arg:
     match arg:
         case Reg():
             return RegRef(arg, ())
+        case Fragment():
+            return arg.words
         case RegRef() | MemRef() | int():
             return arg
         case _:
@@ -305,6 +307,14 @@ class KernelBuilder:
         """
         copy(self, src, dst, where=where)
 
+    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
+        mma(self, tiled, acc, a, b)
+
+    def clear(self, held: Fragment) -> None:
+        """Set registers to zero."""
+        clear(self, held)
+
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
         value = simplify(as_expr(value))
@@ -338,7 +348,7 @@ class KernelBuilder:
         taken = self._names.union(*(scope.names for scope in self._scopes))
         return next(n for i in itertools.count() if (n := f"{name}{i or ''}") not in taken)
 
-    def do(self, instr: Instr, *args: RegRef | Reg | MemRef | Expr | int) -> None:
+    def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
         """Run an instruction."""
         refs = tuple(_argument(a) for a in args)
         if len(refs) != len(instr.operands):
