@@ -42,8 +42,8 @@ from layoutalg.kernels.family import (
     traced_costs,
 )
 from layoutalg.kernels.move import permute_predict
-from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise, reference
-from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.kernels.rowwise import norm as norm_family

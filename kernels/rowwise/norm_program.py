@@ -38,7 +38,7 @@ from layoutalg.codegen.instr import (
     within,
 )
 from layoutalg.codegen.program import Global, KernelBuilder, MemRef, Reg, RegRef
-from layoutalg.kernels.move.permute_index import minus
+from layoutalg.kernels.move.misaligned import minus
 from layoutalg.kernels.rowwise.norm_modes import NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring
 from layoutalg.kernels.rowwise.norm_vectors import words
@@ -164,7 +164,7 @@ class Body:
     def present(self) -> Iterator[None]:
         """Code of threads whose column exists."""
         columns = prod(self.walk.columns)
-        with self.where([self.column < columns] if columns % self.config.kept else []):
+        with self.where([self.column < columns] if columns % self.config.rows_per_block else []):
             yield
 
     # --- vectors ---------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu,
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise, reference
-from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
 from tests.permutations import random_buffers, random_problem
 
 MOST_ELEMS = 300_000
