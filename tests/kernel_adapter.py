@@ -18,10 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import best
-from layoutalg.kernels.move.refinement import relayout_problem
-
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
@@ -34,6 +30,8 @@ from layoutalg.kernels.gemm.launches import Launches, covering, launches, predic
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
 from layoutalg.kernels.predict import Prediction
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
