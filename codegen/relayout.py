@@ -33,12 +33,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
-from layoutalg.codegen.instr_sm75 import BAR, LDS, MOVE, STS, WARP_SYNC
-from layoutalg.codegen.machine import WARP
-from layoutalg.codegen.tile import Reg, RegRef, Shared
+from layoutalg.codegen.instr import (
+    BAR,
+    BYTE_PERMUTE,
+    LDS,
+    MOVE,
+    SELECT,
+    SHUFFLE_LANE,
+    SHUFFLE_XOR,
+    STS,
+    WARP,
+    WARP_SYNC,
+)
+from layoutalg.codegen.program import KernelBuilder, Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.f2 import Columns
 from layoutalg.registers import (

@@ -22,10 +22,9 @@ from collections.abc import Iterable
 from math import gcd, prod
 from typing import Any, SupportsIndex
 
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import Launch
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import Launch
+from layoutalg.codegen.program import Kernel, printed
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, shown
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
@@ -41,9 +40,8 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import (
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_modes import (
     CARRIER,
     Moves,
     PermuteProblem,
@@ -52,8 +50,9 @@ from layoutalg.kernels.permute_modes import (
     permute_problem,
     reference,
 )
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.refinement import relayout_problem
+from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.refinement import relayout_problem
+from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 SIMULATED_ELEMS = 1 << 14

@@ -20,19 +20,18 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.dependent import dependent
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.prepare import Launchable, launchable, prepare
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import Launch, load_launch
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.gpu import Launch, Launchable, launchable, load_launch, prepare
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.codegen.program import Global, Kernel, dependent, printed
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels import norm_family, permute_family, reduce_family
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.move import permute as permute_family
+from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.rowwise import norm as norm_family
+from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 
 UNIT_BYTES = 16
 """Buffers start at multiples of it, and end there."""
@@ -181,7 +180,7 @@ class LoadedChain:
 def load_chain(chain: ReadyChain) -> LoadedChain:
     """Load a chain on the current GPU.  Raises UnsupportedError without one.
 
-    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
     ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
     ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))

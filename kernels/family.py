@@ -18,13 +18,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.memtrace import MemTrace
-from layoutalg.codegen.nvrtc import version
-from layoutalg.codegen.prepare import prepare
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import load, to_device, to_host
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import load, prepare, to_device, to_host, version
+from layoutalg.codegen.program import Kernel, printed
+from layoutalg.codegen.sim import MemTrace, simulate
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.predict import Cost, Prediction
@@ -145,7 +141,7 @@ def check_run(problem: object, nbytes: int, target: Target, seed: int) -> None:
 def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:
     """The destination buffer after one launch on the GPU.  Raises UnsupportedError without one.
 
-    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.codegen.gpu import gpu_status
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(8, 24, "f32")

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 
-from layoutalg.codegen.ctext import TYPES, ctype, index_function, summands, to_c
 from layoutalg.codegen.expr import (
     Add,
     Const,
@@ -30,11 +29,15 @@ from layoutalg.codegen.expr import (
     Var,
     as_expr,
     children,
+    ctype,
     evaluate,
     is_predicate,
+    simplify,
+    summands,
+    to_c,
     variables,
 )
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr.ctext import TYPES, index_function
 from layoutalg.errors import IRError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import compile_shared

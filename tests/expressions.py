@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Select, Var, children, evaluate, variables
-from layoutalg.codegen.rewrite import Rule
+from layoutalg.codegen.expr.rewrite import Rule
 
 Environment = Mapping[Var, NDArray[np.int64]]
 

@@ -29,13 +29,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from layoutalg.codegen.arguments import check_aligned
-from layoutalg.codegen.check import check
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.runtime import GpuStatus, Launch
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global, Kernel
-from layoutalg.kernels import kept_chains
+from layoutalg.codegen.gpu import Launch
+from layoutalg.codegen.gpu.arguments import check_aligned
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.codegen.program import Global, Kernel, lower
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels import plan_cache as kept_chains
 from layoutalg.kernels.chains import Chain, LoadedChain, Problem, ReadyChain, bits_of, chain_of
 
 UNIT_BYTES = 16

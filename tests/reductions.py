@@ -7,11 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem
-from layoutalg.kernels.reduce_plan import plan_with
-from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.kernels.rowwise.reduce_modes import AxesProblem, axes_problem
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig, Walk
 from tests.strides import drawn_strides
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}

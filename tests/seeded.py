@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS, TRANSPOSE_8, WARP_SYNC
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Global, Kernel, Reg, Shared
+from layoutalg.codegen.instr import (
+    BAR,
+    CP_ASYNC,
+    CP_COMMIT,
+    CP_WAIT,
+    LDG,
+    LDS,
+    STG,
+    STS,
+    TRANSPOSE_8,
+    WARP_SYNC,
+    Instr,
+)
+from layoutalg.codegen.program import Global, Kernel, KernelBuilder, Reg, Shared
 from layoutalg.layout import Layout
 from tests.tileprograms import copy_through_shared
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.layout import AnyLayout, Layout
 
 WAYS: tuple[dict[str, Any], ...] = (

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from layoutalg.cli.commands import demo
-from layoutalg.codegen import nvrtc
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status, nvrtc
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family as families
 from layoutalg.kernels.family import Check, VerifyReport

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen import runtime
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import bench, permute_bench, reduce_bench
+from layoutalg.kernels import bench, reduce_bench
 from layoutalg.kernels import family as families
 from layoutalg.kernels.bench import BenchRow
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.family import Check, VerifyReport
 from layoutalg.kernels.limits import Bound
-from layoutalg.kernels.permute_bench import PermuteRow
-from layoutalg.kernels.permute_stage import PermuteConfig
+from layoutalg.kernels.move import permute_bench
+from layoutalg.kernels.move.permute_bench import PermuteRow
+from layoutalg.kernels.move.permute_stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run

@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.bounds import find_outside, interval, shared_reach
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.instr_sm75 import LDS, STS
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Do as Run
-from layoutalg.codegen.tile import Kernel, MemRef, Shared, Stmt
+from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.program import Do as Run
+from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Shared, Stmt
+from layoutalg.codegen.program.bounds import find_outside, interval, shared_reach
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import normalise
-from layoutalg.kernels.permute_stage import LINE_BYTES, Stage
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_modes import normalise
+from layoutalg.kernels.move.permute_stage import LINE_BYTES, Stage
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.expressions import SMALL_VARIABLES, domain, expressions, values

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.facts import between
-from layoutalg.codegen.instr_sm75 import BAR, LDG, STG
-from layoutalg.codegen.instr_sm80 import CP_WAIT
-from layoutalg.codegen.tile import Do, For, If, Let, RegRef, Unroll
+from layoutalg.codegen.expr.facts import between
+from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, STG
+from layoutalg.codegen.program import Do, For, If, KernelBuilder, Let, RegRef, Unroll
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import Layout
 from tests.sweeps import each

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
 from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.tile import Do, Kernel, MemRef, RegRef
+from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Do, Kernel, KernelBuilder, MemRef, RegRef
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import AlignmentError, IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.layout import Layout
 

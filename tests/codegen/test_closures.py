@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.closures import Scope
 from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate
+from layoutalg.codegen.sim.closures import Scope
 from layoutalg.errors import IRError, ResourceError
 
 TID = Var("tid", 64, "thread")

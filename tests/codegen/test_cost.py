@@ -7,12 +7,11 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from layoutalg.codegen.cost import VARIABLE_DIVISION, index_cost, instructions
-from layoutalg.codegen.ctext import TYPES, to_c
-from layoutalg.codegen.expr import Expr, Minus, Select, Var, as_expr, variables
-from layoutalg.codegen.nvrtc import compile_cubin, version
-from layoutalg.codegen.sass import disassemble, find_disassembler, parse_sass
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr import Expr, Minus, Select, Var, as_expr, index_cost, simplify, to_c, variables
+from layoutalg.codegen.expr.cost import VARIABLE_DIVISION, instructions
+from layoutalg.codegen.expr.ctext import TYPES
+from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, version
+from layoutalg.codegen.gpu.sass import find_disassembler
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
 from layoutalg.testing import layouts

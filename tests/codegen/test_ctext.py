@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.ctext import ctype, index_function, is_wide, to_c
 from layoutalg.codegen.expr import (
     Add,
     And,
@@ -29,11 +28,14 @@ from layoutalg.codegen.expr import (
     Shr,
     Var,
     Xor,
+    ctype,
     evaluate,
+    simplify,
+    to_c,
     variables,
 )
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr.ctext import index_function, is_wide
+from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, Layout, size
 from layoutalg.testing import check_index_function, compile_shared, composed_layouts, layouts

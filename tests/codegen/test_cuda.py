@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import HELPERS_BEGIN, HELPERS_END, is_dynamic, print_kernel, to_cuda
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Do
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.gpu.cuda import HELPERS_BEGIN, HELPERS_END, print_kernel
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Do, KernelBuilder, is_dynamic
 from layoutalg.errors import IRError, ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen import facts as F
-from layoutalg.codegen.facts import Facts, between, constant, multiple, reconcile
+from layoutalg.codegen.expr import facts as F
+from layoutalg.codegen.expr.facts import Facts, between, constant, multiple, reconcile
 from layoutalg.errors import IRError
 from tests.sweeps import each
 

@@ -9,15 +9,24 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import MMA_ATOMS, collect, find_copy_atom, hold, run_copy, run_mma
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma, find_mma
-from layoutalg.codegen.instr_sm75 import LDG, STG, STS, WARP_SYNC
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import (
+    LDG,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    STG,
+    STS,
+    WARP_SYNC,
+    Instr,
+    Mma,
+    decode,
+    encode,
+)
+from layoutalg.codegen.instr.mma import find_mma
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout
 from tests.hostshim import run_cuda_text

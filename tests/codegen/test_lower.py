@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
-from layoutalg.codegen.instr_sm75 import LDS, STS
-from layoutalg.codegen.lower import chained, lower, split_address
-from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Do, If, Let, MemRef, Unroll, walk
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify, variables
+from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.program import Do, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
+from layoutalg.codegen.program.lowering import chained, split_address
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")

@@ -36,7 +36,7 @@ from layoutalg.codegen.expr import (
     evaluate,
     render,
 )
-from layoutalg.codegen.facts import Facts
+from layoutalg.codegen.expr.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
 from tests.expressions import differ_at, domain, expressions, values
 from tests.sweeps import each
@@ -101,7 +101,8 @@ def test_bools_and_negative_numbers_are_no_index() -> None:
 
 
 def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
-    assert 11 - I == Minus(Const(11), I) and (J + 7) - I == Minus(J + 7, I) and (11 - I).is_exact
+    assert Minus(Const(11), I) == 11 - I and Minus(J + 7, I) == J + 7 - I
+    assert Minus(Const(11), I).is_exact
     assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
     assert (Const(20) - I - 13) == Minus(Minus(Const(20), I), Const(13))
     with pytest.raises(
@@ -192,7 +193,8 @@ def test_an_operator_is_part_of_a_node_s_identity() -> None:
 # --- text ----------------------------------------------------------------------------------------------
 
 PYTHON: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.BitXor: operator.xor, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.LShift: operator.lshift,
     ast.RShift: operator.rshift, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Eq: operator.eq,
 }  # fmt: skip

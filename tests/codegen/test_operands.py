@@ -7,11 +7,10 @@ from typing import Any
 import numpy
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr, imm, write
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import MemRef, Reg, RegRef
+from layoutalg.codegen.instr import LDG, LDS, STG, Instr
+from layoutalg.codegen.instr.record import imm, write
+from layoutalg.codegen.program import KernelBuilder, MemRef, Reg, RegRef
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
 from layoutalg.layout import Layout
 

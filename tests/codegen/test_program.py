@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr, Operand, into, out
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG, STS
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import LDG, LDS, STG, STS, Instr, Operand
+from layoutalg.codegen.instr.record import into, out
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
 from tests.sweeps import each

@@ -13,23 +13,22 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen import runtime
-from layoutalg.codegen.arguments import check_argument, launch_grid
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.dependent import dependent
-from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.prepare import Prepared, launchable
-from layoutalg.codegen.runtime import (
-    GpuStatus,
+from layoutalg.codegen.gpu import (
+    Cubin,
     Launch,
+    Prepared,
     gpu_status,
+    launchable,
     load,
     load_launch,
     load_prepared,
     median_times_ms,
     require_gpu,
+    runtime,
 )
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.codegen.program import Kernel, KernelBuilder, check_argument, dependent
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.cuda_driver import STREAM, Array, Driver

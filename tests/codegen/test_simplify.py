@@ -10,10 +10,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.cost import index_cost
-from layoutalg.codegen.expr import And, Const, Expr, Minus, Mul, Select, Var, as_expr, evaluate, variables
-from layoutalg.codegen.rewrite import Rule, rewrite
-from layoutalg.codegen.simplify import RULES, simplify
+from layoutalg.codegen.expr import (
+    And,
+    Const,
+    Expr,
+    Minus,
+    Mul,
+    Select,
+    Var,
+    as_expr,
+    evaluate,
+    index_cost,
+    simplify,
+    variables,
+)
+from layoutalg.codegen.expr.rewrite import Rule, rewrite
+from layoutalg.codegen.expr.simplifier import RULES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.expressions import differ_at, expressions, occurrences
 from tests.sweeps import each

@@ -11,13 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr, Operand, out
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import (
+    BAR,
+    CP_ASYNC,
+    CP_COMMIT,
+    CP_WAIT,
+    LDG,
+    LDS,
+    STG,
+    STS,
+    TRANSPOSE_8,
+    TRANSPOSE_16,
+    Instr,
+    Operand,
+)
+from layoutalg.codegen.instr.record import out
+from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,

@@ -10,11 +10,9 @@ from typing import Any
 import numpy
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.layout import Layout
 from tests.seeded import CASES, do_if, parts, past_the_end_of_a_shared_buffer

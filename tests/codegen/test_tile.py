@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate
-from layoutalg.codegen.instr_sm75 import BAR, LDG, STS
-from layoutalg.codegen.tile import (
+from layoutalg.codegen.instr import BAR, LDG, STS
+from layoutalg.codegen.program import (
     Do,
     For,
     Global,
     If,
     Kernel,
+    KernelBuilder,
     Let,
     MemRef,
     Reg,

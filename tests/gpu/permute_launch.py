@@ -10,11 +10,17 @@ import random
 import sys
 from typing import Any
 
-from layoutalg.codegen.runtime import load, require_gpu, to_host
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, permute_problem, reference
-from layoutalg.kernels.permute_plan import configs
+from layoutalg.codegen.gpu import load, require_gpu, to_host
+from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_modes import (
+    CARRIER,
+    PermuteProblem,
+    normalise,
+    permute_problem,
+    reference,
+)
+from layoutalg.kernels.move.permute_plan import configs
 from tests.permutations import random_buffers, random_problem
 
 

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from layoutalg.analysis import Access, SharedReport, analyze
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.program.checks import check
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
@@ -153,7 +152,7 @@ def predicted(probe: Probe, way: str) -> SharedReport:
 
 def launch_all() -> None:
     """Launch every probe once and compare its result."""
-    from layoutalg.codegen.runtime import load, to_device, to_host
+    from layoutalg.codegen.gpu import load, to_device, to_host
 
     for probe in probes():
         src, expected = data(probe)

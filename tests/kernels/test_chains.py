@@ -16,9 +16,9 @@ from layoutalg.kernels.chains import (
     prepare_chain,
     simulate_chain,
 )
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.reduce_plan import plan_with, reduce_problem
-from layoutalg.kernels.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import plan_with, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from tests.sweeps import each
 
 

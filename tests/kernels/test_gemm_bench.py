@@ -6,11 +6,10 @@ import re
 
 import pytest
 
-from layoutalg.codegen import runtime
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import UnknownNameError, UnsupportedError
-from layoutalg.kernels import gemm_bench
-from layoutalg.kernels.gemm_bench import (
+from layoutalg.kernels.gemm import bench as gemm_bench
+from layoutalg.kernels.gemm.bench import (
     GEMM_FAMILIES,
     SIZES,
     STEPS_SIZE,

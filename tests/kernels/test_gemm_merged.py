@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_merged import merged_accesses
-from layoutalg.kernels.gemm_simt_plan import LADDER, half
-from layoutalg.kernels.gemm_simt_predict import predict
+from layoutalg.kernels.gemm.merged import merged_accesses
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.simt_plan import LADDER, half
+from layoutalg.kernels.gemm.simt_predict import predict
 from layoutalg.kernels.predict import Costs
 
 COUNTED = {"v2": 2952790016, "v4": 419430400, "v6": 352321536, "v7": 121634816, "v8": 90177536}

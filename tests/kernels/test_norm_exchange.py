@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.norm_exchange import combine, get, put
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_program import Body
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm_exchange import combine, get, put
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_program import Body
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests import mutate
 from tests.sweeps import each
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from layoutalg.codegen.check import check
-from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_plan import HELD_WORDS, SHARED_BYTES, configs
-from layoutalg.kernels.norm_vectors import words
-from layoutalg.kernels.norm_walk import Walk
+from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs
+from layoutalg.kernels.rowwise.norm_vectors import words
+from layoutalg.kernels.rowwise.norm_walk import Walk
 from tests.norms import random_problem
 from tests.sweeps import each
 

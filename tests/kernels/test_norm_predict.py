@@ -8,20 +8,15 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels import norm_predict
-from layoutalg.kernels.norm_family import NormLaunches, plan
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_predict import (
-    BlockClass,
-    block_classes,
-    copied_tags,
-    predict,
-)
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.predict import Cost
+from layoutalg.kernels.rowwise import norm_predict
+from layoutalg.kernels.rowwise.norm import NormLaunches, plan
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_predict import BlockClass, block_classes, copied_tags, predict
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests.norms import data, launch_all, random_problem
 from tests.sweeps import each, first
 

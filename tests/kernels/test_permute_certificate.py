@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from layoutalg.analysis import wavefronts
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.permute_bench import CASES, random_cases
-from layoutalg.kernels.permute_certificate import _reads, certify
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_bench import CASES, random_cases
+from layoutalg.kernels.move.permute_certificate import _reads, certify
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
 from layoutalg.synthesis import check_certificate
 from tests.permutations import random_buffers
 from tests.sweeps import each

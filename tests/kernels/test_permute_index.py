@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Var, as_expr, evaluate
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_index import (
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_index import (
     Store,
     block_base,
     block_origins,
@@ -20,9 +20,9 @@ from layoutalg.kernels.permute_index import (
     load_chunk,
     minus,
 )
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
 from tests.permutations import random_problem
 from tests.sweeps import each
 

@@ -9,14 +9,14 @@ import pytest
 
 import layoutalg
 from layoutalg.arch import find_arch
-from layoutalg.codegen.check import check
-from layoutalg.codegen.prepare import prepare
+from layoutalg.codegen.gpu import prepare
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.permute_bench import random_cases
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import Stage
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_bench import random_cases
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.permute_stage import Stage
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
 from tests.permutations import WIDTHS, random_problem
 from tests.sweeps import each
@@ -93,7 +93,7 @@ def test_large_problems_fill_the_gpu(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
-    from layoutalg.kernels.permute_predict import predict
+    from layoutalg.kernels.move.permute_predict import predict
 
     x = normalise(permute_problem((4096, 4096), (1, 0), dtype))
     for op, cost in predict(x, configs(x)[0]).items():

@@ -12,18 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_sm75 import LDS
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import disassemble, parse_sass
-from layoutalg.codegen.tile import Do, walk
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_index import Store, block_base, block_origins
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_reads import Read, begin_bytes, kinds, permutes, reads, words_of
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
+from layoutalg.codegen.instr import LDS
+from layoutalg.codegen.program import Do, walk
+from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_index import Store, block_base, block_origins
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.permute_reads import Read, begin_bytes, kinds, permutes, reads, words_of
+from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzle
 from tests.permutations import random_problem
 from tests.sweeps import each

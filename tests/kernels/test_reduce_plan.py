@@ -7,10 +7,10 @@ import math
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.reduce_model import Rates
-from layoutalg.kernels.reduce_modes import axes_problem, normalise
-from layoutalg.kernels.reduce_plan import Pass, candidates, plan_with, plans, reduce_problem
-from layoutalg.kernels.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise.reduce_model import Rates
+from layoutalg.kernels.rowwise.reduce_modes import axes_problem, normalise
+from layoutalg.kernels.rowwise.reduce_plan import Pass, candidates, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from tests.sweeps import each
 
 

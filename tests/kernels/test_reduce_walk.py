@@ -6,8 +6,8 @@ import random
 from collections import Counter
 from itertools import product
 
-from layoutalg.kernels.reduce_modes import axes_problem, normalise
-from layoutalg.kernels.reduce_walk import ReduceConfig, Walk, digits, flipped
+from layoutalg.kernels.rowwise.reduce_modes import axes_problem, normalise
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig, Walk, digits, flipped
 from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each
 

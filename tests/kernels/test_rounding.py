@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.kernels.norm_modes import norm_problem, reference
-from layoutalg.kernels.reduce_plan import reduce_problem
 from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, reference
+from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from tests.sweeps import each
 
 

@@ -1,0 +1,164 @@
+"""Instr: one record per instruction, shared by the CUDA printer and the simulator.
+
+The idea.  An instruction is data: its operands, the text of one device helper, and its effect on plain
+arrays.  The printer emits a call of the helper; the simulator's machine performs the declared memory
+accesses (bounds, alignment, hazards, trace) and hands `effect` arrays.  Nothing else knows the instruction.
+
+    ldg128 = Instr("ldg128", (out("d", 4), read("p", "global", 16, "ld.global.b128")), text=...)
+
+Operands, in the order of the helper's parameters:
+
+    out in inout    registers: `words` 32-bit words a lane; narrower values live zero-extended in one word
+    read write      memory: `bytes` a lane in `space`; `op` is the name the analysis knows the access by
+    imm             a Python int, a template argument of the helper
+    value           an index expression, one 32-bit word a lane
+    guard           a predicate: where it fails the instruction reads no memory and takes zeros instead
+
+`text` is the helper without its qualifiers: the printer adds `__device__ __forceinline__` and, for imm
+operands, `template <int ...>`.
+
+`effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
+arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data
+out (out, inout, write), a bare array when there is one.  `engine` names the asynchronous engine that
+performs the writes; they land when it is waited for.  A group whose `ready(machine, group)` is false is
+parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Role: TypeAlias = Literal["out", "in", "inout", "read", "write", "imm", "value", "guard"]
+Space: TypeAlias = Literal["global", "shared"]
+Effect: TypeAlias = Callable[..., Any]
+
+WARP = 32
+"""Lanes of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand: registers (`words`), memory (`space`, `bytes` a lane, analysis name `op`) or imm."""
+
+    name: str
+    role: Role
+    words: int = 0
+    space: Space | None = None
+    bytes: int = 0
+    op: str = ""
+
+
+def out(name: str, words: int) -> Operand:
+    """A register operand that is written.
+
+    >>> out("d", 4).role
+    'out'
+    """
+    return Operand(name, "out", words)
+
+
+def into(name: str, words: int) -> Operand:
+    """A register operand that is read.
+
+    >>> into("v", 1).words
+    1
+    """
+    return Operand(name, "in", words)
+
+
+def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
+    """Memory that is read, `bytes_per_lane` at each lane's address, aligned to as much.
+
+    >>> read("p", "global", 16, "ld.global.b128").words
+    4
+    """
+    return Operand(name, "read", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
+
+
+def write(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
+    """Memory that is written, `bytes_per_lane` at each lane's address, aligned to as much.
+
+    >>> write("p", "shared", 2, "st.shared.b16").bytes
+    2
+    """
+    return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
+
+
+def imm(name: str) -> Operand:
+    """A compile-time integer.
+
+    >>> imm("newest").role
+    'imm'
+    """
+    return Operand(name, "imm")
+
+
+def updated(name: str, words: int) -> Operand:
+    """A register operand that is read and written.
+
+    >>> updated("d", 4).role
+    'inout'
+    """
+    return Operand(name, "inout", words)
+
+
+def value(name: str) -> Operand:
+    """An index expression, passed as one 32-bit word.
+
+    >>> value("alpha").role
+    'value'
+    """
+    return Operand(name, "value", 1)
+
+
+def guard(name: str) -> Operand:
+    """A predicate that masks the reads of the instruction: lanes in which it fails take zeros.
+
+    >>> guard("inside").role
+    'guard'
+    """
+    return Operand(name, "guard")
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What must hold where the instruction stands: `sm` at least, and who arrives together.
+
+    `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
+    .aligned or takes a full mask.
+    """
+
+    sm: int = 70
+    block_converged: bool = False
+    warp_converged: bool = False
+
+
+def moves(machine: Any, group: Any, data: Any) -> Any:
+    """The effect of a plain load or store: what is read is what is written.
+
+    >>> moves(None, None, 7)
+    7
+    """
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """An instruction: `operands`, helper `text`, `effect`, and when it may run.
+
+    >>> Instr("nop", (), "", lambda machine, group: None).requires.sm
+    70
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    text: str
+    effect: Effect = moves
+    requires: Requires = Requires()
+    engine: str | None = None
+    ready: Callable[[Any, Any], bool] | None = None
+
+    def __str__(self) -> str:
+        return self.name
