@@ -134,8 +134,8 @@ def map_arg(arg: Arg, change: Any) -> Arg:
     match arg:
         case RegRef(reg, index, count):
             return RegRef(reg, tuple(map(change, index)), count)
-        case MemRef(buffer, index):
-            return MemRef(buffer, change(index))
+        case MemRef():
+            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
         case _ if isinstance(arg, Expr):
             return cast(Expr, change(arg))
         case _:
@@ -266,8 +266,8 @@ def _split_body(
 def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr], carried: _Carried | None) -> Arg:
     match arg:
         case MemRef(Global() as buffer, index) if carried is not None:
-            return MemRef(buffer, carried.index(index, buffer))
-        case MemRef(Shared() as buffer, index):
+            return replace(arg, index=carried.index(index, buffer))
+        case MemRef(Shared(), index):
             own, moving = parted(
                 simplify(substitute(index, lets)), lambda v: v == bases.tid or v.kind == "unroll"
             )
@@ -275,7 +275,7 @@ def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr], carried: _Carried
             if split is not None:
                 table, base, xor, immediate = split
                 index = chained(bases.base(table, base), xor, immediate, moving)
-            return MemRef(buffer, index)
+            return replace(arg, index=index)
         case _:
             return arg
 

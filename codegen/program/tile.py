@@ -21,12 +21,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, simplify
 from layoutalg.codegen.instr import Instr
 from layoutalg.errors import IRError, ShapeError
-from layoutalg.layout import AnyLayout
+from layoutalg.layout import AnyLayout, innermost, layout_size, modes
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class Global:
 class Shared:
     """A shared-memory buffer: `layout` gives the element index of a coordinate, `offset_bytes` its place.
 
-    `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.
+    `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.  A ring holds
+    `stages` tiles of that layout one after the other: its coordinate has the stage behind the layout's modes.
     """
 
     name: str
@@ -68,13 +72,25 @@ class Shared:
     size_bytes: int
     align_bytes: int
     offset_bytes: int
+    stages: int = 1
 
     def __post_init__(self) -> None:
         check_name(self.name)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of a coordinate: of the layout's modes, and the stages of a ring."""
+        extents = tuple(map(layout_size, modes(innermost(self.layout))))
+        return extents if self.stages == 1 else (*extents, self.stages)
+
     def index(self, crd: tuple[Operand, ...]) -> Expr:
-        """Byte offset of a coordinate of `layout`."""
-        return as_expr(self.layout(*crd)) * self.element_bytes
+        """Byte offset of a coordinate; the stage is added outside of the swizzle."""
+        if self.stages == 1:
+            return as_expr(self.layout(*crd)) * self.element_bytes
+        *place, stage = crd
+        return as_expr(self.layout(*place)) * self.element_bytes + as_expr(stage) * (
+            self.size_bytes // self.stages
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +147,16 @@ class RegRef:
 
 @dataclass(frozen=True, slots=True)
 class MemRef:
-    """A place in a buffer: `index` counts elements of a Global and bytes of a Shared, from its start."""
+    """A place in a buffer: `index` counts elements of a Global and bytes of a Shared, from its start.
+
+    `tensor` and `coordinate`, of the buffer, are what the index was made of, once; a place that was computed
+    by hand has none.
+    """
 
     buffer: Global | Shared
     index: Expr
+    tensor: Tensor | None = None
+    coordinate: tuple[Expr, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.buffer.name}[{self.index}]"
