@@ -24,6 +24,7 @@ from layoutalg.codegen.expr.expr import (
     evaluate,
     is_predicate,
     minus,
+    rebuild,
     substitute,
     variables,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "index_cost",
     "is_predicate",
     "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",
