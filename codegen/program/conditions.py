@@ -22,20 +22,20 @@ from layoutalg.codegen.program.bounds import Interval, interval
 
 
 @dataclass(frozen=True)
-class Known:
+class Conditions:
     """What holds at a statement: intervals of expressions, and predicates that are true or false there.
 
     >>> from layoutalg.codegen.expr import Var
     >>> x = Var("x", 100)
-    >>> inside = Known().under(x < 60, True)
-    >>> inside.decided(x < 64), inside.decided(x < 32), Known().under(x < 64, False).decided(x < 60)
+    >>> inside = Conditions().under(x < 60, True)
+    >>> inside.decided(x < 64), inside.decided(x < 32), Conditions().under(x < 64, False).decided(x < 60)
     (True, None, False)
     """
 
     intervals: Mapping[Expr, tuple[int, int]] = field(default_factory=dict)
     truths: Mapping[Expr, bool] = field(default_factory=dict)
 
-    def under(self, condition: Expr, holds: bool) -> Known:
+    def under(self, condition: Expr, holds: bool) -> Conditions:
         """The same with a condition, in its normal form, that holds or does not."""
         intervals, truths = dict(self.intervals), dict(self.truths)
         for fact, true in _parts(condition, holds):
@@ -44,7 +44,7 @@ class Known:
                 x, low, high = found
                 least, most = intervals.get(x, (x.facts.lo, x.facts.hi))
                 intervals[x] = max(low, least), min(high, most)
-        return Known(intervals, truths)
+        return Conditions(intervals, truths)
 
     def decided(self, predicate: Expr) -> bool | None:
         """Whether a predicate, in its normal form, is true or false here; None: neither is known."""

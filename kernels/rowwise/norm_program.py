@@ -93,7 +93,7 @@ class Body:
         self.v = k.reg("v", held + fetched, words(c.vec, self.size))
         if self.walk.staged:
             room = self.walk.staged * c.threads * self.nbytes
-            self.held = k.shared("held", 1, Layout((room,)), room, 16)
+            self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
         self.only_owned, self.saves = False, not writes
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}
@@ -163,7 +163,7 @@ class Body:
     def present(self) -> Iterator[None]:
         """Code of threads whose column exists."""
         columns = prod(self.walk.columns)
-        with self.where([self.column < columns] if columns % self.config.kept else []):
+        with self.where([self.column < columns] if columns % self.config.rows_per_block else []):
             yield
 
     # --- vectors ---------------------------------------------------------------------------------------

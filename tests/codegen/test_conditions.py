@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Or, Var, evaluate, is_predicate, simplify
-from layoutalg.codegen.program.conditions import Known
+from layoutalg.codegen.program.conditions import Conditions
 from tests.expressions import SMALL_VARIABLES, domain, expressions, values
 
 X, Y = Var("x", 100), Var("y", 64, "let", 0, 4)
@@ -31,8 +31,8 @@ def predicates(draw: st.DrawFn) -> Expr:
     return simplify(found)
 
 
-def known_of(path: list[tuple[Expr, bool]]) -> Known:
-    known = Known()
+def known_of(path: list[tuple[Expr, bool]]) -> Conditions:
+    known = Conditions()
     for condition, holds in path:
         known = known.under(condition, holds)
     return known
@@ -90,7 +90,7 @@ def test_what_conditions_decide(path: list[tuple[Expr, bool]], asked: Expr, deci
 
 
 def test_a_condition_keeps_what_is_not_known() -> None:
-    known = Known().under(X < 60, True)
+    known = Conditions().under(X < 60, True)
     assert known.condition((X < 64) & (Y < 8)) == (Y < 8)
     assert known.condition((Y < 8) | (X < 64)) == Const(1)
     assert known.condition((Y < 8) & Lt(Const(70), X)) == Const(0)
@@ -100,6 +100,6 @@ def test_a_condition_keeps_what_is_not_known() -> None:
 def test_an_order_follows_from_intervals_of_parts() -> None:
     turn, slot = Var("turn", 16, "loop"), Var("slot", 4, "unroll")
     ahead = turn * 4 + slot + 4
-    assert not Known().orders(ahead, Const(63))
-    assert Known().under(simplify(turn + 1 < 16), True).orders(ahead, Const(63))
+    assert not Conditions().orders(ahead, Const(63))
+    assert Conditions().under(simplify(turn + 1 < 16), True).orders(ahead, Const(63))
     assert evaluate(Minus(Const(63), ahead), {turn: 15, slot: 1}) == 0
