@@ -26,6 +26,7 @@ from layoutalg.codegen.expr.expr import (
     evaluate,
     is_predicate,
     minus,
+    rebuild,
     substitute,
     variables,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "index_cost",
     "is_predicate",
     "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",
