@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Literal
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.runtime import require_gpu, to_device, to_host
 from layoutalg.codegen.simulate import simulate
 from layoutalg.errors import ShapeError
@@ -46,7 +47,6 @@ from layoutalg.kernels.family import (
 from layoutalg.kernels.norm_modes import NormProblem
 from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, reference
 from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_family import reference as reduced
 from layoutalg.kernels.reduce_modes import AxesProblem
 from layoutalg.kernels.reduce_plan import ReduceProblem, plans

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.access_cost import Costs, Prediction, describe
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr_sm75 import LDG, LDS, STG_WHOLE
@@ -24,7 +25,7 @@ from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.tile import Global, Kernel, MemRef
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks, element_steps
+from layoutalg.kernels.predict import edge_walks, element_steps
 from layoutalg.layout import Layout, concat
 
 Via: TypeAlias = Literal["registers", "cp.async"]

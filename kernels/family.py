@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Cost, Prediction
 from layoutalg.codegen.memtrace import MemTrace
 from layoutalg.codegen.nvrtc import version
 from layoutalg.codegen.prepare import prepare
@@ -27,7 +28,6 @@ from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.predict import Cost, Prediction
 from layoutalg.layout import whole_number
 
 Target: TypeAlias = Literal["simulator", "gpu"]

@@ -34,6 +34,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.access_cost import Prediction
 from layoutalg.codegen.cost import index_cost
 from layoutalg.codegen.expr import Const, substitute
 from layoutalg.codegen.lower import lower
@@ -55,7 +56,6 @@ from layoutalg.kernels.gemm_bench import GemmFamily
 from layoutalg.kernels.gemm_served import served
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, mma_of
-from layoutalg.kernels.predict import Prediction
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"

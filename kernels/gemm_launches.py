@@ -17,6 +17,7 @@ from math import gcd
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Prediction
 from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.dependent import dependent
 from layoutalg.codegen.nvrtc import Cubin, compile_cubin
@@ -35,7 +36,6 @@ from layoutalg.kernels.gemm_parts import part_problem
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_split import build_combine, predict_combine
-from layoutalg.kernels.predict import Prediction
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""

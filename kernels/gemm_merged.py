@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Costs, Prediction
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_simt_plan import Half, SimtConfig, half, thread_row
 from layoutalg.kernels.gemm_simt_predict import accesses
-from layoutalg.kernels.predict import Costs, Prediction
 
 VECTOR_BYTES = 16
 """The widest load of a lane."""

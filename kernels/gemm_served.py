@@ -21,12 +21,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.access_cost import Prediction
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_merged import merged_accesses
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_simt_predict import word_copies
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config, copy_tv
-from layoutalg.kernels.predict import Prediction
 from layoutalg.model import copied_wavefronts
 
 LANE_BYTES = 16

@@ -13,6 +13,7 @@ from math import gcd
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Costs, Prediction
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr_sm75 import CLEAR, LDG
@@ -21,7 +22,6 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.gemm_parts import MOST_SPLITS, part_problem
 from layoutalg.kernels.gemm_result import ARITHMETIC, Finish, declare_result, statement
-from layoutalg.kernels.predict import Costs, Prediction
 
 THREADS = 256
 """Threads of a block that adds up."""

@@ -20,11 +20,11 @@ from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Costs, Prediction
 from layoutalg.kernels.norm_family import NormLaunches, Part
 from layoutalg.kernels.norm_modes import shortest
 from layoutalg.kernels.norm_pieces import Bases, Chunk, Index
 from layoutalg.kernels.norm_walk import Walk
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.model import tag_sectors
 
 SECTOR_BYTES, LINE_BYTES, WARP = 32, 128, 32

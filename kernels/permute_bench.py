@@ -15,6 +15,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.access_cost import Prediction
 from layoutalg.codegen.prepare import Prepared, in_processes, prepare
 from layoutalg.codegen.runtime import (
     array_assign,
@@ -32,7 +33,6 @@ from layoutalg.kernels.permute_modes import CARRIER, PermuteProblem, normalise, 
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import bounds, predict
 from layoutalg.kernels.permute_stage import PermuteConfig
-from layoutalg.kernels.predict import Prediction
 
 Case: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 """(shape, axes)."""

@@ -21,12 +21,12 @@ from math import gcd, prod
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.access_cost import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
 from layoutalg.kernels.permute_modes import Moves
 from layoutalg.kernels.permute_reads import reads
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.layout import Swizzles
 from layoutalg.model import copied_sectors, tag_sectors
 

@@ -21,13 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from layoutalg.codegen.access_cost import describe
 from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr, Operand, Var
 from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, LDS, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
-from layoutalg.kernels.predict import describe
 from layoutalg.kernels.transpose_plan import (
     TransposeConfig,
     predict_tile,

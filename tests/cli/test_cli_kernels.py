@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen import runtime
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import bench, permute_bench, reduce_bench
@@ -20,7 +21,6 @@ from layoutalg.kernels.family import Check, VerifyReport
 from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.permute_bench import PermuteRow
 from layoutalg.kernels.permute_stage import PermuteConfig
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.arguments import check_argument
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.runtime import gpu_status
@@ -32,7 +33,6 @@ from layoutalg.kernels.gemm_launches import (
 )
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (

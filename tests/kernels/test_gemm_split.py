@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.check import check
 from layoutalg.codegen.lower import lower
 from layoutalg.codegen.simulate import simulate
@@ -14,7 +15,6 @@ from layoutalg.kernels.gemm_launches import Config, Launches, covering, launches
 from layoutalg.kernels.gemm_simt_plan import SimtConfig
 from layoutalg.kernels.gemm_sm80_plan import Sm80Config
 from layoutalg.kernels.gemm_split import build_combine, combine_vector, predict_combine
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
 

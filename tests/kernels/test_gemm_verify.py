@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.instr_sm75 import BAR
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import gemm_verify
@@ -24,7 +25,6 @@ from layoutalg.kernels.gemm_verify import (
     verified_problem,
     verify_product,
 )
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import unpacked
 from tests.mutate import without
 from tests.sweeps import each

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.simulate import simulate
 from layoutalg.codegen.tile import Kernel
 from layoutalg.kernels import norm_predict
@@ -21,7 +22,6 @@ from layoutalg.kernels.norm_predict import (
     predict,
 )
 from layoutalg.kernels.norm_walk import NormConfig, Walk
-from layoutalg.kernels.predict import Cost
 from tests.norms import data, launch_all, random_problem
 from tests.sweeps import each, first
 

@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.prepare import in_processes
 from layoutalg.codegen.runtime import gpu_status
 from layoutalg.errors import UnsupportedError
@@ -20,7 +21,6 @@ from layoutalg.kernels.permute_bench import (
 )
 from layoutalg.kernels.permute_modes import normalise, permute_problem
 from layoutalg.kernels.permute_stage import PermuteConfig
-from layoutalg.kernels.predict import Cost
 
 
 def test_the_drawn_cases_are_the_same_for_the_same_seed() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import variables
@@ -30,7 +31,6 @@ from layoutalg.kernels.permute_modes import (
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import predict
 from layoutalg.kernels.permute_stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Cost
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.access_cost import Cost
 from layoutalg.codegen.simulate import simulate
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.permute_family import build
 from layoutalg.kernels.permute_modes import normalise, reference
 from layoutalg.kernels.permute_plan import configs
 from layoutalg.kernels.permute_predict import predict
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.refinement import common_modes, relayout_problem
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.notation import parse
