@@ -51,6 +51,24 @@ Prediction: TypeAlias = Mapping[str, Cost]
 """Cost by the instruction's analysis name, such as "st.shared.b32"; only what is executed is listed."""
 
 
+def warp_costs(op: str, space: Space, arch: str | Arch, addresses: Any, active: Any) -> tuple[Any, Any]:
+    """(cost, ideal) of warp instructions given by byte addresses and active lanes, both (count, lanes).
+
+    Every instruction needs an active lane.
+
+    >>> import numpy
+    >>> lane = numpy.arange(32)[None, :]
+    >>> [c.tolist() for c in warp_costs("ld.shared.b32", "shared", "sm_90", lane * 128, lane >= 0)]
+    [[32], [1]]
+    """
+    rule, machine = warp_rule(op, space, arch)
+    checked = batch_lanes(rule, machine, addresses * active, active)
+    if space == "shared":
+        return served_batch(rule, machine, *checked)
+    sectors, _, useful = traffic_batch(rule, machine, *checked).T
+    return sectors, -(-useful // machine.sector_bytes)
+
+
 @dataclass(slots=True)
 class Costs:
     """Adds up the costs of a launch by instruction."""
@@ -75,19 +93,19 @@ class Costs:
         """Multiply everything so far by a number of tiles."""
         self.found = {op: cost * n for op, cost in self.found.items()} if n else {}
 
-    def lanes(self, op: str, space: Space, addresses: Any, active: Any) -> None:
-        """Add instructions given by their byte addresses and active lanes, both (count, lanes)."""
+    def lanes(self, op: str, space: Space, addresses: Any, active: Any, times: Any = 1) -> None:
+        """Add instructions given by their byte addresses and active lanes, both (count, lanes).
+
+        Each is executed `times`, an int or an int64 array (count,).
+        """
+        import numpy as np
+
         ran = active.any(axis=1)
         if not ran.any():
             return
-        rule, machine = warp_rule(op, space, self.arch)
-        checked = batch_lanes(rule, machine, addresses[ran] * active[ran], active[ran])
-        if space == "shared":
-            cost, ideal = served_batch(rule, machine, *checked)
-        else:
-            cost, _, useful = traffic_batch(rule, machine, *checked).T
-            ideal = -(-useful // machine.sector_bytes)
-        self.add(op, Cost(int(ran.sum()), int(cost.sum()), int(ideal.sum())))
+        weight = np.broadcast_to(times, ran.shape)[ran]
+        cost, ideal = warp_costs(op, space, self.arch, addresses[ran], active[ran])
+        self.add(op, Cost(int(weight.sum()), int(cost @ weight), int(ideal @ weight)))
 
     def include(self, other: Costs) -> None:
         """Add everything another sum has found."""
