@@ -29,8 +29,8 @@ coarser: what no rule splits is compared by its whole value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
 import numpy
@@ -61,10 +61,13 @@ Array: TypeAlias = "numpy.ndarray[Any, Any]"
 Value: TypeAlias = Any
 """An int, or an int64 array with an entry per point."""
 
+Tighter: TypeAlias = Callable[[Value, Value], Value]
+"""The smaller of two upper bounds, or the larger of two lower ones."""
+
 MAX_POINTS = 1 << 20
 """Points evaluated at once, at most: the classes of some axes times the values of the next."""
 
-MAX_EXECUTIONS = 1 << 52
+MAX_EXECUTIONS = 1 << 50
 """Executions of one access that are counted; weights stay exact in float64, and no GPU runs as many."""
 
 _ALONE = 16
@@ -73,10 +76,14 @@ _ALONE = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """A digit of a variable that all lanes of a warp share: 0 <= value < extent.  Compared by identity."""
+    """A digit of a variable that all lanes of a warp share: 0 <= value < extent.  Compared by identity.
+
+    `reach` is the extent of the variable.
+    """
 
     name: str
     extent: int
+    reach: int
 
 
 Digits: TypeAlias = tuple[tuple[Axis, int], ...]
@@ -95,34 +102,53 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where and when the access `text` is executed: everything that its cost depends on.
+class Scope:
+    """What encloses a statement, and so decides when and by which lanes it is executed.
 
-    `index` counts units of `scale` bytes from `base_bytes` on; `modulus` is the number of bytes by which all
-    lanes can be moved at no change of cost.  `names` defines every variable, as an expression of others, a
-    constant or a sum of `axes` and the lane of a warp.
+    `names` defines every variable, as an expression of others, a constant, or a sum of `axes` and the lane of
+    a warp.  `executions` counts the points, those without an active lane included.
     """
 
-    text: str
+    names: Mapping[Var, Expr | Digits]
+    axes: tuple[Axis, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    executions: int = 1
+
+    def let(self, var: Var, value: Expr | Digits) -> Scope:
+        """The scope in which a variable stands for a value."""
+        return replace(self, names={**self.names, var: value})
+
+    def where(self, predicate: Expr, wanted: bool = True) -> Scope:
+        """The scope of the lanes in which a predicate is as wanted."""
+        return replace(self, conditions=(*self.conditions, Condition(predicate, wanted)))
+
+    def running(self, var: Var, extent: int, digits: Digits) -> Scope:
+        """The scope in which a variable has every value below `extent`."""
+        axes = (*self.axes, *(axis for axis, _ in digits))
+        return replace(self.let(var, digits), axes=axes, executions=self.executions * extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an access of `statement` goes: byte `base_bytes` + `scale` * `index`, in the lanes of `scope`.
+
+    Lanes can all be moved by `modulus` bytes at no change of cost.
+    """
+
+    statement: object
     index: Expr
     scale: int
     base_bytes: int
     modulus: int
-    conditions: tuple[Condition, ...]
-    names: Mapping[Var, Expr | Digits]
-    axes: tuple[Axis, ...]
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Representatives of all points: `points` has the values of each axis, `weights` how many are like them.
-
-    `executions` are all points, also those where no lane is active.
-    """
+    """Representatives of all points: the values of each axis, and how many points are like them."""
 
     points: Mapping[Axis, Value]
     weights: Value
-    executions: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,9 +180,48 @@ class Evaluator:
     def __init__(self, names: Mapping[Var, Expr | Digits], points: Mapping[Axis, Value]) -> None:
         self._names, self._points = names, points
         self._known: dict[Var, Split] = {}
+        self._least: dict[Expr, Value] = {}
+        self._most: dict[Expr, Value] = {}
+
+    def assume(self, predicate: Expr, wanted: bool) -> None:
+        """Look at lanes in which a predicate is as `wanted` from now on: what it compares is bounded."""
+        match predicate:
+            case And(a, b) if wanted:
+                self.assume(a, wanted)
+                self.assume(b, wanted)
+            case Or(a, b) if not wanted:
+                self.assume(a, wanted)
+                self.assume(b, wanted)
+            case Lt(a, b):
+                self._ordered(a, b, 1) if wanted else self._ordered(b, a, 0)
+            case Le(a, b):
+                self._ordered(a, b, 0) if wanted else self._ordered(b, a, 1)
+        self._known = {}
+
+    def _ordered(self, a: Expr, b: Expr, apart: int) -> None:
+        """a + apart <= b"""
+        most, least = self.split(b).hi - apart, self.split(a).lo + apart
+        self._bound(a, self._most, _least, most)
+        self._bound(b, self._least, _most, least)
+
+    def _bound(self, node: Expr, bounds: dict[Expr, Value], tighter: Tighter, bound: Value) -> None:
+        """A bound of an expression, and of the summand that depends on the rest if only one does."""
+        bounds[node] = tighter(bound, bounds[node]) if node in bounds else bound
+        match node:
+            case Add(a, b) if (part := self.split(b)).exact:
+                self._bound(a, bounds, tighter, bound - part.own)
+            case Add(b, a) if (part := self.split(b)).exact:
+                self._bound(a, bounds, tighter, bound - part.own)
 
     def split(self, node: Expr) -> Split:
         """The Split of an expression.  Raises ResourceError where a value of an array could pass 62 bits."""
+        found = self._split(node)
+        if found.exact or not (node in self._most or node in self._least):
+            return found
+        lo, hi = _most(found.lo, self._least.get(node, 0)), _least(found.hi, self._most.get(node, found.hi))
+        return _settled(Split(found.own, lo, hi, found.keys))
+
+    def _split(self, node: Expr) -> Split:
         match node:
             case Const(value):
                 return exact(value)
@@ -326,26 +391,28 @@ def classes_of(place: Place) -> Classes:
 
     Raises ResourceError past MAX_POINTS and MAX_EXECUTIONS.
     """
-    executions = math.prod(axis.extent for axis in place.axes)
-    if executions > MAX_EXECUTIONS:
-        raise ResourceError(f"executions of {place.text}", executions, MAX_EXECUTIONS)
+    if place.scope.executions > MAX_EXECUTIONS:
+        raise ResourceError(f"executions of '{place.statement}'", place.scope.executions, MAX_EXECUTIONS)
     used = _used(place)
     points: Points = {}
-    weights = numpy.array([math.prod(axis.extent for axis in place.axes if axis not in used)])
+    weights = numpy.array([math.prod(axis.extent for axis in place.scope.axes if axis not in used)])
     for axis in used:
         new: Points = {axis: numpy.arange(axis.extent)}
         count = numpy.ones(axis.extent, dtype=numpy.int64)
         if points and axis.extent > _ALONE:
             new, count = _merged(place, new, count)
         if (size := len(weights) * len(count)) > MAX_POINTS:
-            raise ResourceError(f"points of {place.text} that are told apart", size, MAX_POINTS)
+            raise ResourceError(f"points of '{place.statement}' that are told apart", size, MAX_POINTS)
         points, weights = _merged(place, *_crossed(points, weights, new, count))
-    return Classes(points, weights, executions)
+    return Classes(points, weights)
 
 
 def _used(place: Place) -> list[Axis]:
-    """The axes that the index or a condition depends on, in the order of the place."""
-    waiting = [place.index, *(c.predicate for c in place.conditions)]
+    """The axes that the index or a condition depends on, digits of short variables first.
+
+    Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
+    """
+    waiting = [place.index, *(c.predicate for c in place.scope.conditions)]
     seen: set[Expr] = set()
     found: set[Axis] = set()
     while waiting:
@@ -353,7 +420,7 @@ def _used(place: Place) -> list[Axis]:
         if node in seen:
             continue
         seen.add(node)
-        value = place.names.get(node) if isinstance(node, Var) else None
+        value = place.scope.names.get(node) if isinstance(node, Var) else None
         match value:
             case tuple():
                 found.update(axis for axis, _ in value)
@@ -361,7 +428,7 @@ def _used(place: Place) -> list[Axis]:
                 waiting += children(node)
             case _:
                 waiting.append(value)
-    return [axis for axis in place.axes if axis in found]
+    return sorted((axis for axis in place.scope.axes if axis in found), key=lambda axis: axis.reach)
 
 
 def _crossed(points: Points, weights: Array, new: Points, count: Array) -> tuple[Points, Array]:
@@ -376,13 +443,14 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
     """One representative of the points that nothing tells apart; without those where no lane is active."""
     if not len(weights):
         return points, weights
-    evaluate = Evaluator(place.names, points)
+    evaluate = Evaluator(place.scope.names, points)
     active = numpy.ones(len(weights), dtype=bool)
     keys: list[Value] = []
-    for condition in place.conditions:
+    for condition in place.scope.conditions:
         holds = evaluate.split(condition.predicate)
         active &= holds.hi != 0 if condition.wanted else holds.lo == 0
         keys += _whole(holds)
+        evaluate.assume(condition.predicate, condition.wanted)
     at = evaluate.split(place.index)
     keys += [*at.keys, at.own * place.scale % place.modulus]
     code = _numbered([k[active] for k in keys if isinstance(k, numpy.ndarray)], int(active.sum()))

@@ -15,13 +15,13 @@ address of a tile program depends on them.  A program and its lowered form have 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 import numpy
 
 from layoutalg.arch import Arch, Space, find_arch
-from layoutalg.codegen.access_classes import Axis, Condition, Digits, Evaluator, Place, classes_of
+from layoutalg.codegen.access_classes import Axis, Evaluator, Place, Scope, classes_of
 from layoutalg.codegen.access_cost import Cost, Costs, Prediction
 from layoutalg.codegen.contract import check_integers
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
@@ -59,7 +59,7 @@ class AccessTraffic:
     `classes` is how many of them were counted.
     """
 
-    statement: str
+    statement: Do
     buffer: str
     op: str
     space: Space
@@ -119,15 +119,15 @@ def _count(access: _Access, machine: Arch) -> AccessTraffic:
         rows = slice(start, start + _ROWS)
         weights = classes.weights[rows]
         points = {axis: values[rows, None] for axis, values in classes.points.items()}
-        evaluator = Evaluator(place.names, {**points, access.lane: lanes})
+        evaluator = Evaluator(place.scope.names, {**points, access.lane: lanes})
         active = numpy.ones((len(weights), access.lane.extent), dtype=bool)
-        for condition in place.conditions:
+        for condition in place.scope.conditions:
             active &= (evaluator.split(condition.predicate).own != 0) == condition.wanted
         address = evaluator.split(place.index).own * place.scale + place.base_bytes
         costs.lanes(op, space, numpy.broadcast_to(address, active.shape), active, weights)
     found = costs.found.get(op, Cost(0, 0, 0))
     return AccessTraffic(
-        str(access.statement), access.buffer.name, op, space, found, classes.executions, len(classes.weights)
+        access.statement, access.buffer.name, op, space, found, place.scope.executions, len(classes.weights)
     )
 
 
@@ -138,46 +138,29 @@ def _space(operand: Operand) -> Space:
 # --- reading the program -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What encloses a statement: names and what they stand for, axes, conditions."""
-
-    names: Mapping[Var, Expr | Digits]
-    axes: tuple[Axis, ...]
-    conditions: tuple[Condition, ...] = ()
-
-    def let(self, var: Var, value: Expr | Digits) -> _Scope:
-        return replace(self, names={**self.names, var: value})
-
-    def where(self, predicate: Expr, wanted: bool = True) -> _Scope:
-        return replace(self, conditions=(*self.conditions, Condition(predicate, wanted)))
-
-    def running(self, var: Var, axes: Digits) -> _Scope:
-        """The scope inside of a loop over `var`, whose digits are `axes`."""
-        return replace(self.let(var, axes), axes=(*self.axes, *(axis for axis, _ in axes)))
-
-
 class _Reader:
     """Finds every memory operand of a kernel, with all that decides where and when it is executed."""
 
     def __init__(self, kernel: Kernel, params: Mapping[str, int], machine: Arch) -> None:
         self.kernel, self.machine = kernel, machine
         self.values = bound(kernel, params)
-        self.lane = Axis("lane", machine.lanes)
-        warp = Axis("warp", -(-kernel.threads // machine.lanes))
-        scope = _Scope({var: Const(value) for var, value in self.values.items()}, ())
+        self.lane = Axis("lane", machine.lanes, machine.lanes)
+        warps = -(-kernel.threads // machine.lanes)
+        warp = Axis("warp", warps, warps)
+        scope = Scope({var: Const(value) for var, value in self.values.items()})
         for var, extent in zip(kernel.block_vars, grid(kernel, self.values), strict=True):
             scope = self._ranging(scope, var, extent)
-        scope = scope.running(kernel.tid, ((warp, machine.lanes), (self.lane, 1)))
+        scope = scope.running(kernel.tid, warps, ((warp, machine.lanes),))
+        scope = scope.let(kernel.tid, ((warp, machine.lanes), (self.lane, 1)))
         if kernel.threads % machine.lanes:
             scope = scope.where(kernel.tid < kernel.threads)
-        self.scope = replace(scope, axes=tuple(axis for axis in scope.axes if axis is not self.lane))
+        self.scope = scope
 
     def accesses(self) -> Iterator[_Access]:
         """Every memory operand, in program order."""
         yield from self._body(self.kernel.body, self.scope)
 
-    def _body(self, body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
+    def _body(self, body: tuple[Stmt, ...], scope: Scope) -> Iterator[_Access]:
         for s in body:
             match s:
                 case Let(var, value):
@@ -194,7 +177,7 @@ class _Reader:
                 case _:
                     assert_never(s)
 
-    def _loop(self, loop: For, scope: _Scope) -> Iterator[_Access]:
+    def _loop(self, loop: For, scope: Scope) -> Iterator[_Access]:
         count = Evaluator(scope.names, {}).split(loop.count)
         inside = self._ranging(scope, loop.var, int(count.hi))
         if not count.exact:
@@ -203,7 +186,7 @@ class _Reader:
             inside = inside.let(c.var, c.first + c.step * loop.var)
         yield from self._body(loop.body, inside)
 
-    def _do(self, s: Do, scope: _Scope) -> Iterator[_Access]:
+    def _do(self, s: Do, scope: Scope) -> Iterator[_Access]:
         operands = tuple(zip(s.instr.operands, s.args, strict=True))
         read = scope
         for operand, arg in operands:
@@ -212,30 +195,30 @@ class _Reader:
         for operand, arg in operands:
             if isinstance(arg, MemRef):
                 inside = read if operand.role == "read" else scope
-                if all(axis.extent for axis in inside.axes):
-                    place = self._place(f"'{s}'", arg, inside)
+                if inside.executions:
+                    place = self._place(s, arg, inside)
                     yield _Access(s, operand, arg.buffer, place, self.lane)
 
-    def _place(self, text: str, at: MemRef, scope: _Scope) -> Place:
+    def _place(self, s: Do, at: MemRef, scope: Scope) -> Place:
         machine = self.machine
         match at.buffer:
             case Global(element_bytes=scale):
                 base, modulus = 0, machine.sector_bytes
             case Shared(offset_bytes=base):
                 scale, modulus = 1, machine.banks * machine.bank_bytes
-        return Place(text, at.index, scale, base, modulus, scope.conditions, scope.names, scope.axes)
+        return Place(s, at.index, scale, base, modulus, scope)
 
-    def _ranging(self, scope: _Scope, var: Var, extent: int) -> _Scope:
+    def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
         """The scope in which a variable takes every value below `extent`."""
         if extent <= _WIDE:
-            return scope.running(var, ((Axis(var.name, extent), 1),))
+            return scope.running(var, extent, ((Axis(var.name, extent, extent), 1),))
         weights = [1, *self._radices(var, extent)]
         high = -(-extent // weights[-1])
         if high > _WIDE:
             weights.append(weights[-1] << high.bit_length() // 2)
         ends = [*weights[1:], extent]
-        digits = [(Axis(var.name, -(-end // w)), w) for w, end in zip(weights, ends, strict=True)]
-        inside = scope.running(var, tuple(reversed(digits)))
+        digits = [(Axis(var.name, -(-end // w), extent), w) for w, end in zip(weights, ends, strict=True)]
+        inside = scope.running(var, extent, tuple(reversed(digits)))
         return inside.where(var < extent) if extent % weights[-1] else inside
 
     def _radices(self, var: Var, extent: int) -> list[int]:
