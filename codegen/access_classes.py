@@ -28,9 +28,9 @@ coarser: what no rule splits is compared by its whole value.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd, prod
 from typing import Any, TypeAlias, assert_never
 
 import numpy
@@ -61,14 +61,14 @@ Array: TypeAlias = "numpy.ndarray[Any, Any]"
 Value: TypeAlias = Any
 """An int, or an int64 array with an entry per point."""
 
-Tighter: TypeAlias = Callable[[Value, Value], Value]
-"""The smaller of two upper bounds, or the larger of two lower ones."""
-
 MAX_POINTS = 1 << 20
 """Points evaluated at once, at most: the classes of some axes times the values of the next."""
 
 MAX_EXECUTIONS = 1 << 50
 """Executions of one access that are counted; weights stay exact in float64, and no GPU runs as many."""
+
+_SHARED = 1 << 14
+"""Points up to which every subexpression is evaluated once; of more, only variables are held in memory."""
 
 _ALONE = 16
 """Values of an axis from which on it is reduced alone before it is combined with the others."""
@@ -153,12 +153,13 @@ class Classes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """An expression on many points: own + f(keys, rest), at least lo and at most hi."""
+    """An expression on many points: own + f(keys, rest), at least lo and at most hi; `stride` divides f."""
 
     own: Value
     lo: Value
     hi: Value
     keys: tuple[Value, ...] = ()
+    stride: int = 1
 
     @property
     def exact(self) -> bool:
@@ -168,7 +169,7 @@ class Split:
 
 def exact(value: Value) -> Split:
     """A value that the points alone decide."""
-    return Split(value, value, value)
+    return Split(value, value, value, stride=0)
 
 
 class Evaluator:
@@ -179,7 +180,8 @@ class Evaluator:
 
     def __init__(self, names: Mapping[Var, Expr | Digits], points: Mapping[Axis, Value]) -> None:
         self._names, self._points = names, points
-        self._known: dict[Var, Split] = {}
+        self._shares = all(numpy.size(values) <= _SHARED for values in points.values())
+        self._known: dict[Expr, Split] = {}
         self._least: dict[Expr, Value] = {}
         self._most: dict[Expr, Value] = {}
 
@@ -196,39 +198,46 @@ class Evaluator:
                 self._ordered(a, b, 1) if wanted else self._ordered(b, a, 0)
             case Le(a, b):
                 self._ordered(a, b, 0) if wanted else self._ordered(b, a, 1)
-        self._known = {}
 
     def _ordered(self, a: Expr, b: Expr, apart: int) -> None:
         """a + apart <= b"""
-        most, least = self.split(b).hi - apart, self.split(a).lo + apart
-        self._bound(a, self._most, _least, most)
-        self._bound(b, self._least, _most, least)
+        least, most = self.split(a).lo + apart, self.split(b).hi - apart
+        self._bound(a, most, upper=True)
+        self._bound(b, least, upper=False)
 
-    def _bound(self, node: Expr, bounds: dict[Expr, Value], tighter: Tighter, bound: Value) -> None:
+    def _bound(self, node: Expr, bound: Value, *, upper: bool) -> None:
         """A bound of an expression, and of the summand that depends on the rest if only one does."""
-        bounds[node] = tighter(bound, bounds[node]) if node in bounds else bound
+        found = self.split(node)
+        bounds, now = (self._most, found.hi) if upper else (self._least, found.lo)
+        bound = _least(bound, now) if upper else _most(bound, now)
+        if found.exact or not numpy.any(bound != now):
+            return
+        bounds[node] = bound
+        self._known.clear()
         match node:
             case Add(a, b) if (part := self.split(b)).exact:
-                self._bound(a, bounds, tighter, bound - part.own)
+                self._bound(a, bound - part.own, upper=upper)
             case Add(b, a) if (part := self.split(b)).exact:
-                self._bound(a, bounds, tighter, bound - part.own)
+                self._bound(a, bound - part.own, upper=upper)
 
     def split(self, node: Expr) -> Split:
         """The Split of an expression.  Raises ResourceError where a value of an array could pass 62 bits."""
-        found = self._split(node)
-        if found.exact or not (node in self._most or node in self._least):
-            return found
-        lo, hi = _most(found.lo, self._least.get(node, 0)), _least(found.hi, self._most.get(node, found.hi))
-        return _settled(Split(found.own, lo, hi, found.keys))
+        if isinstance(node, Const):
+            return exact(node.value)
+        if node in self._known:
+            return self._known[node]
+        found = self._variable(node) if isinstance(node, Var) else self._operator(node)
+        if node in self._least or node in self._most:
+            lo, hi = (
+                _most(found.lo, self._least.get(node, 0)),
+                _least(found.hi, self._most.get(node, found.hi)),
+            )
+            found = _settled(replace(found, lo=lo, hi=hi))
+        if self._shares or isinstance(node, Var):
+            self._known[node] = found
+        return found
 
-    def _split(self, node: Expr) -> Split:
-        match node:
-            case Const(value):
-                return exact(value)
-            case Var():
-                if node not in self._known:
-                    self._known[node] = self._variable(node)
-                return self._known[node]
+    def _operator(self, node: Expr) -> Split:
         parts = [self.split(c) for c in children(node)]
         if all(p.exact for p in parts):
             found = exact(apply_operator(node, [p.own for p in parts]))
@@ -245,13 +254,14 @@ class Evaluator:
         if not isinstance(value, tuple):
             return self.split(value)
         own: Value = 0
-        rest = 0
+        rest = stride = 0
         for axis, weight in value:
             if axis in self._points:
                 own = own + self._points[axis] * weight
             else:
                 rest += (axis.extent - 1) * weight
-        return Split(own, own, own + rest) if rest else exact(own)
+                stride = gcd(stride, weight)
+        return Split(own, own, own + rest, (), stride) if rest else exact(own)
 
 
 def _rule(node: Expr, parts: list[Split]) -> Split:
@@ -259,7 +269,8 @@ def _rule(node: Expr, parts: list[Split]) -> Split:
     match node:
         case Add():
             a, b = parts
-            return Split(a.own + b.own, a.lo + b.lo, a.hi + b.hi, (*a.keys, *b.keys))
+            stride = gcd(a.stride, b.stride)
+            return Split(a.own + b.own, a.lo + b.lo, a.hi + b.hi, (*a.keys, *b.keys), stride)
         case Mul():
             return _product(*parts)
         case Shl(_, amount):
@@ -286,7 +297,8 @@ def _product(a: Split, b: Split) -> Split:
     if a.exact:
         a, b = b, a
     if b.exact:
-        return Split(a.own * b.own, a.lo * b.own, a.hi * b.own, (*a.keys, b.own))
+        c = b.own
+        return Split(a.own * c, a.lo * c, a.hi * c, (*a.keys, c), a.stride * c if isinstance(c, int) else 1)
     return Split(0, a.lo * b.lo, a.hi * b.hi, (*_whole(a), *_whole(b)))
 
 
@@ -295,18 +307,27 @@ def _quotient(a: Split, b: Split) -> Split:
         least, most = _most(b.lo, 1), _most(b.hi, 1)  # facts prove that b >= 1; intervals may not
         return Split(0, a.lo // most, a.hi // least, (*_whole(a), *_whole(b)))
     c = b.own
-    return Split(a.own // c, a.lo // c, a.hi // c, (*a.keys, c, a.own % c))
+    g = _common(a, c)
+    stride = a.stride // c if isinstance(c, int) and g == c else 1
+    return Split(a.own // c, a.lo // c, a.hi // c, (*a.keys, c, a.own % c // g), stride)
 
 
 def _remainder(a: Split, b: Split) -> Split:
     if not b.exact:
         return Split(0, 0, _least(a.hi, b.hi - 1), (*_whole(a), *_whole(b)))
     c = b.own
+    g = _common(a, c)
     passed = a.lo // c * c
     wraps = passed != a.hi // c * c
-    own = _where(wraps, 0, a.own - passed)
-    keys = (*a.keys, c, wraps, _where(wraps, a.own % c, 0))
-    return Split(own, _where(wraps, 0, a.lo - passed), _where(wraps, c - 1, a.hi - passed), keys)
+    least = a.own % g
+    keys = (*a.keys, c, wraps, _where(wraps, a.own % c // g, 0))
+    lo, hi = _where(wraps, least, a.lo - passed), _where(wraps, c - g + least, a.hi - passed)
+    return Split(_where(wraps, least, a.own - passed), lo, hi, keys, g)
+
+
+def _common(a: Split, c: Value) -> int:
+    """What divides both f and c: own % it never carries."""
+    return gcd(a.stride, c) if isinstance(c, int) else 1
 
 
 def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
@@ -328,14 +349,14 @@ def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
 
 
 def _comparison(node: Lt | Le | Eq, a: Split, b: Split) -> Split:
-    keys = (*a.keys, *b.keys, a.own - b.own)
+    keys, ahead, stride = (*a.keys, *b.keys), a.own - b.own, gcd(a.stride, b.stride)
     match node:
-        case Lt():
-            return Split(0, (a.hi < b.lo) * 1, (a.lo < b.hi) * 1, keys)
-        case Le():
-            return Split(0, (a.hi <= b.lo) * 1, (a.lo <= b.hi) * 1, keys)
+        case Lt():  # ahead + stride * m < 0
+            return Split(0, (a.hi < b.lo) * 1, (a.lo < b.hi) * 1, (*keys, ahead // stride))
+        case Le():  # ahead + stride * m <= 0
+            return Split(0, (a.hi <= b.lo) * 1, (a.lo <= b.hi) * 1, (*keys, -(-ahead // stride)))
         case Eq():
-            return Split(0, 0, (a.lo <= b.hi) * 1 & (b.lo <= a.hi) * 1, keys)
+            return Split(0, 0, (a.lo <= b.hi) * 1 & (b.lo <= a.hi) * 1, (*keys, ahead))
 
 
 def _choice(test: Split, a: Split, b: Split) -> Split:
@@ -353,12 +374,13 @@ def _settled(s: Split) -> Split:
     keys = tuple(k for k in s.keys if isinstance(k, numpy.ndarray))
     known = s.lo == s.hi
     if not isinstance(known, numpy.ndarray):
-        return exact(s.lo) if known else Split(s.own, s.lo, s.hi, keys)
+        return exact(s.lo) if known else replace(s, keys=keys)
     if known.all():
         return exact(s.lo)
     if known.any():
-        return Split(_where(known, s.lo, s.own), s.lo, s.hi, (known, *(_where(known, 0, k) for k in keys)))
-    return Split(s.own, s.lo, s.hi, keys)
+        keys = (known, *(_where(known, 0, k) for k in keys))
+        return replace(s, own=_where(known, s.lo, s.own), keys=keys)
+    return replace(s, keys=keys)
 
 
 def _whole(s: Split) -> tuple[Value, ...]:
@@ -395,7 +417,7 @@ def classes_of(place: Place) -> Classes:
         raise ResourceError(f"executions of '{place.statement}'", place.scope.executions, MAX_EXECUTIONS)
     used = _used(place)
     points: Points = {}
-    weights = numpy.array([math.prod(axis.extent for axis in place.scope.axes if axis not in used)])
+    weights = numpy.array([prod(axis.extent for axis in place.scope.axes if axis not in used)])
     for axis in used:
         new: Points = {axis: numpy.arange(axis.extent)}
         count = numpy.ones(axis.extent, dtype=numpy.int64)
@@ -453,7 +475,8 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
         evaluate.assume(condition.predicate, condition.wanted)
     at = evaluate.split(place.index)
     keys += [*at.keys, at.own * place.scale % place.modulus]
-    code = _numbered([k[active] for k in keys if isinstance(k, numpy.ndarray)], int(active.sum()))
+    arrays = {id(k): k for k in keys if isinstance(k, numpy.ndarray)}  # equal parts share their keys
+    code = _numbered([k[active] for k in arrays.values()], int(active.sum()))
     _, first, which = numpy.unique(code, return_index=True, return_inverse=True)
     chosen = numpy.flatnonzero(active)[first]
     merged = numpy.bincount(which, weights[active], minlength=len(first)).astype(numpy.int64)

@@ -47,7 +47,7 @@ def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:
 
 
 @pytest.mark.deep
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=1000)
 @given(programs())
 def test_traffic_is_its_definition_in_many_programs(p: RandomProgram) -> None:
     assert traffic(p.kernel, p.params) == traffic_enumerated(p.kernel, p.params)
