@@ -78,7 +78,7 @@ _ALONE = 16
 class Axis:
     """A digit of a variable that all lanes of a warp share: 0 <= value < extent.  Compared by identity.
 
-    `reach` is the extent of the variable.
+    `reach` is the extent of the digit that it is a part of.
     """
 
     name: str
@@ -430,7 +430,7 @@ def classes_of(place: Place) -> Classes:
 
 
 def _used(place: Place) -> list[Axis]:
-    """The axes that the index or a condition depends on, digits of short variables first.
+    """The axes that the index or a condition depends on, short digits first.
 
     Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
     """

@@ -47,8 +47,8 @@ Array: TypeAlias = "numpy.ndarray[Any, Any]"
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
 
-_WIDE = 4096
-"""Values of a variable from which on it is divided into digits."""
+_LONG = 256
+"""Values of a variable from which on it is taken apart into digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,7 @@ class _Reader:
     def __init__(self, kernel: Kernel, params: Mapping[str, int], machine: Arch) -> None:
         self.kernel, self.machine = kernel, machine
         self.values = bound(kernel, params)
+        self.divisors = divisors(kernel, self.values)
         self.lane = Axis("lane", machine.lanes, machine.lanes)
         warps = -(-kernel.threads // machine.lanes)
         warp = Axis("warp", warps, warps)
@@ -209,36 +210,44 @@ class _Reader:
         return Place(s, at.index, scale, base, modulus, scope)
 
     def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
-        """The scope in which a variable takes every value below `extent`."""
-        if extent <= _WIDE:
-            return scope.running(var, extent, ((Axis(var.name, extent, extent), 1),))
-        weights = [1, *self._radices(var, extent)]
-        high = -(-extent // weights[-1])
-        if high > _WIDE:
-            weights.append(weights[-1] << high.bit_length() // 2)
+        """The scope in which a variable takes every value below `extent`.
+
+        A long one is taken apart into the digits that the program asks for, the highest again in two.
+        """
+        weights = [1] if extent <= _LONG else [1, *self._radices(var, extent)]
         ends = [*weights[1:], extent]
-        digits = [(Axis(var.name, -(-end // w), extent), w) for w, end in zip(weights, ends, strict=True)]
+        sizes = [-(-end // weight) for weight, end in zip(weights, ends, strict=True)]
+        digits = [(Axis(var.name, n, n), weight) for n, weight in zip(sizes, weights, strict=True)]
+        if (high := sizes[-1]) > _LONG:
+            step = 1 << high.bit_length() // 2
+            rows = (Axis(var.name, -(-high // step), high), step * weights[-1])
+            digits[-1:] = [(Axis(var.name, step, high), weights[-1]), rows]
         inside = scope.running(var, extent, tuple(reversed(digits)))
-        return inside.where(var < extent) if extent % weights[-1] else inside
+        return inside if extent % digits[-1][1] == 0 else inside.where(var < extent)
 
     def _radices(self, var: Var, extent: int) -> list[int]:
         """What the program divides a variable by, as far as each is a multiple of the one before."""
-        found = set()
-        waiting = [e for s in walk(self.kernel.body) for e in expressions(s)]
-        seen: set[Expr] = set()
-        while waiting:
-            node = waiting.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            waiting += children(node)
-            if isinstance(node, FloorDiv | Mod) and node.a == var and variables(node.b) <= set(self.values):
-                found.add(int(evaluate(node.b, self.values)))
         radices: list[int] = []
-        for divisor in sorted(d for d in found if 1 < d < extent):
+        for divisor in sorted(d for d in self.divisors.get(var, ()) if 1 < d < extent):
             if divisor % (radices[-1] if radices else 1) == 0:
                 radices.append(divisor)
         return radices
+
+
+def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
+    """What a program divides its variables by, for given parameters."""
+    found: dict[Var, set[int]] = {}
+    waiting = [e for s in walk(kernel.body) for e in expressions(s)]
+    seen: set[Expr] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += children(node)
+            match node:
+                case FloorDiv(Var() as var, by) | Mod(Var() as var, by) if variables(by) <= set(values):
+                    found.setdefault(var, set()).add(int(evaluate(by, values)))
+    return found
 
 
 def bound(kernel: Kernel, params: Mapping[str, int]) -> dict[Var, int]:
