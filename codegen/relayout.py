@@ -33,12 +33,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
-from layoutalg.codegen.instr_sm75 import BAR, LDS, MOVE, STS, WARP_SYNC
-from layoutalg.codegen.tile import Reg, RegRef, Shared
+from layoutalg.codegen.instr import (
+    BAR,
+    BYTE_PERMUTE,
+    LDS,
+    MOVE,
+    SELECT,
+    SHUFFLE_LANE,
+    SHUFFLE_XOR,
+    STS,
+    WARP,
+    WARP_SYNC,
+)
+from layoutalg.codegen.program import KernelBuilder, Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.f2 import Columns
 from layoutalg.registers import (
@@ -244,7 +252,7 @@ class _Writer:
                 case Store(tile, size, transfer):
                     groups = self.k.threads // (WARP * self.warps)
                     unit_bytes = (self.bits << self.plan.packed) // 8
-                    buffer = self.k.shared(
+                    buffer = self.k.shared_buffer(
                         f"{self.name}_tile", unit_bytes, tile, size * groups, 128, overlay=self.overlay
                     )
                     self._store(buffer, step, given, held)

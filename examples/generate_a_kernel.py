@@ -5,9 +5,8 @@ Run it:  python examples/generate_a_kernel.py        needs layoutalg[nvrtc] for 
 
 import numpy
 
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.family import arguments
 

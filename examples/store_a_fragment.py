@@ -6,12 +6,10 @@ Run it:  python examples/store_a_fragment.py
 import numpy
 
 from layoutalg.analysis import Access, GlobalReport, analyze
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.lower import lower
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Kernel, KernelBuilder, lower
 from layoutalg.codegen.relayout import relayout
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.registers import convert_layout, register_layout

@@ -22,10 +22,9 @@ from collections.abc import Iterable
 from math import gcd, prod
 from typing import Any, SupportsIndex
 
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import Launch
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import Launch
+from layoutalg.codegen.program import Kernel, printed
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, shown
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
@@ -41,19 +40,19 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import (
-    CARRIER,
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import (
     Moves,
     PermuteProblem,
     move_problem,
     normalise,
     permute_problem,
     reference,
+    relayout_problem,
 )
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.refinement import relayout_problem
+from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 SIMULATED_ELEMS = 1 << 14

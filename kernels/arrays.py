@@ -31,10 +31,10 @@ from math import gcd, prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from layoutalg.codegen.runtime import current_stream, device_array, device_empty, device_view, on_device
+from layoutalg.codegen.gpu import current_stream, device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.permute_modes import WIDTHS_BYTES
+from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.optional import is_of, loaded
 
@@ -199,7 +199,7 @@ def launching(v: View) -> contextlib.AbstractContextManager[object]:
 def stream_of(v: View) -> int:
     """The stream that orders work on an array on the current GPU: a cudaStream_t.
 
-    >>> from layoutalg.codegen.runtime import gpu_status, to_device
+    >>> from layoutalg.codegen.gpu import gpu_status, to_device
     >>> if gpu_status().available:
     ...     default = stream_of(view(to_device([1.0])))
     """

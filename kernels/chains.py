@@ -20,19 +20,17 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.dependent import dependent
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.prepare import Launchable, launchable, prepare
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import Launch, load_launch
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.gpu import Launch, Launchable, launchable, load_launch, prepare
+from layoutalg.codegen.program import Global, Kernel, dependent, printed
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels import norm_family, permute_family, reduce_family
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.permute_modes import PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.move import permute as permute_family
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.rowwise import norm as norm_family
+from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 
 UNIT_BYTES = 16
 """Buffers start at multiples of it, and end there."""
@@ -181,40 +179,10 @@ class LoadedChain:
 def load_chain(chain: ReadyChain) -> LoadedChain:
     """Load a chain on the current GPU.  Raises UnsupportedError without one.
 
-    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
     ...     one = chain_of(reduce_problem((8, 64), 1, "max", "f16"))
     ...     loaded = load_chain(prepare_chain(one, gpu_status().arch))
     """
     steps = zip(map(load_launch, chain.kernels), chain.buffers, strict=True)
     return LoadedChain(tuple(steps), chain.partial_bytes)
-
-
-def numbers_of(bits: Any, element: str) -> Any:
-    """The numbers, as float64, that an array of words of an element's width carries; of the same shape.
-
-    >>> import numpy
-    >>> numbers_of(numpy.array([0x3F80, 0x4000, 0xC000], "u2"), "bf16").tolist()
-    [1.0, 2.0, -2.0]
-    """
-    import numpy
-
-    padded = numpy.zeros(-(-bits.size // 2) * 2, bits.dtype)
-    padded[: bits.size] = bits.ravel()
-    return decode(padded.view("u4")[None, :], element)[0][: bits.size].reshape(bits.shape)
-
-
-def bits_of(numbers: Any, element: str) -> Any:
-    """Numbers rounded to the nearest of an element type, as words of its width; of the same shape.
-
-    >>> import numpy
-    >>> [hex(x) for x in bits_of(numpy.array([1.0, 2.0, -2.0]), "f16")]
-    ['0x3c00', '0x4000', '0xc000']
-    """
-    import numpy
-
-    padded = numpy.zeros(-(-numbers.size // 2) * 2)
-    padded[: numbers.size] = numbers.ravel()
-    with numpy.errstate(all="ignore"):
-        words = encode(padded[None, :], element)[0]
-    return words.view("u4" if element == "f32" else "u2")[: numbers.size].reshape(numbers.shape)

@@ -19,14 +19,16 @@ from typing import Any, Literal, overload
 
 from layoutalg.arch import Arch
 from layoutalg.errors import UnknownNameError, UnsupportedError
-from layoutalg.kernels import copy_family, transpose_family, transpose_plan
 from layoutalg.kernels.chains import Chain, Problem, chain_of
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES, GemmFamily
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES, GemmFamily
 from layoutalg.kernels.matrix import reference
-from layoutalg.kernels.norm_modes import OPS, norm_problem
-from layoutalg.kernels.permute_modes import permute_problem
-from layoutalg.kernels.reduce_plan import FOLD, reduce_problem
+from layoutalg.kernels.move import tiled_copy as copy_family
+from layoutalg.kernels.move import transpose as transpose_family
+from layoutalg.kernels.move import transpose_plan
+from layoutalg.kernels.move.problem import permute_problem
+from layoutalg.kernels.rowwise.norm_modes import OPS, norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, reduce_problem
 
 __all__ = [
     "FAMILIES",

@@ -18,15 +18,11 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.access_cost import Cost, Prediction
-from layoutalg.codegen.memtrace import MemTrace
-from layoutalg.codegen.nvrtc import version
-from layoutalg.codegen.prepare import prepare
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.runtime import load, to_device, to_host
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import load, prepare, to_device, to_host, version
+from layoutalg.codegen.program import Kernel, printed
+from layoutalg.codegen.sim import MemTrace, simulate
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.layout import whole_number
 
@@ -145,7 +141,7 @@ def check_run(problem: object, nbytes: int, target: Target, seed: int) -> None:
 def run_on_gpu(kernel: Kernel, problem: MatrixProblem, src: Any, old: Any) -> Any:
     """The destination buffer after one launch on the GPU.  Raises UnsupportedError without one.
 
-    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.codegen.gpu import gpu_status
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(8, 24, "f32")
@@ -228,10 +224,6 @@ def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
         return raw.view(CARRIER[problem.element_bytes])
 
     return draw(problem.source_elems), draw(problem.target_elems)
-
-
-CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
-"""NumPy types that carry elements of a width; they are moved, never computed with."""
 
 
 def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from layoutalg.errors import (
     UnsupportedError,
     shown,
 )
-from layoutalg.kernels import norm_modes, reduce_family
 from layoutalg.kernels.api import SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
@@ -48,20 +47,14 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import (
-    UNIT_BYTES,
-    Chain,
-    LoadedChain,
-    bits_of,
-    chain_of,
-    numbers_of,
-    printed_chain,
-    simulate_chain,
-)
-from layoutalg.kernels.kept_chains import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.norm_modes import OPS, NormProblem, checked_eps, norm_problem
-from layoutalg.kernels.reduce_modes import find_axes
-from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
+from layoutalg.kernels.chains import UNIT_BYTES, Chain, LoadedChain, chain_of, printed_chain, simulate_chain
+from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
+from layoutalg.kernels.rowwise import norm_modes
+from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, checked_eps, norm_problem
+from layoutalg.kernels.rowwise.reduce_modes import find_axes
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, reduce_problem
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """One axis, several, or None for all; negative ones count from the last."""

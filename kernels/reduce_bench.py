@@ -24,11 +24,11 @@ from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.runtime import (
+from layoutalg.codegen.gpu import (
     array_reduction,
     device_copy,
     device_empty,
+    in_processes,
     median_times_ms,
     random_normal,
     require_gpu,
@@ -45,13 +45,13 @@ from layoutalg.kernels.chains import (
     load_chain,
     prepare_chain,
 )
-from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import OPS, NormProblem
-from layoutalg.kernels.norm_traffic import traffic
-from layoutalg.kernels.permute_modes import PermuteProblem
-from layoutalg.kernels.reduce_plan import FOLD, plans
-from layoutalg.kernels.reduce_predict import memory_bytes
+from layoutalg.kernels.move.problem import PermuteProblem
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
+from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem
+from layoutalg.kernels.rowwise.norm_traffic import traffic
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans
+from layoutalg.kernels.rowwise.reduce_predict import memory_bytes
 
 Shape = tuple[int, ...]
 
@@ -202,7 +202,7 @@ def benchmark_reductions(cases: Iterable[Case]) -> Iterator[ReduceRow]:
     Raises UnsupportedError without a GPU, MismatchError where our result is not that of the definition, up to
     rounding.
 
-    >>> from layoutalg.codegen.runtime import gpu_status
+    >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
     ...     row = next(benchmark_reductions(CASES[:1]))
     """

@@ -35,6 +35,56 @@ _ROOMS: Mapping[str, str] = {
         "arch.atoms_sm61=sm61 arch.atoms_sm70=sm70 arch.atoms_sm75=sm75 arch.atoms_sm80=sm80 "
         "arch.atoms_sm89=sm89 arch.atoms_sm90=sm90 arch.atoms_wgmma=wgmma"
     ),
+    "codegen.expr": (
+        "codegen.names codegen.facts codegen.nodes codegen.sums codegen.rewrite codegen.rules_bits "
+        "codegen.rules_sums codegen.rules_truth codegen.simplify=simplifier codegen.ctext codegen.cost"
+    ),
+    "codegen.instr": (
+        "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "
+        "codegen.instr_mma=mma codegen.instr_shuffle=shuffle codegen.instr_float=arith "
+        "codegen.instr_double=double codegen.instr_reduce=reduce codegen.instr_norm=norm"
+    ),
+    "codegen.program": (
+        "codegen.tile codegen.builder codegen.bounds codegen.check=checks "
+        "codegen.contract=launch_contract codegen.converged codegen.waits "
+        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=printable"
+    ),
+    "codegen.sim": (
+        "codegen.hazards codegen.copies codegen.machine codegen.memtrace codegen.closures "
+        "codegen.operands codegen.simulate=simulator"
+    ),
+    "codegen.gpu": (
+        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
+        "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
+    ),
+    "kernels.move": (
+        "kernels.copy_family=tiled_copy kernels.transpose_family=transpose kernels.transpose_plan "
+        "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
+        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
+        "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
+        "kernels.permute_bench kernels.refinement=problem"
+    ),
+    "kernels.rowwise": (
+        "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
+        "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
+        "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
+        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
+        "kernels.norm_traffic kernels.trials"
+    ),
+    "kernels.gemm": (
+        "kernels.gemm=problem kernels.gemm_bench=bench kernels.gemm_choice=heuristic "
+        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=merged "
+        "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=parts "
+        "kernels.gemm_result=result kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
+        "kernels.gemm_simt_configs=simt_configs kernels.gemm_simt_plan=simt_plan "
+        "kernels.gemm_simt_predict=simt_predict kernels.gemm_simt_rules=simt_rules "
+        "kernels.gemm_simt_side=simt_side kernels.gemm_sm80=sm80 kernels.gemm_sm80_configs=sm80_configs "
+        "kernels.gemm_sm80_plan=sm80_plan kernels.gemm_sm80_predict=sm80_predict "
+        "kernels.gemm_sm80_rules=sm80_rules kernels.gemm_sm80_side=sm80_side kernels.gemm_split=splitk "
+        "kernels.gemm_verify=verify"
+    ),
+    "kernels.ladder": ("kernels.gemm_ladder=gemm"),
+    "kernels": ("kernels.kept_chains=plan_cache"),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",
     "explanation": "derivation=steps explanations",

@@ -25,8 +25,8 @@ from types import FrameType
 from typing import Any
 from unittest import mock
 
-from layoutalg.codegen import cubin_cache
-from layoutalg.codegen.cubin_cache import fetch_entry, offer_entry, store_entry
+from layoutalg.codegen.gpu import cubin_cache, fetch_entry, offer_entry
+from layoutalg.codegen.gpu.cubin_cache import store_entry
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 FIELDS: dict[str, Any] = {"threads": 32, "log": "one\ntwo"}

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 
-from layoutalg.codegen.ctext import TYPES, ctype, index_function, summands, to_c
 from layoutalg.codegen.expr import (
     Add,
     Const,
@@ -23,17 +22,22 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Select,
     Var,
     as_expr,
     children,
+    ctype,
     evaluate,
     is_predicate,
+    simplify,
+    summands,
+    to_c,
     variables,
 )
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr.ctext import TYPES, index_function
 from layoutalg.errors import IRError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import compile_shared
@@ -98,7 +102,7 @@ def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
     def part() -> Expr:
         return _draw(rng, pool, depth - 1 if rng.random() < 0.8 else 0)
 
-    kind = rng.randrange(14)
+    kind = rng.randrange(16)
     try:
         match kind:
             case 0 | 1:
@@ -120,6 +124,8 @@ def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
                 return part() >> rng.choice((0, 1, 4, 16, 31, 32, 33, 63, 64, 70))
             case 11 | 12:
                 return Select(_draw_predicate(rng, pool, depth - 1), part(), part())
+            case 13 | 14:
+                return Minus(part(), part())
             case _:
                 return _draw_predicate(rng, pool, depth - 1)
     except IRError:  # a divisor that can be 0

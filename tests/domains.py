@@ -18,31 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.arguments import check_aligned, check_integers, launch_grid
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import check_aligned, launch_grid
+from layoutalg.codegen.program import Kernel, check_integers, is_dynamic, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
-from layoutalg.kernels import (
-    FAMILIES,
-    family,
-    gemm_simt_configs,
-    gemm_sm80_configs,
-    permute_plan,
-    reduce_family,
-)
+from layoutalg.kernels import FAMILIES, family
 from layoutalg.kernels.chains import Chain, chain_of_passes, overlapped
-from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm_launches import Config, Launches, launches
-from layoutalg.kernels.norm_family import plan as plan_norm
-from layoutalg.kernels.norm_modes import shortest
-from layoutalg.kernels.norm_plan import configs as norm_configs
-from layoutalg.kernels.permute_family import build as build_permute
-from layoutalg.kernels.permute_modes import normalise
-from layoutalg.kernels.permute_modes import reference as permuted
-from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
+from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
+from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.move import plan as permute_plan
+from layoutalg.kernels.move.permute import build as build_permute
+from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.move.problem import reference as permuted
+from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.bounds import reduction_bound
+from layoutalg.kernels.rowwise.norm import plan as plan_norm
+from layoutalg.kernels.rowwise.norm_modes import shortest
+from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
 from layoutalg.notation import parse_index
 from tests import norms
 from tests.gemm_cases import arguments, expected

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.kernels.gemm import GemmProblem, matrices, scalar_words
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.kernels.gemm.problem import GemmProblem, matrices, scalar_words
 
 CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
 ALPHA, BETA = 2, 3

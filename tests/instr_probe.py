@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import LDG, STG, Instr
+from layoutalg.codegen.program import Kernel, KernelBuilder
 
 LANES = 32
 

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from layoutalg.codegen.check import check
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
 from layoutalg.decide import cosize
 from layoutalg.errors import LayoutAlgError, NotInjectiveError, UnsupportedError
 from layoutalg.kernels.api import problem_of
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_modes import PermuteProblem, normalise
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_stage import PermuteConfig
-from layoutalg.kernels.refinement import relayout_problem
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, relayout_problem
+from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 
 ITEM_BYTES = (1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 16)

@@ -14,20 +14,22 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels import FAMILIES, chain_verify, gemm_verify, norm_family, norm_predict, reduce_predict
+from layoutalg.codegen.program import Kernel, lower
+from layoutalg.kernels import FAMILIES, chain_verify
 from layoutalg.kernels.chain_verify import chain_checks
 from layoutalg.kernels.chains import Chain, Problem, chain_of, chain_of_passes, find_problem, overlapped
 from layoutalg.kernels.family import matrix_checks
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_launches import Config, Launches, launches
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_verify import product_checks
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.norm_walk import NormConfig
-from layoutalg.kernels.reduce_plan import ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.gemm import verify as gemm_verify
+from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.verify import product_checks
+from layoutalg.kernels.rowwise import norm as norm_family
+from layoutalg.kernels.rowwise import norm_predict, reduce_predict
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.norm_walk import NormConfig
+from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
 
 
@@ -86,7 +88,9 @@ def _chain(name: str, p: Problem, chain: Chain | None = None, costs: Any = None)
 def _in_two(name: str, p: ReduceProblem) -> Case:
     """A reduction in two passes, where all groups of threads of the second have something to add."""
     plan = next(
-        x for x in plans(p) if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.slow // 2
+        x
+        for x in plans(p)
+        if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.groups_per_row // 2
     )
     costs: dict[str, Any] = {}
     for one in reduce_predict.predict(plan):

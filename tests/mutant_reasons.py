@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.tile import Do, RegRef, Stmt, walk
+from layoutalg.codegen.program import Do, RegRef, Stmt, lower, walk
 from tests.mutant_cases import Case
 from tests.mutants import Mutant
 

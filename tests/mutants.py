@@ -25,13 +25,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen import printed as printing
-from layoutalg.codegen.check import check
-from layoutalg.codegen.expr import And, Const, Expr
+from layoutalg.codegen.expr import And, Const, Expr, simplify
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import (
+from layoutalg.codegen.program import (
     Arg,
     Do,
     For,
@@ -42,8 +38,11 @@ from layoutalg.codegen.tile import (
     RegRef,
     Stmt,
     Unroll,
+    lower,
     walk,
 )
+from layoutalg.codegen.program import printable as printing
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.family import Check
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Expr, Var, substitute, variables
-from layoutalg.codegen.lower import map_arg
-from layoutalg.codegen.tile import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.program.lowering import map_arg
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 

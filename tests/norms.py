@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.norm_family import NormLaunches, arguments
-from layoutalg.kernels.norm_modes import NormProblem, norm_problem, reference
-from layoutalg.kernels.permute_modes import strided
-from layoutalg.kernels.rounding import norm_bound
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.move.problem import strided
+from layoutalg.kernels.rowwise.bounds import norm_bound
+from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
+from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, reference
 
 Array = np.ndarray[Any, Any]
 UNIT_BYTES = 16

@@ -7,11 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.reduce_modes import AxesProblem, axes_problem
-from layoutalg.kernels.reduce_plan import plan_with
-from layoutalg.kernels.reduce_walk import ReduceConfig, Walk
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.kernels.rowwise.reduce_modes import AxesProblem, axes_problem
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig, Walk
 from tests.strides import drawn_strides
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -60,7 +59,11 @@ def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
     base = rng.choice(plans(p)).passes[0].config
     if rng.random() < 0.3:
         return plan_with(p, base)
-    rows = base.outs > 1 or base.fast > 1 or Walk(plan_with(p, base).passes[0].form, base).rows
+    rows = (
+        base.rows_per_thread > 1
+        or base.lanes_per_row > 1
+        or Walk(plan_with(p, base).passes[0].form, base).rows
+    )
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
     slow = rng.choice((1, 1, 2, 4))
     kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))

@@ -7,10 +7,9 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr_sm75 import LDG, STG
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Kernel, KernelBuilder
 from layoutalg.codegen.relayout import relayout
-from layoutalg.codegen.tile import Kernel
 from layoutalg.f2 import LinearLayout, apply
 from layoutalg.registers import Conversion, PlanKind, converted
 from tests.fragments import elements

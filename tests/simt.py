@@ -9,13 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from layoutalg.codegen.check import check
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.gemm import GemmProblem, matrices, scalar_words
-from layoutalg.kernels.gemm_simt import build
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
+from layoutalg.codegen.program import Kernel, lower
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import Simulation, simulate
+from layoutalg.kernels.gemm.problem import GemmProblem, matrices, scalar_words
+from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
 
 NUMPY = {"f32": np.float32, "f64": np.float64}
 

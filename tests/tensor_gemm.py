@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.cuda import is_dynamic, print_kernel
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.program import Kernel, is_dynamic
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels.gemm.problem import GemmProblem
 from tests.gemm_cases import arguments, taken
 from tests.hostshim import run_cuda_text
 

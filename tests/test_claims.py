@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import layoutalg
-from layoutalg.kernels import bench, gemm_bench, permute_bench, reduce_bench
+from layoutalg.kernels import bench, reduce_bench
 from layoutalg.kernels.families import FAMILIES, GEMM_FAMILIES, TENSOR_FAMILIES
+from layoutalg.kernels.gemm import bench as gemm_bench
+from layoutalg.kernels.move import permute_bench
 from tests.command import run
 from tests.test_architecture import MOST_LINES
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen import runtime
-from layoutalg.codegen.runtime import GpuStatus
+from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
-from layoutalg.kernels import api, kept_chains, reduce_api
+from layoutalg.kernels import api, reduce_api
+from layoutalg.kernels import plan_cache as kept_chains
 from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
-from layoutalg.kernels.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
 

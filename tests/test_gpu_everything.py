@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.cli.commands.bench import TENSORS
 from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from tests.gpu.everything import STEPS, Step, main, run
 from tests.gpu.tools import sanitize, tool
 from tests.sweeps import each

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from layoutalg.kernels.gemm_bench import find_gemm_family
-from layoutalg.kernels.gemm_ladder import Step, predict_steps
+from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.gpu.gemm_ladder import (
     ARRIVED,
     ARRIVED_COPIED,

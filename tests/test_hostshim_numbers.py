@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.instr import decode, encode
 from layoutalg.errors import CompileError
 from tests.hostshim import KernelFault, host_text, run_cuda_text
 from tests.hostshim.ptx import in_cpp

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.tile import Do, For, If, walk
+from layoutalg.codegen.program import Do, For, If, lower, walk
 from tests.mutant_cases import CASES
 from tests.mutant_reasons import reason
 from tests.mutants import KINDS, mutants_of, mutated

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from layoutalg.analysis import SharedReport, analyze
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.sim import simulate
 from tests.gpu.probe import STRATA, Probe, data, kernel_of, predicted, probes
 from tests.sweeps import each
 

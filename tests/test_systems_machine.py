@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from layoutalg.arch import ARCHS, T4_ACHIEVED, board_rates
-from layoutalg.codegen.cost import index_cost
-from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr import Var, evaluate, index_cost, simplify
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.model import (
     balance_point,

@@ -13,9 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from layoutalg.kernels import kept_chains, norm_vectors
+from layoutalg.kernels import plan_cache as kept_chains
 from layoutalg.kernels.chains import Problem, ReadyChain, chain_of
-from layoutalg.kernels.norm_modes import NormModes
+from layoutalg.kernels.rowwise import norm_vectors
+from layoutalg.kernels.rowwise.norm_modes import NormModes
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
 from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator

@@ -41,11 +41,11 @@ from layoutalg.errors import (
     NotInjectiveError,
     ShapeError,
 )
-from layoutalg.kernels.chains import bits_of, numbers_of
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.norm_modes import reference as norm_reference
-from layoutalg.kernels.reduce_plan import reduce_problem
-from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.norm_modes import reference as norm_reference
+from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
 from tests.views import (
     FLOATS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.tile import Kernel
+    from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.chains import Problem
 
 SIDE = 4096
@@ -20,7 +20,7 @@ def is_product(family: str) -> bool:
     >>> is_product("gemm-sm80"), is_product("transpose")
     (True, False)
     """
-    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 
     return family in GEMM_FAMILIES
 
@@ -37,8 +37,8 @@ def find_kernel(
     'gemm_simt_f32'
     """
     from layoutalg.kernels.families import FAMILIES
-    from layoutalg.kernels.gemm import gemm_problem
-    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+    from layoutalg.kernels.gemm.problem import gemm_problem
 
     m, n, k = extents
     if family in FAMILIES:

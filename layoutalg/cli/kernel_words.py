@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.cli.output import size_bytes, table
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.nvrtc import Cubin
-    from layoutalg.codegen.tile import Kernel
+    from layoutalg.codegen.gpu import Cubin
+    from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.family import VerifyReport
 
 
@@ -21,14 +21,14 @@ def kernel_sentence(kernel: Kernel) -> str:
 
 def contract_lines(kernel: Kernel) -> list[str]:
     """What a launch of a kernel must give it, as the comment above its text says it."""
-    from layoutalg.codegen.contract import contract, lines
+    from layoutalg.codegen.program import contract, lines
 
     return list(lines(contract(kernel)))
 
 
 def launch_fields(kernel: Kernel) -> dict[str, Any]:
     """What `--json` says of a launch: see "launch" in the schema."""
-    from layoutalg.codegen.contract import contract, text
+    from layoutalg.codegen.program import contract, text
 
     terms = contract(kernel)
     return {

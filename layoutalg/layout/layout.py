@@ -48,8 +48,9 @@ from layoutalg.layout.int_tuple import (
     prefix_product,
     product,
     to_text,
+    unflatten_tree,
 )
-from layoutalg.layout.symbols import is_symbolic, require, symbolic_leaf
+from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
 from layoutalg.layout.value import Value
 
 
@@ -150,7 +151,9 @@ class Layout(Value):
         for part in one if type(one) is tuple else (one,):
             if type(part) is not int:
                 try:
-                    offset = index_at(one, self.shape, self.stride)
+                    offset = _at_expression(self, one)
+                    if offset is None:
+                        offset = index_at(one, self.shape, self.stride)
                 except ArgumentTypeError as error:
                     return _at_open(self, one, error)
                 break
@@ -196,12 +199,32 @@ def _at_open(layout: Layout, crd: Any, error: ArgumentTypeError) -> Any:
     return at_open_coordinate(layout, crd, error)
 
 
+def _at_expression(layout: Layout, crd: Any) -> Any:
+    """The coordinate that a layout of scaled bases gives for index expressions, mode by mode of the result:
+    an expression adds to numbers alone, and a stride of 0 is one.  None for any other layout and coordinate.
+    """
+    if not any(map(is_index_expression, flatten_tree(crd))) or not has_bases(layout):
+        return None
+    strides: tuple[Any, ...] = flatten_tree(layout.stride)
+    found: Any = 0
+    for path in dict.fromkeys(d.modes for d in strides if isinstance(d, ScaledBasis)):
+        along = tuple(d.value if isinstance(d, ScaledBasis) and d.modes == path else 0 for d in strides)
+        steps = index_at(crd, layout.shape, unflatten_tree(along, layout.stride))
+        found = found + ScaledBasis(1, *path).scaled(steps)
+    return found
+
+
 def leaf_of_shape(value: Any, what: str) -> Any:
     """A leaf of a shape that is not an integer, in canonical form; None for what no extent can be.
 
     >>> leaf_of_shape(4.0, "shape") is None
     True
     """
+    if is_index_expression(value):
+        raise ArgumentTypeError(
+            f"{what} has the index expression {value}; a layout holds integers, and an expression is an "
+            f"extent or a stride of a tensor of layoutalg.codegen"
+        )
     return symbolic_leaf(value, what) if is_symbolic(value) else None
 
 
@@ -212,7 +235,8 @@ def leaf_of_stride(value: Any, what: str) -> Any:
     2@0
     """
     if isinstance(value, ScaledBasis):
-        return value.scaled(symbolic_leaf(value.value, what)) if is_symbolic(value.value) else value
+        leaf = value.value if type(value.value) is int else leaf_of_shape(value.value, what)
+        return None if leaf is None else value.scaled(leaf)
     return leaf_of_shape(value, what)
 
 

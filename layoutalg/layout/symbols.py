@@ -111,6 +111,15 @@ def is_symbolic(value: object) -> bool:
     return type(value) is not int and is_of(value, "sympy", "Expr")
 
 
+def is_index_expression(value: object) -> bool:
+    """True for an index expression of layoutalg.codegen, which is not imported to find out.
+
+    >>> is_index_expression(8)
+    False
+    """
+    return type(value).__module__.startswith("layoutalg.codegen.")
+
+
 def canonical(value: Any) -> Any:
     """The expression expanded, a plain int when it is one, with ceilings for negated floors.
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.cuda import is_dynamic, print_kernel, to_cuda
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.program import Kernel, is_dynamic, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.family import arguments, buffers

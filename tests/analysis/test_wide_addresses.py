@@ -14,23 +14,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.ctext import TYPES, ctype, summands, to_c
-from layoutalg.codegen.expr import Expr, Var, evaluate, variables
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
-from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.norm_family import plan as plan_norm
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.permute_family import build as build_permute
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs as permute_configs
-from layoutalg.kernels.reduce_family import build as build_reduction
-from layoutalg.kernels.reduce_family import plans, reduce_problem
-from layoutalg.kernels.transpose_family import build as build_transpose
-from layoutalg.kernels.transpose_family import problem as transpose_problem
-from layoutalg.kernels.transpose_plan import configs as transpose_configs
+from layoutalg.codegen.expr import Expr, Var, ctype, evaluate, summands, to_c, variables
+from layoutalg.codegen.expr.ctext import TYPES
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll, lower
+from layoutalg.kernels.gemm import (
+    simt as gemm_simt,
+)
+from layoutalg.kernels.gemm import (
+    simt_configs as gemm_simt_configs,
+)
+from layoutalg.kernels.gemm import (
+    sm80 as gemm_sm80,
+)
+from layoutalg.kernels.gemm import (
+    sm80_configs as gemm_sm80_configs,
+)
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.move.permute import build as build_permute
+from layoutalg.kernels.move.plan import configs as permute_configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.transpose import build as build_transpose
+from layoutalg.kernels.move.transpose import problem as transpose_problem
+from layoutalg.kernels.move.transpose_plan import configs as transpose_configs
+from layoutalg.kernels.rowwise.norm import plan as plan_norm
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.reduce import build as build_reduction
+from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
-from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import CompileError
 from layoutalg.layout import product
 from tests.sweeps import each

@@ -41,7 +41,7 @@ SECONDS = 20.0
 
 ROOMS = (
     *("analysis", "legality", "model", "symbolic", "registers", "synthesis", "draw", "arch", "f2", "layout"),
-    *("notation", "notation.index_text", "index_text", "f2.matrix", "codegen.cuda"),
+    *("notation", "notation.index_text", "index_text", "f2.matrix", "codegen.gpu.cuda"),
 )
 """Where names are looked for that the root has not, in turn."""
 
@@ -129,11 +129,10 @@ def numbers(*shape: int) -> Any:
 def relayout_cuda(src: Any, dst: Any, dtype: str, plan: int, arch: str) -> str:
     """The kernel of a plan that moves one layout to another."""
     from layoutalg import cosize
-    from layoutalg.codegen.cuda import to_cuda
-    from layoutalg.kernels.permute_family import build
-    from layoutalg.kernels.permute_modes import normalise
-    from layoutalg.kernels.permute_plan import configs
-    from layoutalg.kernels.refinement import relayout_problem
+    from layoutalg.codegen.gpu import to_cuda
+    from layoutalg.kernels.move.permute import build
+    from layoutalg.kernels.move.plan import configs
+    from layoutalg.kernels.move.problem import normalise, relayout_problem
 
     moves = normalise(relayout_problem(src, dst, dtype, (cosize(src), cosize(dst))))
     plans = configs(moves, arch)

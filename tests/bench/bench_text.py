@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.ctext import to_c
+from layoutalg.codegen.expr import to_c
 from layoutalg.errors import CompileError, MismatchError
 from layoutalg.testing import check_index_function
 from tests.ctext_cases import draw_case, draw_function, wrong

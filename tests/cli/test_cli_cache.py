@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.cubin_cache import LIMIT_BYTES, store
-from layoutalg.codegen.nvrtc import Cubin
+from layoutalg.codegen.gpu import LIMIT_BYTES, Cubin
+from layoutalg.codegen.gpu.cubin_cache import store
 from tests.command import answer, run
 
 

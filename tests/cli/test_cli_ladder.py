@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels import gemm_ladder
-from layoutalg.kernels.gemm_bench import find_gemm_family
-from layoutalg.kernels.gemm_ladder import Step, predict_steps
+from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels.ladder import gemm as gemm_ladder
+from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.command import answer, refusal, run
 
 STEPS = {"gemm-sm80": ("2 vectors", "3 swizzle"), "gemm-simt": ("v7", "v8")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen import sass
+from layoutalg.codegen.gpu import sass
 from layoutalg.errors import UnsupportedError
 from tests.command import answer, refusal, run
 from tests.sweeps import each

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from layoutalg.cli.kernel_names import read_ints
-from layoutalg.codegen.cuda import to_cuda
+from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import ParseError
 from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from tests.command import answer, refusal, run
@@ -103,7 +103,7 @@ def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
 
 
 def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels import norm_modes
+    from layoutalg.kernels.rowwise import norm_modes
 
     monkeypatch.setattr(norm_modes, "reference", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layoutalg.cli.commands.verify import VERIFIED_PRODUCTS
-from layoutalg.kernels import gemm_verify
 from layoutalg.kernels.family import Check, VerifyReport
+from layoutalg.kernels.gemm import verify as gemm_verify
 from tests.command import answer, refusal, run
 
 

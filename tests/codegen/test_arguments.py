@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.arguments import Packed, check_aligned, check_argument, launch_grid, pointer_address
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Var
+from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
+from layoutalg.codegen.program import KernelBuilder, check_argument
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.contract import (
+from layoutalg.codegen.expr import Var
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.program import (
     GRID_LIMITS,
-    STATIC_SHARED_BYTES,
-    Parameter,
+    Kernel,
+    KernelBuilder,
     check_argument,
     check_integers,
     contract,
@@ -23,12 +23,11 @@ from layoutalg.codegen.contract import (
     pointer_type,
     text,
 )
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.expr import Var
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.launch_contract import STATIC_SHARED_BYTES, Parameter
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.kernels.chains import chain_of
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.layout import Layout
 from tests.command import answer
 from tests.domains import TRIALS, misstated, stated
@@ -43,7 +42,7 @@ def many() -> KernelBuilder:
     k.pointer("dst", 16, writable=True, align_bytes=32)
     k.scalar("alpha", "the 32 bits of the f32 alpha")
     k.constant("ld", 96)
-    k.shared("tile", 4, Layout(20000), 20000, 16)
+    k.shared_buffer("tile", 4, Layout(20000), 20000, 16)
     k.block(0, (m + 7) // 8 * 4)
     k.block(1, n)
     k.require(n <= m + 1)

@@ -8,17 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.converged import Together, agreement
 from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC
-from layoutalg.codegen.instr_reduce import butterfly, fill
-from layoutalg.codegen.instr_shuffle import SHUFFLE_LANE, SHUFFLE_XOR
-from layoutalg.codegen.instr_sm75 import BAR, WARP_SYNC
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import (
+    BAR,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    SHUFFLE_LANE,
+    SHUFFLE_XOR,
+    WARP_SYNC,
+    Instr,
+    butterfly,
+    fill,
+)
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.converged import Together, agreement
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
 from tests.sweeps import each
@@ -97,7 +103,7 @@ def _under(instr: Instr, condition: str) -> Kernel:
     """The instruction in a branch."""
     k = KernelBuilder("branch", threads=64)
     n = k.param("n", 64, 1)
-    tile = k.shared("tile", 1, Layout(4096), 4096, 128)
+    tile = k.shared_buffer("tile", 1, Layout(4096), 4096, 128)
     asked = {"half": k.tid % 32 < 16, "warp": k.tid // 32 < n, "block": n < 9, "lanes": k.tid < n}[condition]
     args: list[Any] = []
     for o in instr.operands:

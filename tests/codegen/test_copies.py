@@ -6,8 +6,8 @@ import numpy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.copies import CopyQueue
-from layoutalg.codegen.hazards import Array
+from layoutalg.codegen.sim.copies import CopyQueue
+from layoutalg.codegen.sim.hazards import Array
 
 LANES = 3
 ALL = [True] * LANES

@@ -13,18 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen import cubin_cache
-from layoutalg.codegen.cubin_cache import (
-    cache_folder,
-    cached_cubin,
-    clear,
-    cubin_key,
-    evict,
-    fetch,
-    store,
-    usage,
-)
-from layoutalg.codegen.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.gpu import Cubin, cache_folder, clear, compile_cubin, cubin_cache, usage
+from layoutalg.codegen.gpu.cubin_cache import cached_cubin, cubin_key, evict, fetch, store
 
 SOURCE = 'extern "C" __global__ void two(unsigned* p) { p[threadIdx.x] *= 2; }'
 CUBIN = Cubin("two", "sm_80", bytes(range(256)) * 8, 16, 8, 4, 1024, "ptxas info\nline two")

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import HELPERS_BEGIN, HELPERS_END, is_dynamic, print_kernel, to_cuda
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Do
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.gpu.cuda import HELPERS_BEGIN, HELPERS_END, print_kernel
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Do, KernelBuilder, is_dynamic
 from layoutalg.errors import IRError, ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
@@ -115,7 +114,7 @@ def test_more_than_48_kb_of_shared_memory_is_dynamic() -> None:
     assert "extern __shared__" in to_cuda(kernel)
     with pytest.raises(ResourceError, match="shared memory bytes"):
         k = KernelBuilder("k", threads=32)
-        k.shared("tile", 4, Layout(1 << 16), 1 << 16, 128)
+        k.shared_buffer("tile", 4, Layout(1 << 16), 1 << 16, 128)
         to_cuda(k.build())
 
 

@@ -7,17 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.dependent import dependent
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import disassemble
-from layoutalg.codegen.tile import Do, Global, Kernel, MemRef, walk
+from layoutalg.codegen.gpu import compile_cubin, disassemble, to_cuda
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Do, Global, Kernel, KernelBuilder, MemRef, dependent, walk
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.chains import Chain, Problem, chain_of, chain_of_passes, overlapped, simulate_chain
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.reduce_plan import plans, reduce_problem
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 
 PROBLEMS = (
     reduce_problem((1 << 26,), 0, "sum", "f32"), reduce_problem((65536, 1024), 0, "max", "f16"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from layoutalg.codegen.driver import LaunchAttribute, LaunchConfig, launch_dependent
+from layoutalg.codegen.gpu.driver import LaunchAttribute, LaunchConfig, launch_dependent
 from layoutalg.testing import compile_shared
 
 SEEN = """

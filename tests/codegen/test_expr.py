@@ -21,11 +21,11 @@ from layoutalg.codegen.expr import (
     children,
     evaluate,
     is_predicate,
-    rebuild,
+    simplify,
     substitute,
     variables,
 )
-from layoutalg.codegen.simplify import simplify
+from layoutalg.codegen.expr.expr import rebuild
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coordinate_at, flatten_tree, product
 from layoutalg.testing import composed_layouts, layouts

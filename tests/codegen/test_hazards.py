@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.hazards import Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
 
 WARPS = 3
 THREADS = (0, 1, 32, 33, 64)

@@ -13,25 +13,54 @@ import pytest
 from numpy.typing import NDArray
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen import instr_mma, instr_sm75, instr_sm80, instr_sm90
-from layoutalg.codegen.instr import Instr, Operand, imm, into, moves, out, read, write
-from layoutalg.codegen.instr_float import activate, add_scaled, fma_outer, pack, scale
-from layoutalg.codegen.instr_mma import MMA_SYNC
-from layoutalg.codegen.instr_norm import (
+from layoutalg.codegen.instr import (
+    CLEAR,
+    CP_ASYNC,
+    CP_ASYNC_LINE,
+    CP_ASYNC_ZFILL,
+    LDG,
+    LDS,
+    MMA_SYNC,
+    STG,
+    STS,
+    TRANSPOSE_8,
+    TRANSPOSE_16,
+    Instr,
+    Operand,
     add_exp,
     add_one,
     add_square,
     apply_norm,
     apply_softmax,
+    butterfly,
     deviation,
+    fill,
+    fma_outer,
+    fold,
     merge_moments,
     multiply,
+    pack,
     reciprocal,
     rescale,
+    scale,
+    window,
+    within,
 )
-from layoutalg.codegen.instr_reduce import butterfly, fill, fold, window, within
-from layoutalg.codegen.instr_sm75 import CLEAR, LDG, LDS, STG, STS, TRANSPOSE_8, TRANSPOSE_16, WIDTHS_BYTES
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
+from layoutalg.codegen.instr import (
+    cp_async as instr_sm80,
+)
+from layoutalg.codegen.instr import (
+    memory as instr_sm75,
+)
+from layoutalg.codegen.instr import (
+    mma as instr_mma,
+)
+from layoutalg.codegen.instr import (
+    pdl as instr_sm90,
+)
+from layoutalg.codegen.instr.arith import activate, add_scaled
+from layoutalg.codegen.instr.memory import WIDTHS_BYTES
+from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 

@@ -8,12 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_float import ONE_F32, activate, add_scaled, fma_outer, pack, scale, unpack
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.packing import decode, encode
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import decode, encode, fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.arith import ONE_F32, activate, add_scaled
+from layoutalg.codegen.program import KernelBuilder
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.instr_probe import LANES, Case, probe

@@ -9,15 +9,24 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import MMA_ATOMS, collect, find_copy_atom, hold, run_copy, run_mma
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma, find_mma
-from layoutalg.codegen.instr_sm75 import LDG, STG, STS, WARP_SYNC
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.packing import decode, encode
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import (
+    LDG,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    STG,
+    STS,
+    WARP_SYNC,
+    Instr,
+    Mma,
+    decode,
+    encode,
+)
+from layoutalg.codegen.instr.mma import find_mma
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout
 from tests.hostshim import run_cuda_text
@@ -173,7 +182,7 @@ def transposes(instr: Instr) -> Kernel:
     """out[lane] = the registers of an ldmatrix of the 512 bytes of x."""
     k = KernelBuilder("matrices", 32)
     x, y = k.pointer("x", 4, (4, 1)), k.pointer("y", 4, (4, 1), writable=True)
-    tile, v, d = k.shared("tile", 4, Layout((32, 4), (4, 1)), 128, 128), k.reg("v", 4), k.reg("d", 4)
+    tile, v, d = k.shared_buffer("tile", 4, Layout((32, 4), (4, 1)), 128, 128), k.reg("v", 4), k.reg("d", 4)
     k.do(LDG[16], v, k.at(x, k.tid, 0))
     k.do(STS[16], k.at(tile, k.tid, 0), v)
     k.do(WARP_SYNC)

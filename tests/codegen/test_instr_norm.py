@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_norm import (
-    LOG2_E,
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import (
     add_exp,
     add_one,
     add_square,
@@ -20,7 +19,7 @@ from layoutalg.codegen.instr_norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.instr.norm import LOG2_E
 from layoutalg.errors import UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.instr_probe import LANES, Case, probe

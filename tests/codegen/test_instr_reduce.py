@@ -7,13 +7,11 @@ import functools
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_reduce import NEUTRAL, butterfly, fill, fold, joined, tree, window, within
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import LDG, NEUTRAL, STG, butterfly, fill, fold, window, within
+from layoutalg.codegen.instr.reduce import joined, tree
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError, UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_shuffle import BYTE_PERMUTE, INSTRUCTIONS, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import BYTE_PERMUTE, LDG, SELECT, SHUFFLE_LANE, SHUFFLE_XOR, STG
+from layoutalg.codegen.instr.shuffle import INSTRUCTIONS
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from tests.hostshim import run_cuda_text
 
 GROUP = SimpleNamespace(lanes=32)

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
-from layoutalg.codegen.instr_sm75 import LDS, STS
-from layoutalg.codegen.lower import chained, lower, split_address
-from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Do, If, Let, MemRef, Unroll, walk
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify, variables
+from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.program import Do, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
+from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")
@@ -63,6 +61,43 @@ def test_what_does_not_split_is_left_alone(index: Expr) -> None:
     assert split_address(index, TID) is None
 
 
+@st.composite
+def swizzled_addresses(draw: st.DrawFn) -> Expr:
+    """Addresses of a swizzled tile of powers of two, by a coordinate of thread and unroll digits."""
+    bits = draw(st.integers(5, 9))
+    rows = draw(st.integers(1, bits - 1))
+    strides = draw(st.sampled_from(((1 << bits - rows, 1), (1, 1 << rows))))
+    tile = Layout((1 << rows, 1 << bits - rows), strides)
+    width, base = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    layout = ComposedLayout(Swizzle(width, base, width + draw(st.integers(0, 2))), 0, tile)
+    by = draw(st.permutations([(TID, 64), (U, 4), (W, 2)]))
+    place, weight = Const(0), 1
+    for v, extent in by:
+        place, weight = place + v * weight, weight * extent
+    place = place % (1 << bits)
+    index = layout(place % (1 << rows), place // (1 << rows)) * draw(st.sampled_from((1, 2, 4, 16)))
+    return simplify(
+        index + W * draw(st.sampled_from((0, 1 << 14))) + Const(draw(st.sampled_from((0, 1 << 16))))
+    )
+
+
+@given(swizzled_addresses())
+def test_the_columns_say_what_the_table_says(index: Expr) -> None:
+    by_columns, by_table = split_by_columns(index, TID), split_by_table(index, TID)
+    assert by_columns is not None and by_table is not None
+    assert np.array_equal(by_columns[0], by_table[0]) and by_columns[1] == by_table[1]
+
+
+def test_a_table_too_large_splits_by_its_columns() -> None:
+    wide = [Var(f"w{i}", 16, "unroll") for i in range(5)]
+    index: Expr = TID * 4
+    for i, v in enumerate(wide):
+        index = index ^ v * (1 << 2 * i + 3)
+    split = split_address(index, TID)
+    assert split is not None and split_by_table(index, TID) is None
+    assert str(split[1]) == "tid * 4"
+
+
 def test_other_variables_are_left_alone() -> None:
     assert split_address(TID * 4 + Var("k", 4, "loop"), TID) is None
     assert split_address(TID * 4, TID) is None
@@ -86,7 +121,7 @@ def test_every_f2_linear_address_splits(thread_columns: list[int], unroll_column
 
 def test_one_base_serves_every_access_with_the_same_values() -> None:
     k = KernelBuilder("k", threads=64)
-    tile = k.shared("tile", 4, SWIZZLED, 4096, 1024)
+    tile = k.shared_buffer("tile", 4, SWIZZLED, 4096, 1024)
     v = k.reg("v", 4)
     with k.Unroll("i", 4) as i:
         k.do(LDS[4], v[i], k.at(tile, k.tid, i))
@@ -99,7 +134,7 @@ def test_one_base_serves_every_access_with_the_same_values() -> None:
 
 def test_one_step_unrolls_and_decided_branches_are_written_out() -> None:
     k = KernelBuilder("k", threads=32)
-    tile = k.shared("tile", 4, Layout((32, 4)), 128, 128)
+    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
     v = k.reg("v", 1)
     with k.Unroll("i", 1) as i:
         with k.If(i < 1):
@@ -116,7 +151,7 @@ def test_one_step_unrolls_and_decided_branches_are_written_out() -> None:
 
 def test_a_name_the_program_uses_is_not_taken() -> None:
     k = KernelBuilder("k", threads=32)
-    tile = k.shared("tile", 4, Layout((32, 4)), 128, 128)
+    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
     v = k.reg("v", 4)
     x = k.let("lane0", k.tid % 4)
     with k.Unroll("i", 4) as i:

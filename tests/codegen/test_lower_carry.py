@@ -10,15 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import print_kernel
-from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.lower import lower, parted
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.sums import total
-from layoutalg.codegen.tile import Carry, Do, For, Global, If, Kernel, Let, MemRef, Unroll, walk
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, total, variables
+from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.program import (
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    KernelBuilder,
+    Let,
+    MemRef,
+    Unroll,
+    lower,
+    walk,
+)
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.lowering import parted
+from layoutalg.codegen.program.tile import Carry
+from layoutalg.codegen.sim import simulate
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each
@@ -234,7 +245,7 @@ RING = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((16, 64), (64, 1)))
 def test_the_place_in_a_ring_stays_outside_the_swizzle() -> None:
     """(A(t) ^ Cx(u)) + kt % S * bytes + Ca(u): one base for every stage and step."""
     k = KernelBuilder("k", THREADS)
-    ring = k.shared("ring", 2, RING, STAGES * 1024, 1024)
+    ring = k.shared_buffer("ring", 2, RING, STAGES * 1024, 1024)
     x, y, v = k.pointer("x", 16), k.pointer("y", 16, writable=True), k.reg("v", 4)
     with k.For("kt", 7) as kt:
         with k.Unroll("u", 4) as u:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.hazards import Array
-from layoutalg.codegen.machine import Buffer, Group, Lanes, Machine, Memory, Registers
+from layoutalg.codegen.sim.hazards import Array
+from layoutalg.codegen.sim.machine import Buffer, Group, Lanes, Machine, Memory, Registers
 from layoutalg.errors import SimulationError, UnsupportedError
 
 WIDTHS = st.sampled_from((1, 2, 4, 8, 16))

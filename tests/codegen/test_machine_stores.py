@@ -11,20 +11,23 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import SassInstruction, disassemble, parse_sass
-from layoutalg.codegen.tile import Do, For, If, Kernel, Stmt, Unroll
-from layoutalg.kernels import FAMILIES, gemm_simt, gemm_sm80, norm_family, permute_family, reduce_family
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_bench import find_gemm_family
-from layoutalg.kernels.gemm_simt_configs import configs as simt_configs
-from layoutalg.kernels.gemm_sm80_configs import configs as sm80_configs
-from layoutalg.kernels.gemm_split import build_combine
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs as permute_configs
-from layoutalg.kernels.reduce_plan import plans, reduce_problem
+from layoutalg.codegen.gpu import SassInstruction, compile_cubin, disassemble, parse_sass, to_cuda
+from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.gemm import simt as gemm_simt
+from layoutalg.kernels.gemm import sm80 as gemm_sm80
+from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
+from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
+from layoutalg.kernels.gemm.splitk import build_combine
+from layoutalg.kernels.move import permute as permute_family
+from layoutalg.kernels.move.plan import configs as permute_configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.rowwise import norm as norm_family
+from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 
 TARGET = "sm_90a"
 OPCODE_BITS = {"STG.E.128": 128, "STG.E.64": 64, "STG.E": 32, "STG.E.U16": 16, "STG.E.U8": 8}

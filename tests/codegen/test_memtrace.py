@@ -8,8 +8,8 @@ import numpy
 import pytest
 
 from layoutalg.analysis import sectors, wavefronts
-from layoutalg.codegen.memtrace import MemTrace, Site
-from layoutalg.codegen.simulate import Simulation, simulate
+from layoutalg.codegen.sim import MemTrace, Simulation, simulate
+from layoutalg.codegen.sim.memtrace import Site
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from tests.sweeps import each

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.instr_sm75 import STG
-from layoutalg.codegen.names import BUILT_IN, check_name
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Global, If, Kernel, Let, Reg, Shared
+from layoutalg.codegen.expr import Const, Var, check_name
+from layoutalg.codegen.expr.names import BUILT_IN
+from layoutalg.codegen.gpu import compile_cubin
+from layoutalg.codegen.instr import STG
+from layoutalg.codegen.program import Global, If, Kernel, KernelBuilder, Let, Reg, Shared
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
 from layoutalg.layout import Layout
 from tests.sweeps import each
@@ -56,7 +55,7 @@ def test_a_name_is_a_text(value: object) -> None:
 def kernel() -> Kernel:
     k = KernelBuilder("k", threads=32)
     n, y, r = k.param("n", 100), k.pointer("y", 4, writable=True), k.reg("r", 1)
-    k.shared("s", 4, Layout(8), 32, 16)
+    k.shared_buffer("s", 4, Layout(8), 32, 16)
     with k.If(k.tid < n):
         k.do(STG[4], k.at(y, k.let("i", n + k.tid)), r)
     return k.build()

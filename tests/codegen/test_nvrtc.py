@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen import nvrtc
-from layoutalg.codegen.nvrtc import TARGETS, compile_cubin, version
+from layoutalg.codegen.gpu import TARGETS, compile_cubin, nvrtc, version
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 
 SOURCE = """

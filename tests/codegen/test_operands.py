@@ -7,11 +7,10 @@ from typing import Any
 import numpy
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr, imm, write
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import MemRef, Reg, RegRef
+from layoutalg.codegen.instr import LDG, LDS, STG, Instr
+from layoutalg.codegen.instr.record import imm, write
+from layoutalg.codegen.program import KernelBuilder, MemRef, Reg, RegRef
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
 from layoutalg.layout import Layout
 
@@ -20,7 +19,7 @@ def _builder() -> tuple[KernelBuilder, dict[str, Any]]:
     k = KernelBuilder("operands", 32)
     things = {
         "x": k.pointer("x", 4),
-        "tile": k.shared("tile", 4, Layout((32,)), 32, 16),
+        "tile": k.shared_buffer("tile", 4, Layout((32,)), 32, 16),
         "v": k.reg("v", 4, 2),
     }
     return k, things

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.packing import WORD_ELEMS, decode, encode
+from layoutalg.codegen.instr import WORD_ELEMS, decode, encode
 from layoutalg.errors import UnknownNameError
 from tests.sweeps import each
 

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.prepare import Prepared, in_processes, prepare
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import Prepared, in_processes, prepare, to_cuda
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Kernel, KernelBuilder
 from layoutalg.errors import ShapeError
 
 

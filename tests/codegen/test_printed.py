@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import print_kernel, to_cuda
-from layoutalg.codegen.instr_sm75 import BAR
-from layoutalg.codegen.printed import printed
-from layoutalg.codegen.tile import Unroll, walk
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.program import KernelBuilder, Unroll, printed, walk
 from layoutalg.errors import IRError
 from layoutalg.kernels import FAMILIES
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr, Operand, into, out
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG, STS
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import LDG, LDS, STG, STS, Instr, Operand
+from layoutalg.codegen.instr.record import into, out
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
 from tests.sweeps import each
@@ -23,7 +22,7 @@ def _effect_on_one_word(effect: Any, written_bytes: int) -> Kernel:
     """y[tid] = effect(word) where the last bytes of the word were never written."""
     k = KernelBuilder("taint", 32)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
     k.do(LDG[4], v, k.at(x, k.tid))
     for n in range(written_bytes):
         k.do(STS[1], _byte(k.at(tile, k.tid), n), v)

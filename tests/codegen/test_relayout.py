@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_sm75 import BAR, CLEAR, LDG, STG
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.instr import BAR, CLEAR, LDG, STG
+from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.relayout import relayout
-from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError, SimulationError, UnknownNameError
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers import Conversion, Load, Plan, Store, convert_layout

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.expr import Add, Const, Expr, Mul, Var, Xor
-from layoutalg.codegen.rewrite import REWRITES_LIMIT, Rule, rewrite
-from layoutalg.codegen.sums import terms
+from layoutalg.codegen.expr import Add, Const, Expr, Mul, Var, Xor, terms
+from layoutalg.codegen.expr.rewrite import REWRITES_LIMIT, Rule, rewrite
 from layoutalg.errors import IRError
 
 X, Y = Var("x", 8), Var("y", 8)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from layoutalg.codegen.expr import And, Const, Expr, Or, Var, Xor
-from layoutalg.codegen.rules_bits import BIT_RULES
+from layoutalg.codegen.expr.rules_bits import BIT_RULES
 from tests.expressions import prove, refuse
 from tests.sweeps import each
 

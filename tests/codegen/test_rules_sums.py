@@ -7,8 +7,8 @@ from itertools import product
 from math import gcd
 
 from layoutalg.codegen.expr import Const, Expr, Var
-from layoutalg.codegen.rewrite import Rule
-from layoutalg.codegen.rules_sums import BASIC_RULES, SUM_RULES
+from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.rules_sums import BASIC_RULES, SUM_RULES
 from tests.expressions import prove, refuse
 from tests.sweeps import each
 

@@ -8,24 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen import sass
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import (
+from layoutalg.codegen.gpu import (
     CLASSES,
     SassFunction,
     SassInstruction,
-    classify,
+    compile_cubin,
     count_classes,
     disassemble,
-    find_disassembler,
     main_loop,
     parse_sass,
+    sass,
+    to_cuda,
 )
+from layoutalg.codegen.gpu.sass import classify, find_disassembler
 from layoutalg.errors import CompileError, UnsupportedError
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_sm80 import build
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[1] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Var
-from layoutalg.codegen.sums import (
+from layoutalg.codegen.expr import Const, Expr, Var, terms, total
+from layoutalg.codegen.expr.sums import (
     ONE,
     Digit,
     combination,
@@ -16,9 +16,7 @@ from layoutalg.codegen.sums import (
     divided,
     is_power_of_two,
     scaled,
-    terms,
     times,
-    total,
     weights,
 )
 from tests.expressions import differ_at, domain, expressions, values

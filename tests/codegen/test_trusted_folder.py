@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.trusted_folder import UntrustedError, trusted_folder
+from layoutalg.codegen.gpu.trusted_folder import UntrustedError, trusted_folder
 
 NAME, DATA = "name", b"what was written"
 MINE, ROOT, THEIRS = 1000, 0, 2000

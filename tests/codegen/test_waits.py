@@ -7,21 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.instr_sm80 import CP_ASYNC, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.instr_sm90 import GRID_WAIT, LDG_FRESH
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.instr import CP_ASYNC, CP_COMMIT, CP_WAIT, GRID_WAIT, LDG, LDG_FRESH, STG
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
 from layoutalg.kernels.chain_verify import verify_chain
 from layoutalg.kernels.chains import chain_of
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_launches import launches
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.norm_modes import norm_problem
-from layoutalg.kernels.reduce_plan import reduce_problem
+from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.sweeps import each
@@ -131,7 +128,7 @@ def _unrolled(k: KernelBuilder) -> None:
 
 
 def _copied(k: KernelBuilder) -> None:
-    tile = k.shared("tile", 4, Layout(32), 32, 128)
+    tile = k.shared_buffer("tile", 4, Layout(32), 32, 128)
     k.do(CP_ASYNC[4], k.at(tile, k.tid), k.at(k._params[1], k.tid))  # type: ignore[arg-type]
     k.do(CP_COMMIT)
     k.do(CP_WAIT, 0)

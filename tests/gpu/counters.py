@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.runtime import require_gpu
+from layoutalg.codegen.gpu import require_gpu
+from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, reduce_bench
 

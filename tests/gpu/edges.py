@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layoutalg.codegen.runtime import device_array, median_times_ms, random_normal, require_gpu
+from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_launches import launcher, load_all
-from layoutalg.kernels.gemm_sm80_configs import TILES, fitted
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_sm80_rules import check_config
+from layoutalg.kernels.gemm.launches import launcher, load_all
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.sm80_configs import TILES, fitted
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.sm80_rules import check_config
 
 WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_bench import GemmFamily, find_gemm_family
-from layoutalg.kernels.gemm_ladder import TARGET, predict_step
+from layoutalg.kernels.gemm.bench import GemmFamily, find_gemm_family
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.ladder.gemm import TARGET, predict_step
 from tests.gpu.gemm_ladder import count_of, held_table, judge, launch_all, measure
 
 CASES: tuple[tuple[str, int, int, int], ...] = (

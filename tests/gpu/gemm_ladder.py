@@ -4,7 +4,7 @@ python -m tests.gpu.gemm_ladder gemm-sm80             tables, at 4096 x 4096 x 4
 python -m tests.gpu.gemm_ladder gemm-simt 2048        at another size
 python -m tests.gpu.gemm_ladder gemm-sm80 512 launch  every step once: the process that the profiler watches
 
-Predictions are those of layoutalg.kernels.gemm_ladder, for the machine code that is launched.
+Predictions are those of layoutalg.kernels.ladder.gemm, for the machine code that is launched.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.prepare import in_processes, prepare
-from layoutalg.codegen.runtime import device_array, load_prepared, random_normal
-from layoutalg.kernels.gemm import GemmProblem, scalar_words
-from layoutalg.kernels.gemm_bench import STEPS_SIZE, GemmFamily, find_gemm_family
-from layoutalg.kernels.gemm_ladder import TARGET, Step, effects, predict_steps
+from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, prepare, random_normal
+from layoutalg.kernels.gemm.bench import STEPS_SIZE, GemmFamily, find_gemm_family
+from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
+from layoutalg.kernels.ladder.gemm import TARGET, Step, effects, predict_steps
 from tests.gpu.counters import BY_INSTRUCTION, count_launches
 
 EXECUTED = "smsp__inst_executed.sum"

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.runtime import Loaded, require_gpu, to_device, to_host
-from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm_launches import Config, launcher, load_all
-from layoutalg.kernels.gemm_simt_configs import configs as simt_configs
-from layoutalg.kernels.gemm_sm80_configs import configs as sm80_configs
-from layoutalg.kernels.gemm_sm80_plan import LADDER
+from layoutalg.codegen.gpu import Loaded, require_gpu, to_device, to_host
+from layoutalg.kernels.gemm.launches import Config, launcher, load_all
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
+from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
+from layoutalg.kernels.gemm.sm80_plan import LADDER
 from tests.gemm_cases import arguments, expected
 
 Way = tuple[GemmProblem, Config]

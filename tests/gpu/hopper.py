@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.arch import Enumerator, SmemDescriptor, TensorMap, encode_descriptor, tensor_map_arguments
 from layoutalg.atoms import MMA_ATOMS
-from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.gpu import compile_cubin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

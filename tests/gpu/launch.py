@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from layoutalg.codegen.runtime import require_gpu
+from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.family import Family, buffers, run_on_gpu
 from layoutalg.kernels.matrix import MatrixProblem

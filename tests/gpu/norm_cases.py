@@ -11,13 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from layoutalg.codegen.prepare import Prepared, in_processes, prepare
-from layoutalg.codegen.runtime import load_prepared, require_gpu, to_device, to_host
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels.norm_family import NormLaunches, plan
-from layoutalg.kernels.norm_modes import NormProblem, shortest
-from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_walk import NormConfig
+from layoutalg.codegen.gpu import (
+    Prepared,
+    in_processes,
+    load_prepared,
+    prepare,
+    require_gpu,
+    to_device,
+    to_host,
+)
+from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.rowwise.norm import NormLaunches, plan
+from layoutalg.kernels.rowwise.norm_modes import NormProblem, shortest
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_walk import NormConfig
 from tests.norms import check, data, launch_all, random_problem
 
 MOST_ELEMS = 300_000

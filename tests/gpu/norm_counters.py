@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.runtime import require_gpu
-from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import OPS, norm_problem
-from layoutalg.kernels.norm_predict import copied_tags, predict
-from layoutalg.kernels.norm_traffic import traffic
+from layoutalg.codegen.gpu import require_gpu
+from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.norm_modes import OPS, norm_problem
+from layoutalg.kernels.rowwise.norm_predict import copied_tags, predict
+from layoutalg.kernels.rowwise.norm_traffic import traffic
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     COPIED,

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sys
 
-from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.runtime import load, random_normal, require_gpu
-from layoutalg.kernels.norm_family import arguments, plan
-from layoutalg.kernels.norm_modes import norm_problem
+from layoutalg.codegen.gpu import in_processes, load, random_normal, require_gpu
+from layoutalg.kernels.rowwise.norm import arguments, plan
+from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from tests.gpu.counters import cases_of, ints
 from tests.gpu.norm_cases import compiled, run
 

@@ -18,20 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_float import fma_outer
-from layoutalg.codegen.instr_mma import MMA_SYNC, find_mma
-from layoutalg.codegen.instr_sm75 import CLEAR, LDG, STG
-from layoutalg.codegen.runtime import (
-    Loaded,
-    device_array,
-    load,
-    random_bytes,
-    random_normal,
-    require_gpu,
-)
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import Loaded, device_array, load, random_bytes, random_normal, require_gpu
+from layoutalg.codegen.instr import CLEAR, LDG, MMA_SYNC, STG, Instr, fma_outer
+from layoutalg.codegen.instr.mma import find_mma
+from layoutalg.codegen.program import Kernel, KernelBuilder
 from layoutalg.errors import UnsupportedError
 from tests.gpu.counters import count_metrics
 

@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 
 from layoutalg.analysis import Access, SharedReport, analyze
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.instr_sm75 import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.program.checks import check
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
-from layoutalg.kernels.family import CARRIER
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product, size
 
 COUNT, SEED = 200, 20261121
@@ -112,7 +111,7 @@ def kernel_of(probe: Probe) -> Kernel:
     k = KernelBuilder(probe.name, threads=-(-max(lanes) // 32) * 32)
     src = k.pointer("src", size_bytes, (vectors[0], 1))
     dst = k.pointer("dst", size_bytes, (vectors[1], 1), writable=True)
-    tile = k.shared("tile", size_bytes, probe.layout, cosize(probe.layout), 1024)
+    tile = k.shared_buffer("tile", size_bytes, probe.layout, cosize(probe.layout), 1024)
     values = [k.reg(name, max(1, v * size_bytes // 4)) for name, v in zip("ab", vectors, strict=True)]
     widths = [v * size_bytes for v in vectors]
     with k.If(k.tid < lanes[0]):
@@ -153,7 +152,7 @@ def predicted(probe: Probe, way: str) -> SharedReport:
 
 def launch_all() -> None:
     """Launch every probe once and compare its result."""
-    from layoutalg.codegen.runtime import load, to_device, to_host
+    from layoutalg.codegen.gpu import load, to_device, to_host
 
     for probe in probes():
         src, expected = data(probe)

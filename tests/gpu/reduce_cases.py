@@ -10,10 +10,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from layoutalg.codegen.prepare import Prepared, in_processes, prepare
-from layoutalg.codegen.runtime import load_prepared, require_gpu, to_device, to_host
-from layoutalg.kernels.reduce_family import ReducePlan, build, plans, reference
-from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.codegen.gpu import (
+    Prepared,
+    in_processes,
+    load_prepared,
+    prepare,
+    require_gpu,
+    to_device,
+    to_host,
+)
+from layoutalg.kernels.rowwise.bounds import reduction_bound
+from layoutalg.kernels.rowwise.reduce import build, reference
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plans
 from tests.reductions import (
     decoded,
     outputs,

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.runtime import require_gpu
-from layoutalg.kernels.reduce_plan import FOLD, plans, reduce_problem
-from layoutalg.kernels.reduce_predict import memory_bytes, predict
+from layoutalg.codegen.gpu import require_gpu
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_predict import memory_bytes, predict
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     DRAM,

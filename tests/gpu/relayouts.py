@@ -12,10 +12,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.nvrtc import Cubin, compile_cubin
-from layoutalg.codegen.runtime import load_cubin, require_gpu, to_device, to_host
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu, to_cuda, to_device, to_host
+from layoutalg.codegen.program import Kernel
 from layoutalg.registers import Conversion, convert_layout
 from tests.relayouts import as_words, expected_words, known_bits, random_pair, random_tile, relayout_kernel
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from layoutalg.codegen.access_cost import Prediction
-from layoutalg.codegen.runtime import require_gpu
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_bench import choice_name
-from layoutalg.kernels.gemm_launches import Config, predictions
-from layoutalg.kernels.gemm_served import copied_words, served
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
+from layoutalg.codegen.gpu import require_gpu
+from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm.launches import Config, predictions
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.smem_loads import copied_words, served
+from layoutalg.kernels.predict import Prediction
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.gemm_launch import CONFIGS, launch_all

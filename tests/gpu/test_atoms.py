@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import CopyAtom, MMAAtom, hold, run_copy, run_mma
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status
 from tests.gpu.atoms import MATRIX_ATOMS, OPERANDS, WARP_ATOMS, ask_matrix, ask_mma, pack, unpack
 
 STATUS = gpu_status()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.runtime import gpu_status
-from layoutalg.kernels.gemm import gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm_launches import load_all
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.kernels.gemm.launches import load_all
+from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import CONFIGS, launch_all, result, small_ways, steps
 from tests.gpu.tools import sanitize

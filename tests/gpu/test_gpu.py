@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.runtime import gpu_status, load
+from layoutalg.codegen.gpu import gpu_status, load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.family import arguments, buffers

@@ -21,7 +21,7 @@ from layoutalg.arch import (
     TensorMap,
     atom_layout,
 )
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma

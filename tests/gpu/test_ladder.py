@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.runtime import gpu_status
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
-from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+from layoutalg.kernels.gemm.verify import verified_problem, verify_product
 from tests.gpu.tools import tool
 
 STATUS = gpu_status()

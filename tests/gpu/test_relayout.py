@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.runtime import device_array, median_times_ms, random_normal, require_gpu
+from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.kernels.baselines import torch_matmul
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES, choice_name, differs
-from layoutalg.kernels.gemm_launches import WORD, Config, launcher, load_all
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES, choice_name, differs
+from layoutalg.kernels.gemm.launches import Config, launcher, load_all
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 
 FITTED = (
     (256, 256, 256), (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (1536, 1536, 1536),
@@ -60,7 +61,7 @@ def measure(
     vendor = torch_matmul(expected, left, right, element)
     if vendor is None:
         raise SystemExit("PyTorch is needed for cuBLAS")
-    words: dict[str, Any] = {x: y.view(WORD[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
+    words: dict[str, Any] = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
     words |= scalar_words(p, "alpha", 1.0)
     inner = max(1, min(20, round(SAMPLE_FLOPS[family] / p.flops)))
     runs = [graph(stream, vendor, inner)]

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from layoutalg.codegen.prepare import Prepared, in_processes, prepare
-from layoutalg.codegen.runtime import load_prepared, median_times_ms, require_gpu
-from layoutalg.kernels.reduce_family import ReducePlan, build, plans, reduce_problem
+from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, median_times_ms, prepare, require_gpu
+from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plans, reduce_problem
 from tests.gpu.counters import ints
 
 CASES = tuple(

@@ -233,7 +233,7 @@ def main(args: list[str]) -> int:
 
 def gpu_arch() -> str:
     """The architecture of the GPU here."""
-    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.codegen.gpu import require_gpu
 
     return require_gpu().arch
 

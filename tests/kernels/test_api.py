@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutalg
-from layoutalg.codegen.runtime import gpu_status
-from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.api import SIMULATED_ELEMS, permute, problem_of, relayout, transpose
-from layoutalg.kernels.permute_modes import CARRIER, reference
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.problem import reference
 from layoutalg.layout import Layout
 from tests.sweeps import each
 

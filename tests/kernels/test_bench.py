@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.bench import BenchRow, benchmark, set_count

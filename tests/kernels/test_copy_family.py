@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.copy_family import configs, copy_tv, predict, problem
+from layoutalg.kernels.move.tiled_copy import configs, copy_tv, predict, problem
 from layoutalg.layout import product
 from tests.sweeps import each
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from layoutalg.codegen.check import check
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.families import (
     FAMILIES,

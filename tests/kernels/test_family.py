@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, find_family, verify
 from layoutalg.kernels.family import buffers

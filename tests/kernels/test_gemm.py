@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.gemm import ACCUMULATORS, GemmProblem, gemm_problem, matrices
+from layoutalg.kernels.gemm.problem import ACCUMULATORS, GemmProblem, gemm_problem, matrices
 from tests.sweeps import each
 
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from layoutalg.codegen import runtime
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import UnknownNameError, UnsupportedError
-from layoutalg.kernels import gemm_bench
-from layoutalg.kernels.gemm_bench import (
+from layoutalg.kernels.gemm import bench as gemm_bench
+from layoutalg.kernels.gemm.bench import (
     GEMM_FAMILIES,
     SIZES,
     STEPS_SIZE,
@@ -58,7 +58,7 @@ def test_the_tables_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         GemmRow("4 x 4 x 4 f32 TT", "v1", 1.25, 50.0, 40),
         GemmRow("8 x 8 x 8 f32 TT", "64x64", 2, 4, 90),
     )
-    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     monkeypatch.setattr(gemm_bench, "benchmark_ways", lambda family, p, ways: [step])
     monkeypatch.setattr(gemm_bench, "benchmark_sizes", lambda family, problems: iter([size] * len(problems)))
     payload = answer("bench", "gemm-simt")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import gemm_simt_configs, gemm_sm80_configs
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_choice import (
+from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
+from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
+from layoutalg.kernels.gemm.heuristic import (
     LEAST_K,
     MOST_ROUNDS,
     OFFERED,
@@ -23,7 +23,8 @@ from layoutalg.kernels.gemm_choice import (
     ranked,
     tile_count,
 )
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
 TILE = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0))

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_sm80 import build
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each
 

@@ -13,16 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.arguments import check_argument
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.runtime import gpu_status
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.program import Global, Kernel, check_argument, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ResourceError, UnsupportedError
-from layoutalg.kernels import gemm_launches, gemm_simt_configs, gemm_sm80_configs
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_launches import (
+from layoutalg.kernels.gemm import (
+    launches as gemm_launches,
+)
+from layoutalg.kernels.gemm import (
+    simt_configs as gemm_simt_configs,
+)
+from layoutalg.kernels.gemm import (
+    sm80_configs as gemm_sm80_configs,
+)
+from layoutalg.kernels.gemm.launches import (
     Config,
     compile_launches,
     covering,
@@ -31,8 +35,10 @@ from layoutalg.kernels.gemm_launches import (
     load_all,
     predictions,
 )
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels import gemm_simt_configs, gemm_sm80_configs
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_bench import choice_name
+from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
+from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
+from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
 DATA = Path(__file__).parents[1] / "data"
 FAMILIES: dict[str, tuple[Callable[[int, int, int], GemmProblem], Any]] = {

@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.check import check
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
 from layoutalg.kernels.config_fields import difference
-from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm_nearest import checked, nearest_config
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm import (
+    simt as gemm_simt,
+)
+from layoutalg.kernels.gemm import (
+    simt_configs as gemm_simt_configs,
+)
+from layoutalg.kernels.gemm import (
+    sm80 as gemm_sm80,
+)
+from layoutalg.kernels.gemm import (
+    sm80_configs as gemm_sm80_configs,
+)
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.suggest import checked, nearest_config
 from tests.sweeps import first
 
 EXTENTS = (1, 2, 7, 8, 13, 64, 100, 127, 128, 250, 1000, 1024)

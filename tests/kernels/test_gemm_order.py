@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.tile import Let
-from layoutalg.kernels.gemm_order import declare_tile
+from layoutalg.codegen.program import KernelBuilder, Let
+from layoutalg.kernels.gemm.rasterize import declare_tile
 
 TILE = (32, 16)
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.tile import Let
+from layoutalg.codegen.program import KernelBuilder, Let
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_parts import MOST_SPLITS, check_splits, declare_part, part_problem
+from layoutalg.kernels.gemm.parts import MOST_SPLITS, check_splits, declare_part, part_problem
+from layoutalg.kernels.gemm.problem import gemm_problem
 
 MOST = 100
 

@@ -10,14 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels import gemm_simt_rules, gemm_sm80_rules
-from layoutalg.kernels.gemm import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm_launches import Launches, covering, launches
-from layoutalg.kernels.gemm_simt_plan import Order, SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm import simt_rules as gemm_simt_rules
+from layoutalg.kernels.gemm import sm80_rules as gemm_sm80_rules
+from layoutalg.kernels.gemm.launches import Launches, covering, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import Order, SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import first
 

@@ -9,19 +9,28 @@ from itertools import product
 import numpy as np
 import pytest
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const, evaluate
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Global
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.program import Global, KernelBuilder, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import gemm_simt, gemm_simt_configs, gemm_sm80, gemm_sm80_configs
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_launches import Config, Launches, launches
-from layoutalg.kernels.gemm_result import ARITHMETIC, Result, declare_result
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm import (
+    simt as gemm_simt,
+)
+from layoutalg.kernels.gemm import (
+    simt_configs as gemm_simt_configs,
+)
+from layoutalg.kernels.gemm import (
+    sm80 as gemm_sm80,
+)
+from layoutalg.kernels.gemm import (
+    sm80_configs as gemm_sm80_configs,
+)
+from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.result import ARITHMETIC, Result, declare_result
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each, first
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_launches import predictions
-from layoutalg.kernels.gemm_merged import merged_accesses
-from layoutalg.kernels.gemm_served import copied_lines, copied_words, served
-from layoutalg.kernels.gemm_simt_configs import configs
-from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.launches import predictions
+from layoutalg.kernels.gemm.merged import merged_accesses
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.simt_configs import configs
+from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.smem_loads import copied_lines, copied_words, served
 from tests.sweeps import each
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.instr_sm75 import BAR
-from layoutalg.codegen.instr_sm80 import CP_WAIT
-from layoutalg.codegen.tile import Do, For, If, Kernel, Stmt
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.instr import BAR, CP_WAIT
+from layoutalg.codegen.program import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.gemm import Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_simt import build
-from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm.problem import Major, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
 from tests.hostshim import run_cuda_text
 from tests.simt import inputs, run, strided
 from tests.sweeps import each

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.check import check
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_simt import build
-from layoutalg.kernels.gemm_simt_configs import TILES, configs
-from layoutalg.kernels.gemm_simt_rules import check_config
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.simt_configs import TILES, configs
+from layoutalg.kernels.gemm.simt_rules import check_config
 from tests.simt import run
 from tests.sweeps import each
 

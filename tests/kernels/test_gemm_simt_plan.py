@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_simt_plan import LADDER, half, multiples
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.simt_plan import LADDER, half, multiples
 
 ROW_MAJOR = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
 

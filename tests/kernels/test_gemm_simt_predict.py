@@ -9,9 +9,10 @@ import pytest
 
 from layoutalg.codegen.access_cost import Cost
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
-from layoutalg.kernels.gemm_simt_predict import accesses, multiplies, predict
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm.simt_predict import accesses, multiplies, predict
+from layoutalg.kernels.predict import Cost
 from tests.simt import run
 from tests.sweeps import each, first
 

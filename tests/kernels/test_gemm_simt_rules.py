@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.check import check
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import (
     AlignmentError,
     DivisibilityError,
@@ -16,10 +16,10 @@ from layoutalg.errors import (
     ShapeError,
     UnsupportedError,
 )
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_simt import build
-from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig
-from layoutalg.kernels.gemm_simt_rules import check_config, registers, shared_bytes
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm.simt_rules import check_config, registers, shared_bytes
 from tests.sweeps import each
 
 GOOD = SimtConfig(128, 256, 8, 16, 8, 4)

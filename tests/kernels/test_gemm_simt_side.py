@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.gemm_simt_plan import LADDER, SimtConfig, half, thread_row
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig, half, thread_row
 from tests.sweeps import each
 
 

@@ -9,17 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import check_argument
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
-from layoutalg.codegen.expr import Const, Expr, Select, Var, children, rebuild, substitute, variables
-from layoutalg.codegen.lower import lower, map_arg
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.tile import Do, For, Kernel, Let, Stmt
+from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
+from layoutalg.codegen.expr.expr import rebuild
+from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_sm80 import build
-from layoutalg.kernels.gemm_sm80_plan import LADDER, Sm80Config
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.sm80_plan import LADDER, Sm80Config
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault

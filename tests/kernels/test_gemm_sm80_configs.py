@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.gemm_sm80_configs import TILES, configs, fitted
-from layoutalg.kernels.gemm_sm80_rules import check_config
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.sm80_configs import TILES, configs, fitted
+from layoutalg.kernels.gemm.sm80_rules import check_config
 
 MAJORS: tuple[Major, Major] = ("k", "mn")
 MAJOR = st.sampled_from(MAJORS)

@@ -10,8 +10,8 @@ import pytest
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.decide import is_bijective
 from layoutalg.dtype import dtype
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.gemm_sm80_plan import (
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.sm80_plan import (
     LADDER,
     Sm80Config,
     copy_tv,
@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm_sm80_plan import (
     stage_store_tv,
     tile_layout,
 )
-from layoutalg.kernels.gemm_sm80_rules import check_config
+from layoutalg.kernels.gemm.sm80_rules import check_config
 from layoutalg.layout import product
 from tests.sweeps import each
 

@@ -8,17 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const, Var, evaluate, variables
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import count_classes, disassemble, main_loop, parse_sass
-from layoutalg.codegen.tile import Do, For, Let, MemRef, walk
-from layoutalg.kernels.gemm import Major, gemm_problem
-from layoutalg.kernels.gemm_parts import declare_part
-from layoutalg.kernels.gemm_sm80 import build
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_sm80_side import least_extent, tile_order, tile_start
+from layoutalg.codegen.gpu import compile_cubin, count_classes, disassemble, main_loop, parse_sass, to_cuda
+from layoutalg.codegen.program import Do, For, KernelBuilder, Let, MemRef, walk
+from layoutalg.kernels.gemm.parts import declare_part
+from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.sm80_side import least_extent, tile_order, tile_start
 
 
 def calls(a_major: Major, b_major: Major, config: Sm80Config) -> list[Do]:

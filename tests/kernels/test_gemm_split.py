@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.check import check
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm_launches import Config, Launches, covering, launches
-from layoutalg.kernels.gemm_simt_plan import SimtConfig
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_split import build_combine, combine_vector, predict_combine
+from layoutalg.kernels.gemm.launches import Config, Launches, covering, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, predict_combine
+from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
 

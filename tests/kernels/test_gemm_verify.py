@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.instr_sm75 import BAR
+from layoutalg.codegen.instr import BAR
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import gemm_verify
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, matrices
-from layoutalg.kernels.gemm_bench import find_gemm_family
-from layoutalg.kernels.gemm_launches import Launches, launches, predictions
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_verify import (
+from layoutalg.kernels.gemm import verify as gemm_verify
+from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels.gemm.launches import Launches, launches, predictions
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.verify import (
     ALPHA,
     BETA,
     compare,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr_sm75 import LDG, STG
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.norm_exchange import combine, get, put
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_program import Body
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm_exchange import combine, get, put
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_program import Body
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests import mutate
 from tests.sweeps import each
 
@@ -52,7 +52,7 @@ def test_all_threads_that_share_get_the_sum(
     args = {"src": np.zeros(4, np.float32), "numbers": numbers.ravel(), "dst": dst.reshape(-1)}
     simulate(kernel, args, group=group, blocks=[(0, 0, 0)], seed=3)  # type: ignore[arg-type]
     side = np.array([walk.thread(t)[0] for t in range(c.threads)])
-    for x in range(c.kept):
+    for x in range(c.rows_per_block):
         wanted = numbers[side == x].sum(axis=0)
         np.testing.assert_array_equal(dst[side == x], np.broadcast_to(wanted, dst[side == x].shape))
 

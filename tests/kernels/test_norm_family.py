@@ -9,17 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import disassemble, parse_sass
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Do, Kernel, Stmt
+from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.program import Do, Kernel, Stmt, is_dynamic
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import NormProblem, norm_problem, shortest
-from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.norms import check, data, launch_all, random_problem
@@ -69,7 +67,7 @@ def test_every_way_agrees(p: NormProblem) -> None:
     """What the plan may choose, what is read twice, and what is split."""
     found = configs(shortest(p))
     best = found[0]
-    twice = NormConfig(best.vec, best.kept, best.sharing, "global", 2)
+    twice = NormConfig(best.vec, best.rows_per_block, best.threads_per_row, "global", 2)
     some = [
         twice,
         replace(twice, splits=2),

@@ -16,7 +16,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.kernels.norm_modes import NormModes, norm_problem, reference, shortest
+from layoutalg.kernels.rowwise.norm_modes import NormModes, norm_problem, reference, shortest
 from tests.norms import random_problem
 from tests.sweeps import each
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_pieces import Bases, Chunk
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 
 
 @pytest.mark.parametrize(("at", "held"), [(0, [3]), (4, [0, 1, 2, 3]), (8, [0, 1]), (12, [])])

@@ -8,20 +8,15 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
-from layoutalg.kernels import norm_predict
-from layoutalg.kernels.norm_family import NormLaunches, plan
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_predict import (
-    BlockClass,
-    block_classes,
-    copied_tags,
-    predict,
-)
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels.predict import Cost
+from layoutalg.kernels.rowwise import norm_predict
+from layoutalg.kernels.rowwise.norm import NormLaunches, plan
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_predict import BlockClass, block_classes, copied_tags, predict
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests.norms import data, launch_all, random_problem
 from tests.sweeps import each, first
 
@@ -61,7 +56,7 @@ def test_classes_cover_the_blocks(seed: int) -> None:
     w = Walk(x, rng.choice(configs(x)))
     kinds = block_classes(w)
     assert sum(k.count for k in kinds) == w.blocks
-    assert all(k.first % w.config.kept == 0 and k.split < w.config.splits for k in kinds)
+    assert all(k.first % w.config.rows_per_block == 0 and k.split < w.config.splits for k in kinds)
 
 
 def test_tags_of_copies_are_those_of_block_after_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.codegen.packing import encode
-from layoutalg.codegen.simulate import simulate
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_pieces import Hold
-from layoutalg.kernels.norm_program import Body
-from layoutalg.kernels.norm_walk import NormConfig, Walk
+from layoutalg.codegen.instr import encode
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_pieces import Hold
+from layoutalg.kernels.rowwise.norm_program import Body
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
 from tests.sweeps import each
 
 SHAPES = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 8), ((60, 49), 0, 4, 8, 16)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.kernels.norm_modes import OPS
-from layoutalg.kernels.norm_recipes import RECIPES, float_word
+from layoutalg.kernels.rowwise.norm_modes import OPS
+from layoutalg.kernels.rowwise.norm_recipes import RECIPES, float_word
 
 
 def test_words_are_the_nearest_floats() -> None:

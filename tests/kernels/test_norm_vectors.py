@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_vectors import can_skew, can_vector, places_of_rows, words
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_vectors import can_skew, can_vector, places_of_rows, words
 from tests.norms import random_problem
 
 

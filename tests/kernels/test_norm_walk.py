@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.norm_plan import configs
-from layoutalg.kernels.norm_walk import NormConfig, Walk, powers
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk, powers
 from tests.norms import random_problem
 from tests.sweeps import each
 

@@ -6,12 +6,10 @@ from math import prod
 
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.runtime import gpu_status
+from layoutalg.codegen.gpu import gpu_status, in_processes
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.limits import Bound
-from layoutalg.kernels.permute_bench import (
+from layoutalg.kernels.move.permute_bench import (
     CASES,
     ELEMS,
     PermuteRow,
@@ -19,8 +17,9 @@ from layoutalg.kernels.permute_bench import (
     make_ready,
     random_cases,
 )
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_stage import PermuteConfig
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig
+from layoutalg.kernels.predict import Cost
 
 
 def test_the_drawn_cases_are_the_same_for_the_same_seed() -> None:

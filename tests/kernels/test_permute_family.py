@@ -10,27 +10,25 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
 from layoutalg.codegen.expr import variables
-from layoutalg.codegen.nvrtc import compile_cubin
-from layoutalg.codegen.sass import disassemble, parse_sass
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import If, Kernel, Stmt
+from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.permute_family import build
-from layoutalg.kernels.permute_index import pieces
-from layoutalg.kernels.permute_modes import (
+from layoutalg.kernels.move.misaligned import pieces
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.permute_predict import predict
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import (
     PermuteProblem,
     move_problem,
     normalise,
     permute_problem,
     reference,
 )
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import predict
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
+from layoutalg.kernels.predict import Cost
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem

@@ -9,17 +9,17 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.permute_index import block_origins
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import configs
-from layoutalg.kernels.permute_predict import (
+from layoutalg.kernels.move.misaligned import block_origins
+from layoutalg.kernels.move.permute_predict import (
     block_classes,
     bounds,
     copy_sectors,
     needed_wavefronts,
     predict,
 )
-from layoutalg.kernels.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests.permutations import random_problem
 from tests.sweeps import each
 

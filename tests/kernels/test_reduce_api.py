@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.simulate import Simulation, simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.runtime import GpuStatus, gpu_status
+from layoutalg.codegen.gpu import gpu_status, in_processes
+from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import MismatchError, UnsupportedError
-from layoutalg.kernels import norm_modes, reduce_bench
-from layoutalg.kernels.chains import Chain, bits_of, find_problem, numbers_of, simulate_chain
-from layoutalg.kernels.norm_modes import OPS
+from layoutalg.kernels import reduce_bench
+from layoutalg.kernels.chains import Chain, find_problem, simulate_chain
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.reduce_bench import (
     CASES,
     DTYPES,
@@ -29,6 +29,8 @@ from layoutalg.kernels.reduce_bench import (
     mean_of,
     random_cases,
 )
+from layoutalg.kernels.rowwise import norm_modes
+from layoutalg.kernels.rowwise.norm_modes import OPS
 
 
 def test_the_drawn_cases_are_the_same_for_the_same_seed() -> None:

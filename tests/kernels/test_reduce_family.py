@@ -10,16 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.check import check as check_program
-from layoutalg.codegen.cuda import is_dynamic, to_cuda
-from layoutalg.codegen.packing import encode
-from layoutalg.codegen.simulate import Simulation, simulate
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.instr import encode
+from layoutalg.codegen.program import is_dynamic
+from layoutalg.codegen.program.checks import check as check_program
+from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.reduce_family import ReducePlan, ReduceProblem, build, reduce_problem, reference
-from layoutalg.kernels.reduce_plan import plan_with
-from layoutalg.kernels.reduce_walk import ReduceConfig
-from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.kernels.rowwise.bounds import reduction_bound
+from layoutalg.kernels.rowwise.reduce import build, reference
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction

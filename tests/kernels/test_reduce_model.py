@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.reduce_model import Rates, resident
-from layoutalg.kernels.reduce_plan import Pass, pass_us, plan_with, plans, reduce_problem
-from layoutalg.kernels.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise.reduce_model import Rates, resident
+from layoutalg.kernels.rowwise.reduce_plan import Pass, pass_us, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from tests.sweeps import each
 
 RATES = Rates()

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError
-from layoutalg.kernels.reduce_modes import Axes, AxesProblem, axes_problem, find_axes, normalise
+from layoutalg.kernels.rowwise.reduce_modes import Axes, AxesProblem, axes_problem, find_axes, normalise
 from tests.reductions import random_axes
 from tests.sweeps import each
 

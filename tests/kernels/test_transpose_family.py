@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.check import check
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.tile import Do, Let, MemRef, Shared, walk
+from layoutalg.codegen.program import Do, Let, MemRef, Shared, lower, walk
+from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.transpose_family import build, problem
-from layoutalg.kernels.transpose_plan import configs
+from layoutalg.kernels.move.transpose import build, problem
+from layoutalg.kernels.move.transpose_plan import configs
 from tests.sweeps import each
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}

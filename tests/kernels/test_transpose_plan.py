@@ -6,8 +6,8 @@ import pytest
 
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.transpose_family import problem
-from layoutalg.kernels.transpose_plan import (
+from layoutalg.kernels.move.transpose import problem
+from layoutalg.kernels.move.transpose_plan import (
     TransposeConfig,
     configs,
     matrix_accesses,

@@ -20,8 +20,8 @@ from layoutalg.atoms import find_copy_atom, find_mma_atom
 from layoutalg.codegen.expr import Const, Var
 from layoutalg.dtype import dtype
 from layoutalg.f2 import LinearLayout, to_f2
-from layoutalg.kernels.copy_family import configs, problem
-from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.move.tiled_copy import configs, problem
 from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle
 from layoutalg.notation import parse_index
 from layoutalg.synthesis import synthesize

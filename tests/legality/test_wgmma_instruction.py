@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import WGMMA_TYPES
-from layoutalg.codegen.nvrtc import compile_cubin
+from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.dtype import dtype
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 from layoutalg.legality import check_wgmma_instruction

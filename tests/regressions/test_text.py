@@ -8,22 +8,21 @@ import numpy
 import pytest
 
 from layoutalg.analysis import Guard
-from layoutalg.codegen.arguments import check_integers, launch_grid
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.ctext import index_function, to_c
-from layoutalg.codegen.cuda import print_kernel, to_cuda
-from layoutalg.codegen.expr import Const, Select, Var
-from layoutalg.codegen.instr_sm75 import BAR
-from layoutalg.codegen.nvrtc import Cubin
-from layoutalg.codegen.runtime import Loaded
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
+from layoutalg.codegen.expr import Const, Select, Var, to_c
+from layoutalg.codegen.expr.ctext import index_function
+from layoutalg.codegen.gpu import Cubin, Loaded, to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.program import Kernel, KernelBuilder, check_integers
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.kernels import transpose_family, transpose_plan
 from layoutalg.kernels.chains import chain_of_passes, overlapped
 from layoutalg.kernels.family import buffers
 from layoutalg.kernels.matrix import reference
-from layoutalg.kernels.reduce_plan import plans, reduce_problem
+from layoutalg.kernels.move import transpose as transpose_family
+from layoutalg.kernels.move import transpose_plan
+from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run

@@ -15,7 +15,7 @@ import numpy
 import pytest
 
 from layoutalg import tools
-from layoutalg.codegen import cubin_cache, runtime
+from layoutalg.codegen.gpu import cubin_cache, runtime
 from layoutalg.errors import CompileError
 from layoutalg.kernels.arrays import view
 from layoutalg.layout import is_symbolic

@@ -9,26 +9,23 @@ import numpy as np
 import pytest
 
 import layoutalg
-from layoutalg.codegen import printed as printed_module
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.check import check
-from layoutalg.codegen.cuda import to_cuda
 from layoutalg.codegen.expr import Const
-from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.instr_mma import LDMATRIX, MMA_SYNC, find_mma
-from layoutalg.codegen.instr_reduce import fill
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Do, Global, Kernel, MemRef, RegRef, Stmt, walk
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.instr import LDMATRIX, MMA_SYNC, Instr, fill
+from layoutalg.codegen.instr.mma import find_mma
+from layoutalg.codegen.program import Do, Global, Kernel, KernelBuilder, MemRef, RegRef, Stmt, lower, walk
+from layoutalg.codegen.program import printed as printed_module
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES, api, reduce_api, verify
 from layoutalg.kernels.chain_verify import verify_chain
 from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from layoutalg.kernels.family import VerifyReport
-from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm_bench import find_gemm_family
-from layoutalg.kernels.gemm_sm80_plan import Sm80Config
-from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.verify import verified_problem, verify_product
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.mutant_cases import CASES
@@ -120,7 +117,7 @@ def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
 def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
     """`check` and the simulator let mma.sync and ldmatrix (.aligned) stand under half of a warp."""
     k = KernelBuilder("divided", threads=32)
-    tile = k.shared("tile", 1, Layout(512), 512, 128)
+    tile = k.shared_buffer("tile", 1, Layout(512), 512, 128)
     args: list[Any] = [k.reg(o.name, o.words) for o in instr.operands if o.role != "read"]
     for register in args:
         k.do(fill(*register.shape), register, Const(0))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import layoutalg
-from layoutalg.codegen.simulate import simulate
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError
-from layoutalg.kernels.norm_family import plan
-from layoutalg.kernels.norm_modes import norm_problem, shortest
-from layoutalg.kernels.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.norms import check, data, launch_all
 from tests.sweeps import each

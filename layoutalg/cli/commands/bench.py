@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.bench import BenchRow
-    from layoutalg.kernels.gemm_bench import GemmRow
-    from layoutalg.kernels.gemm_ladder import Step
-    from layoutalg.kernels.permute_bench import PermuteRow
+    from layoutalg.kernels.gemm.bench import GemmRow
+    from layoutalg.kernels.ladder.gemm import Step
+    from layoutalg.kernels.move.permute_bench import PermuteRow
     from layoutalg.kernels.reduce_bench import ReduceRow
 
 
@@ -51,7 +51,7 @@ def bench_command(
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
     import datetime
 
-    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.codegen.gpu import require_gpu
     from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
     from layoutalg.kernels.families import matrix_family
 
@@ -90,8 +90,8 @@ def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> N
     """`layoutalg bench gemm-simt` and `gemm-sm80`: the steps at one size, then sizes, beside cuBLAS."""
     import datetime
 
-    from layoutalg.codegen.runtime import require_gpu
-    from layoutalg.kernels.gemm_bench import (
+    from layoutalg.codegen.gpu import require_gpu
+    from layoutalg.kernels.gemm.bench import (
         SIZES,
         STEPS_SIZE,
         benchmark_sizes,
@@ -148,8 +148,8 @@ def _gemm_row(row: GemmRow) -> tuple[str, ...]:
 
 def permute_bench(dtypes: list[str] | None, as_json: bool) -> None:
     """`layoutalg bench permute`: the quoted cases and the drawn ones, with what was predicted of them."""
-    from layoutalg.codegen.runtime import require_gpu
-    from layoutalg.kernels.permute_bench import CASES, DTYPES, SEED, benchmark_permutes, random_cases
+    from layoutalg.codegen.gpu import require_gpu
+    from layoutalg.kernels.move.permute_bench import CASES, DTYPES, SEED, benchmark_permutes, random_cases
     from layoutalg.kernels.reduce_bench import mean_of
 
     status, cases, names = require_gpu(), (*CASES, *random_cases()), dtypes or list(DTYPES)
@@ -183,9 +183,15 @@ def permute_bench(dtypes: list[str] | None, as_json: bool) -> None:
 
 def reduce_bench(dtypes: list[str] | None, as_json: bool) -> None:
     """`layoutalg bench reduce`: sums beside a long sum, softmax and layer norm beside a copy."""
-    from layoutalg.codegen.runtime import require_gpu
+    from layoutalg.codegen.gpu import require_gpu
     from layoutalg.errors import UnknownNameError
-    from layoutalg.kernels.reduce_bench import CASES, DTYPES, SEED, benchmark_reductions, random_cases
+    from layoutalg.kernels.reduce_bench import (
+        CASES,
+        DTYPES,
+        SEED,
+        benchmark_reductions,
+        random_cases,
+    )
 
     names = dtypes or list(DTYPES)
     for name in names:
@@ -285,8 +291,8 @@ TENSORS = {"permute": permute_bench, "reduce": reduce_bench}
 
 def predict_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
     """`layoutalg bench gemm-sm80 --predict`: every step at one size, before anything runs."""
-    from layoutalg.kernels.gemm_bench import STEPS_SIZE, find_gemm_family
-    from layoutalg.kernels.gemm_ladder import ARCH, predict_steps
+    from layoutalg.kernels.gemm.bench import STEPS_SIZE, find_gemm_family
+    from layoutalg.kernels.ladder.gemm import ARCH, predict_steps
 
     chosen, reports = find_gemm_family(family), []
     for size in sizes or [STEPS_SIZE]:
@@ -350,7 +356,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
 
 def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """What `--json` says of the steps."""
-    from layoutalg.kernels.gemm_ladder import effects
+    from layoutalg.kernels.ladder.gemm import effects
 
     return [
         {
@@ -387,6 +393,6 @@ def _millions(n: int) -> str:
 
 
 def _effects(before: Step, after: Step) -> str:
-    from layoutalg.kernels.gemm_ladder import effects
+    from layoutalg.kernels.ladder.gemm import effects
 
     return ", ".join(f"{what} x {factor:.2f}" for what, factor in effects(before, after).items()) or "nothing"

@@ -16,8 +16,8 @@ def cache_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""
-    from layoutalg.codegen.cubin_cache import LIMIT_BYTES, cache_folder, usage
-    from layoutalg.codegen.cubin_cache import clear as clear_folder
+    from layoutalg.codegen.gpu import LIMIT_BYTES, cache_folder, usage
+    from layoutalg.codegen.gpu import clear as clear_folder
 
     folder = cache_folder()
     removed = clear_folder(folder) if clear and folder else 0

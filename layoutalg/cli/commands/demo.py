@@ -110,7 +110,7 @@ def _synthesize(tell: Tell) -> DemoStep:
 
 def _generate(tell: Tell) -> DemoStep:
     """3: a kernel written from such a layout."""
-    from layoutalg.codegen.cuda import to_cuda
+    from layoutalg.codegen.gpu import to_cuda
 
     _title(tell, 3, "Generate", "a CUDA kernel: transpose m x n matrices of f32, up to 16384 x 16384")
     family, problem = _problem(*LARGEST)
@@ -137,8 +137,7 @@ def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
 
 def _compile(tell: Tell) -> DemoStep:
     """5: machine code without a GPU."""
-    from layoutalg.codegen.cuda import to_cuda
-    from layoutalg.codegen.nvrtc import compile_cubin
+    from layoutalg.codegen.gpu import compile_cubin, to_cuda
 
     _title(tell, 5, "Compile", f"for {' and '.join(TARGETS)}, without a GPU")
     family, problem = _problem(*LARGEST)
@@ -156,7 +155,7 @@ def _compile(tell: Tell) -> DemoStep:
 
 def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
     """6: the same on hardware, where there is any."""
-    from layoutalg.codegen.runtime import gpu_status
+    from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.family import verify
 
     status = gpu_status()

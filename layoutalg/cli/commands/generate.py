@@ -72,11 +72,10 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.cuda import to_cuda
-    from layoutalg.codegen.nvrtc import compile_cubin
+    from layoutalg.codegen.gpu import compile_cubin, to_cuda
     from layoutalg.kernels.chains import OPERATIONS
     from layoutalg.kernels.families import FAMILIES, matrix_family
-    from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
+    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 
     arch = find_target(arch)
     known, parts = (*FAMILIES, *GEMM_FAMILIES, *OPERATIONS), 1

@@ -41,9 +41,17 @@ def sass_command(
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.cuda import to_cuda
-    from layoutalg.codegen.nvrtc import TARGETS, compile_cubin
-    from layoutalg.codegen.sass import CLASSES, OTHER, count_classes, disassemble, main_loop, parse_sass
+    from layoutalg.codegen.gpu import (
+        CLASSES,
+        OTHER,
+        TARGETS,
+        compile_cubin,
+        count_classes,
+        disassemble,
+        main_loop,
+        parse_sass,
+        to_cuda,
+    )
 
     arch = find_target(arch)
     if arch not in TARGETS:

@@ -76,7 +76,7 @@ def verify_command(
 
     layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
     """
-    from layoutalg.codegen.runtime import gpu_status
+    from layoutalg.codegen.gpu import gpu_status
 
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
@@ -164,8 +164,8 @@ def _moves(
 
 
 def _products(family: str, dtype: str | None, extents: tuple[int | None, ...]) -> tuple[list[Any], Verifier]:
-    from layoutalg.kernels.gemm_bench import find_gemm_family
-    from layoutalg.kernels.gemm_verify import verified_problem, verify_product
+    from layoutalg.kernels.gemm.bench import find_gemm_family
+    from layoutalg.kernels.gemm.verify import verified_problem, verify_product
 
     chosen, given = find_gemm_family(family), [x for x in extents if x is not None]
     sizes = VERIFIED_PRODUCTS

@@ -1,0 +1,99 @@
+"""Index expressions: immutable trees with proved facts, rules that simplify them, and their text in C.
+
+    names        which names may reach CUDA text
+    facts        Facts: the interval and the congruence of a value
+    nodes        the nodes: constants, variables, arithmetic, comparisons
+    expr         what is done with any tree: evaluate, substitute, variables
+    sums         sums as lists of terms
+    rewrite      rules applied until none fits
+    rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
+    simplifier   simplify: all rules together
+    affine       an expression as a map over F2: its columns
+    ctext        an expression as C
+    cost         what an expression costs in instructions
+
+Expressions are only added, multiplied, divided by constants and compared; no layout ever holds one.
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.expr.affine import Affine, affine
+from layoutalg.codegen.expr.cost import index_cost
+from layoutalg.codegen.expr.ctext import ctype, summands, to_c
+from layoutalg.codegen.expr.expr import (
+    OPERATION,
+    children,
+    evaluate,
+    is_predicate,
+    minus,
+    substitute,
+    variables,
+)
+from layoutalg.codegen.expr.names import check_name
+from layoutalg.codegen.expr.nodes import (
+    Add,
+    And,
+    Const,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Minus,
+    Mod,
+    Mul,
+    Operand,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    VarKind,
+    Xor,
+    as_expr,
+    render,
+)
+from layoutalg.codegen.expr.simplifier import simplify
+from layoutalg.codegen.expr.sums import terms, total, weights
+
+__all__ = [
+    "OPERATION",
+    "Add",
+    "Affine",
+    "And",
+    "Const",
+    "Eq",
+    "Expr",
+    "FloorDiv",
+    "Le",
+    "Lt",
+    "Minus",
+    "Mod",
+    "Mul",
+    "Operand",
+    "Or",
+    "Select",
+    "Shl",
+    "Shr",
+    "Var",
+    "VarKind",
+    "Xor",
+    "affine",
+    "as_expr",
+    "check_name",
+    "children",
+    "ctype",
+    "evaluate",
+    "index_cost",
+    "is_predicate",
+    "minus",
+    "render",
+    "simplify",
+    "substitute",
+    "summands",
+    "terms",
+    "to_c",
+    "total",
+    "variables",
+    "weights",
+]

@@ -1,0 +1,220 @@
+"""Index expressions as C text, 32 bits wide where that is proved enough, 64 where it is not.
+
+The idea.  Every value is >= 0, so unsigned C arithmetic agrees with the expression as long as nothing
+wraps.  The interval of a node tells its width: below 2^32 the node is computed in `u32`; above, an operand
+is widened to `u64` exactly where two narrow operands meet a wide result:
+
+    row * ld + col     with row, ld < 2^30      ->     (u64)row * ld + col
+
+A difference is computed modulo the width, which is what it is wherever it is proved not to be below 0;
+elsewhere it is compared first, and 0 there:
+
+    15 - i                              ->     15 - i                       of i < 16
+    Minus(n, i)                         ->     i < n ? n - i : 0
+
+A literal and a comparison are ints in C.  Beside an unsigned operand C converts them; where no operand is
+unsigned they are written so.  No operation is done on signed integers:
+
+    y + (x < 4 ? 1 : 2) * 3                     ->     y + (x < 4 ? 1u : 2u) * 3
+
+`index_function` makes a complete C function of an expression, so that the text can be compiled with the
+host compiler and compared with the layout over its whole domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+from layoutalg.codegen.expr.expr import children, is_predicate, variables
+from layoutalg.codegen.expr.nodes import (
+    SYMBOL,
+    Add,
+    And,
+    Const,
+    Expr,
+    FloorDiv,
+    Lt,
+    Minus,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+)
+from layoutalg.codegen.expr.sums import terms
+from layoutalg.errors import IRError, ResourceError
+
+_SELECT_POWER = 1
+_CAST_POWER = 11
+_Rank: TypeAlias = Literal[0, 1, 2]
+_INT: Final = 0
+_U32: Final = 1
+_U64: Final = 2
+"""C types of a text, the narrower first; an int is a literal below 2^31 or a truth value."""
+
+
+def is_wide(node: Expr) -> bool:
+    """True when the value may need 64 bits.  Raises ResourceError past 64.
+
+    >>> is_wide(Var("i", 2**32)), is_wide(Var("i", 2**32 + 1))
+    (False, True)
+    """
+    if node.facts.hi >= 1 << 64:
+        raise ResourceError(f"bits of index {node}", node.facts.hi.bit_length(), 64)
+    return node.facts.hi >= 1 << 32
+
+
+def ctype(node: Expr) -> str:
+    """`u32` or `u64`: the type that holds every value of the expression.
+
+    >>> ctype(Var("i", 100))
+    'u32'
+    """
+    return "u64" if is_wide(node) else "u32"
+
+
+def to_c(node: Expr) -> str:
+    """The expression in C, with casts where the proved bound asks for 64 bits.
+
+    >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
+    >>> to_c(i * ld + 3), to_c(i % 8 * 4)
+    ('(u64)i * ld + 3', 'i % 8 * 4')
+    """
+    return _emit(node, 0)[0]
+
+
+def summands(node: Expr) -> str:
+    """The summands of a sum, to be added to a pointer one by one.
+
+    Pointers do not wrap, so that the compiler may add the parts in any order and fold constants into the
+    address; a sum in 32 bits it must add as it stands.
+
+    >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
+    >>> summands(i * ld + (i ^ 8) + 3)
+    '(u64)i * ld + (i ^ 8) + 3'
+    """
+    return " + ".join(_emit(t, SYMBOL[Add][1] + 1)[0] for t in terms(node))
+
+
+def _emit(node: Expr, outer: int) -> tuple[str, _Rank]:
+    """The text of a node and its C type."""
+    match node:
+        case Var(name):
+            return name, _U64 if is_wide(node) else _U32
+        case Const(value):
+            if value < 1 << 31:
+                return str(value), _INT
+            return (f"{value}ull", _U64) if is_wide(node) else (f"{value}u", _U32)
+        case Select(c, a, b):
+            condition = _emit(c, _SELECT_POWER + 1)[0]
+            left, right, rank = _pair(a, _SELECT_POWER + 1, b, _SELECT_POWER, wide=False)
+            return _wrap(f"{condition} ? {left} : {right}", _SELECT_POWER, outer), rank
+        case Shl(a, amount) | Shr(a, amount):
+            if amount >= 64 and not (is_wide(a) and is_wide(node)):
+                return "0", _INT  # C shifts by less than the width, and no value has bits past 64
+            symbol, power = SYMBOL[type(node)]
+            left, rank = _emit(a, power)
+            if rank < _U64 and (is_wide(node) or amount >= 32):
+                left, rank = _widen(a), _U64
+            elif rank == _INT:
+                left, rank = _unsigned(a), _U32
+            return _wrap(f"{left} {symbol} {amount}", power, outer), rank
+        case _:
+            return _emit_binary(node, outer)
+
+
+def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
+    match node:
+        case Var() | Const() | Select() | Shl() | Shr():
+            raise TypeError(node)
+        case Minus() if not node.is_exact:
+            return _emit_monus(node, outer)
+    symbol, power = SYMBOL[type(node)]
+    if isinstance(node, FloorDiv):
+        symbol = "/"
+    if is_predicate(node):
+        if isinstance(node, (And, Or)):
+            symbol, power = ("&&", 3) if isinstance(node, And) else ("||", 2)
+        left, right = _emit(node.a, power)[0], _emit(node.b, power + 1)[0]
+        return _wrap(f"{left} {symbol} {right}", power, outer), _INT
+    bitwise = isinstance(node, (Xor, And, Or))
+    same = type(node.a) is type(node)  # mixed with anything else, a bitwise operand gets its parentheses
+    strong = _CAST_POWER if bitwise else power + 1
+    left, right, rank = _pair(node.a, power if same or not bitwise else strong, node.b, strong, is_wide(node))
+    return _wrap(f"{left} {symbol} {right}", power, outer), rank
+
+
+def _emit_monus(node: Minus, outer: int) -> tuple[str, _Rank]:
+    power = SYMBOL[Minus][1]
+    left, right, rank = _pair(node.a, power, node.b, power + 1, wide=False)
+    positive = to_c(Lt(node.b, node.a))
+    return _wrap(f"{positive} ? {left} - {right} : 0", _SELECT_POWER, outer), rank
+
+
+def _pair(a: Expr, power_a: int, b: Expr, power_b: int, wide: bool) -> tuple[str, str, _Rank]:
+    """Two operands that C brings to one type, unsigned and as wide as the result, and that type.
+
+    One unsigned operand makes the other one unsigned; where both are ints, each is made so.
+    """
+    (left, rank_a), (right, rank_b) = _emit(a, power_a), _emit(b, power_b)
+    rank = max(rank_a, rank_b)
+    if wide and rank < _U64:
+        return _widen(a), right, _U64
+    return (_unsigned(a), _unsigned(b), _U32) if rank == _INT else (left, right, rank)
+
+
+def _widen(node: Expr) -> str:
+    return f"(u64){_emit(node, _CAST_POWER)[0]}"
+
+
+def _unsigned(node: Expr) -> str:
+    """What C holds as an int, a short literal or a truth value, as u32."""
+    return f"{node.value}u" if isinstance(node, Const) else f"(u32){_emit(node, _CAST_POWER)[0]}"
+
+
+def _wrap(text: str, power: int, outer: int) -> str:
+    return f"({text})" if power < outer else text
+
+
+TYPES = (
+    "typedef unsigned char u8;\n"
+    "typedef unsigned short u16;\n"
+    "typedef unsigned int u32;\n"
+    "typedef unsigned long long u64;\n"
+)
+"""The integer types generated text uses."""
+
+
+def index_function(node: Expr, name: str = "f", parameters: Sequence[Var] | None = None) -> str:
+    """C source of a function from variables to the expression's value.
+
+    `parameters` are the function's, in their order: those of a layout in the order of its modes, so that
+    `layoutalg.testing.check_index_function` can call it.  Without them they are the expression's variables,
+    in the order in which they first occur in it.  Raises IRError for a variable that is not among the
+    parameters, and for two parameters of one name.
+
+    >>> row, column = Var("row", 8), Var("column", 4)
+    >>> print(index_function(column * 8 + row, "at", (row, column)).splitlines()[-1])
+    u32 at(u32 row, u32 column) { return column * 8 + row; }
+    """
+    given = _in_order(node) if parameters is None else tuple(parameters)
+    for v in variables(node) - set(given):
+        raise IRError("scope", node, f"{v.name} is not among the parameters of {name}")
+    if len({v.name for v in given}) < len(given):
+        raise IRError("name", node, f"two parameters of {name} have one name")
+    signature = ", ".join(f"{ctype(v)} {v.name}" for v in given) or "void"
+    return f"{TYPES}{ctype(node)} {name}({signature}) {{ return {to_c(node)}; }}\n"
+
+
+def _in_order(node: Expr) -> tuple[Var, ...]:
+    """The variables of an expression, in the order in which they first occur."""
+    seen: dict[Expr, None] = {}
+    waiting = [node]
+    while waiting:
+        next_one = waiting.pop()
+        if next_one not in seen:
+            seen[next_one] = None
+            waiting += reversed(children(next_one))
+    return tuple(v for v in seen if isinstance(v, Var))

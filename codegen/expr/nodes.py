@@ -1,0 +1,394 @@
+"""Nodes of index expressions: a closed union of immutable records, each with what is known of its value.
+
+The idea.  A node is its operator and its operands; its facts (interval, congruence, bits) and its hash are
+computed once, when it is built, from the operands':
+
+    >>> (Var("i", 8) * 4 + 1).facts.hi, Var("i", 8) * 4 == Var("i", 8) * 4
+    (29, True)
+
+What is asked of whole expressions, their variables, values, substitutes, is in expr.
+
+Notes.  All values are >= 0.  `a - b` is a Minus where the facts prove that it is never below 0, and refused
+elsewhere; built by its name, Minus(a, b) is 0 where b is greater.  `==` compares structure; the predicate is
+the method `eq`.  Truth-testing a node raises.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from layoutalg.codegen.expr import facts as F
+from layoutalg.codegen.expr.facts import Facts
+from layoutalg.codegen.expr.names import check_variable
+from layoutalg.errors import ArgumentTypeError, IRError
+
+VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
+
+MOST_BLOCKS = (1 << 31) - 1
+"""Blocks of a grid along its longest axis: what blockIdx can be, whatever a kernel could be launched for."""
+
+
+class _Operators:
+    """Python's operators build nodes; ints become constants."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Expr:
+        return Add(_as_expr(self), _as_expr(other))
+
+    def __radd__(self, other: Operand) -> Expr:
+        return Add(_as_expr(other), _as_expr(self))
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _difference(_as_expr(self), _as_expr(other))
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return _difference(_as_expr(other), _as_expr(self))
+
+    def __mul__(self, other: Operand) -> Expr:
+        return Mul(_as_expr(self), _as_expr(other))
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return Mul(_as_expr(other), _as_expr(self))
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return FloorDiv(_as_expr(self), _as_expr(other))
+
+    def __mod__(self, other: Operand) -> Expr:
+        return Mod(_as_expr(self), _as_expr(other))
+
+    def __xor__(self, other: Operand) -> Expr:
+        return Xor(_as_expr(self), _as_expr(other))
+
+    def __rxor__(self, other: Operand) -> Expr:
+        return Xor(_as_expr(other), _as_expr(self))
+
+    def __and__(self, other: Operand) -> Expr:
+        return And(_as_expr(self), _as_expr(other))
+
+    def __rand__(self, other: Operand) -> Expr:
+        return And(_as_expr(other), _as_expr(self))
+
+    def __or__(self, other: Operand) -> Expr:
+        return Or(_as_expr(self), _as_expr(other))
+
+    def __ror__(self, other: Operand) -> Expr:
+        return Or(_as_expr(other), _as_expr(self))
+
+    def __lshift__(self, amount: int) -> Expr:
+        return Shl(_as_expr(self), amount)
+
+    def __rshift__(self, amount: int) -> Expr:
+        return Shr(_as_expr(self), amount)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return Lt(_as_expr(self), _as_expr(other))
+
+    def __le__(self, other: Operand) -> Expr:
+        return Le(_as_expr(self), _as_expr(other))
+
+    def __gt__(self, other: Operand) -> Expr:
+        return Lt(_as_expr(other), _as_expr(self))
+
+    def __ge__(self, other: Operand) -> Expr:
+        return Le(_as_expr(other), _as_expr(self))
+
+    def eq(self, other: Operand) -> Expr:
+        """The predicate `self == other` (the operator == compares structure)."""
+        return Eq(_as_expr(self), _as_expr(other))
+
+    def __bool__(self) -> bool:
+        raise IRError("no truth value", self, f"'{self}' is decided when the kernel runs, not by Python")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node(_Operators):
+    """What all nodes share: facts and a hash, computed once from the operands'; equality is structural."""
+
+    facts: Facts = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def _seal(self, facts: Facts) -> None:
+        object.__setattr__(self, "facts", facts)
+        object.__setattr__(self, "_hash", hash((type(self).__name__, self._key())))
+
+    def _key(self) -> tuple[object, ...]:
+        names: tuple[str, ...] = self.__match_args__
+        return tuple([getattr(self, name) for name in names])
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        return self._key() == other._key()
+
+    def __reduce__(self) -> tuple[type[_Node], tuple[object, ...]]:
+        return type(self), self._key()
+
+    def __str__(self) -> str:
+        return render(_as_expr(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var(_Node):
+    """A named value in [lo, extent), `offset` modulo `multiple`; `extent` may itself be an expression.
+
+    `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
+    address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind
+    there are no more than MOST_BLOCKS.  Raises IRError for an empty range and a name that cannot be printed.
+
+    >>> Var("lane", 32).facts.hi
+    31
+    """
+
+    name: str
+    extent: Expr | int
+    kind: VarKind = "thread"
+    lo: int = 0
+    multiple: int = 1
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        check_variable(self.name)
+        top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
+        if self.kind == "block":
+            top = min(top, MOST_BLOCKS)
+        first = self.lo + (self.offset - self.lo) % self.multiple if self.multiple > 0 else top
+        if self.lo < 0 or first >= top:
+            what = "no value" if self.multiple == 1 else f"no multiple of {self.multiple}"
+            what += f" plus {self.offset}" if self.offset else ""
+            raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has {what} >= 0")
+        self._seal(F.between(first, top - 1, self.multiple, self.offset % self.multiple))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(_Node):
+    """A non-negative integer.
+
+    >>> str(Const(3) + 4)
+    '3 + 4'
+    """
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if self.value < 0:
+            raise IRError("non-negative", self.value, f"constant {self.value}: index values are >= 0")
+        self._seal(F.constant(self.value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Binary(_Node):
+    """Two operands; the table _TRANSFER gives each operator its facts."""
+
+    a: Expr
+    b: Expr
+
+    def __post_init__(self) -> None:
+        self._seal(_TRANSFER[type(self)](self.a.facts, self.b.facts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Add(_Binary):
+    """a + b"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minus(_Binary):
+    """a - b, and 0 where b is greater than a: no value is below 0.
+
+    >>> i = Var("i", 8)
+    >>> str(Minus(Const(7), i)), str(Minus(i, Const(3)))
+    ('7 - i', 'max(i - 3, 0)')
+    """
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the facts prove that b is never greater than a."""
+        return self.a.facts.lo >= self.b.facts.hi
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mul(_Binary):
+    """a * b"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorDiv(_Binary):
+    """a // b with b >= 1; v // b < q where v runs over a range of q * b values."""
+
+    def __post_init__(self) -> None:
+        _check_divisor(self.a, self.b)
+        facts = F.floordiv(self.a.facts, self.b.facts)
+        match self.a:
+            case Var(extent=Mul(q, d)) if self.b in (q, d):
+                quotient = q if self.b == d else d
+                hi = min(facts.hi, quotient.facts.hi - 1)
+                facts = F.reconcile(facts.lo, hi, facts.stride, facts.offset, facts.may, facts.must)
+        self._seal(facts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mod(_Binary):
+    """a % b with b >= 1"""
+
+    def __post_init__(self) -> None:
+        _check_divisor(self.a, self.b)
+        _Binary.__post_init__(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Xor(_Binary):
+    """a ^ b"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class And(_Binary):
+    """a & b; of two predicates, their conjunction"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Or(_Binary):
+    """a | b; of two predicates, their disjunction"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lt(_Binary):
+    """1 if a < b else 0"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Le(_Binary):
+    """1 if a <= b else 0"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eq(_Binary):
+    """1 if a == b else 0"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shift(_Node):
+    """A shift by a constant amount."""
+
+    a: Expr
+    amount: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.amount, int) or self.amount < 0:
+            raise IRError("shift amount", self.amount, f"shift by {self.amount!r}: a constant >= 0 is needed")
+        self._seal(_TRANSFER[type(self)](self.a.facts, F.constant(1 << self.amount)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shl(_Shift):
+    """a << amount"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shr(_Shift):
+    """a >> amount"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(_Node):
+    """a if condition else b"""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+
+    def __post_init__(self) -> None:
+        self._seal(F.join(self.a.facts, self.b.facts))
+
+
+Expr: TypeAlias = (
+    Var | Const | Add | Minus | Mul | FloorDiv | Mod | Xor | And | Or | Shl | Shr | Select | Lt | Le | Eq
+)
+Operand: TypeAlias = "Expr | int"
+
+
+def as_expr(value: Operand) -> Expr:
+    """The node itself, or an int as a constant.  Raises ArgumentTypeError for anything else.
+
+    >>> as_expr(3)
+    Const(value=3)
+    """
+    if isinstance(value, bool):
+        raise ArgumentTypeError(f"{value} is a bool; an int or an index expression is needed")
+    return _as_expr(value)
+
+
+def _as_expr(value: object) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    try:
+        return Const(operator.index(value))  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(value).__name__
+        raise ArgumentTypeError(f"{value!r} is a {kind}; an int or an index expression is needed") from None
+
+
+def _difference(a: Expr, b: Expr) -> Minus:
+    difference = Minus(a, b)
+    if not difference.is_exact:
+        raise IRError(
+            "difference", difference, f"'{a}' - '{b}' can be below 0: from at least {a.facts.lo} up to "
+            f"{b.facts.hi} are taken; Minus(a, b) is 0 there, and a - b < c is a < b + c",
+        )  # fmt: skip
+    return difference
+
+
+def _check_divisor(a: Expr, b: Expr) -> None:
+    if b.facts.lo < 1:
+        raise IRError("division by zero", b, f"the divisor of {a} can be {b.facts.lo}; it must be at least 1")
+
+
+_TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
+    Add: F.add, Minus: F.subtract, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod,
+    Xor: F.bitwise_xor, And: F.bitwise_and, Or: F.bitwise_or,
+    Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
+}  # fmt: skip
+# symbol and binding strength of each operator, C's order: higher binds tighter
+SYMBOL: Mapping[type, tuple[str, int]] = {
+    Mul: ("*", 10), FloorDiv: ("//", 10), Mod: ("%", 10), Add: ("+", 9), Minus: ("-", 9),
+    Shl: ("<<", 8), Shr: (">>", 8), Lt: ("<", 7), Le: ("<=", 7), Eq: ("==", 6),
+    And: ("&", 5), Xor: ("^", 4), Or: ("|", 3),
+}  # fmt: skip
+
+
+def render(node: Expr) -> str:
+    """The expression as Python text, with as few parentheses as Python and C read alike.
+
+    >>> i = Var("i", 8)
+    >>> render((i + 1) * 2 ^ (i >> 1)), render((i < 4) & (i + 1 <= 7))
+    ('(i + 1) * 2 ^ i >> 1', '(i < 4) & (i + 1 <= 7)')
+    """
+    return _render(node, 0)
+
+
+def _render(node: Expr, outer: int) -> str:
+    match node:
+        case Var(name):
+            return name
+        case Const(value):
+            return str(value)
+        case Select(c, a, b):
+            return f"({_render(a, 0)} if {_render(c, 0)} else {_render(b, 0)})"
+        case Minus(a, b) if not node.is_exact:
+            return f"max({_render(a, SYMBOL[Minus][1])} - {_render(b, SYMBOL[Minus][1] + 1)}, 0)"
+        case Shl(a, amount) | Shr(a, amount):
+            symbol, power = SYMBOL[type(node)]
+            text = f"{_render(a, power)} {symbol} {amount}"
+        case _:
+            symbol, power = SYMBOL[type(node)]
+            text = f"{_render(node.a, power)} {symbol} {_render(node.b, power + 1)}"
+    compared = isinstance(node, Lt | Le | Eq)  # binds looser than & ^ | in Python, tighter in C
+    return f"({text})" if power < outer or (compared and outer) else text

@@ -1,0 +1,75 @@
+"""Rewriting: named theorems that replace a node by an equal one, and the driver that applies a table of them.
+
+The idea.  A rule looks at one node, its operands already in normal form, and returns an equal expression or
+None.  The driver works bottom-up: operands first, then the first rule of the table that fires, then again,
+until none does.
+
+    >>> from layoutalg.codegen.expr import Const, Expr, Mul, Var
+    >>> def power(node: Expr) -> Expr | None:
+    ...     match node:
+    ...         case Mul(x, Const(8)):
+    ...             return x << 3
+    ...     return None
+    >>> print(rewrite(Var("i", 8) * 8 + 3, (Rule("x * 8 -> x << 3", power),)))
+    (i << 3) + 3
+
+Notes.  A sum is seen whole: its operands are its terms, not its partial sums, so that no rule settles for
+half of it.  A normal form is reached once per distinct node: equal subexpressions share it.  Rules that undo
+one another are a mistake in the table, not in the expression: the driver raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from layoutalg.codegen.expr.expr import children, rebuild
+from layoutalg.codegen.expr.nodes import Add, Expr
+from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.errors import IRError
+
+REWRITES_LIMIT = 1000
+"""Rewrites one node may go through; real index code stays below twenty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A theorem `name` and the rewrite it allows; None where it does not apply."""
+
+    name: str
+    apply: Callable[[Expr], Expr | None]
+
+
+Rules: TypeAlias = tuple[Rule, ...]
+
+
+def rewrite(node: Expr, rules: Rules) -> Expr:
+    """The expression with every rule applied wherever it applies.
+
+    Raises IRError where a node still changes after REWRITES_LIMIT rewrites.
+
+    >>> from layoutalg.codegen.expr import Const
+    >>> print(rewrite(Const(3), ()))
+    3
+    """
+    return _rewrite(node, rules, {})
+
+
+def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
+    current, name = node, ""
+    for _ in range(REWRITES_LIMIT):
+        if current in done:
+            return done.setdefault(node, done[current])
+        old = tuple(terms(current)) if isinstance(current, Add) else children(current)
+        new = tuple([_rewrite(operand, rules, done) for operand in old])
+        if new != old:
+            current = total(new) if isinstance(current, Add) else rebuild(current, new)
+        for rule in rules:
+            step = rule.apply(current)
+            if step is not None:
+                current, name = step, rule.name
+                break
+        else:
+            done[current] = current
+    raise IRError("normal form", node, f"'{node}' still changes after {REWRITES_LIMIT} rewrites, by '{name}'")

@@ -1,0 +1,188 @@
+"""Theorems about & ^ |: masks shrink to the bits there are, disjoint bits add, swizzles cancel.
+
+The idea.  A swizzle is  x ^ ((x & Y) >> s).  When the bits of x are known, the mask falls on single terms,
+most of it vanishes, and a XOR of disjoint bits is a sum:
+
+    row * 64 + col  with col < 64:      (row * 64 + col & 448) >> 3    ->    row % 8 * 8
+
+Masks end on the leaves; low masks are remainders (x & 7 is x % 8), so that digits meet again.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul, Or, Xor
+from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.sums import content, divided, is_power_of_two, terms, times, total
+
+
+def _neutral_bits(node: Expr) -> Expr | None:
+    match node:
+        case Xor(x, Const(0)) | Xor(Const(0), x) | Or(x, Const(0)) | Or(Const(0), x):
+            return x
+        case And(x, y) | Or(x, y) if x == y:
+            return x
+        case And(x, Const(m)) if x.facts.may & ~m == 0:
+            return x
+    return None
+
+
+def _constants_right(node: Expr) -> Expr | None:
+    match node:
+        case Xor(Const() as c, x) | And(Const() as c, x) | Or(Const() as c, x):
+            return type(node)(x, c)
+        case Xor(x, Xor(y, z)):
+            return Xor(Xor(x, y), z)
+        case Xor(Xor(x, Const() as c), y) if not isinstance(y, Const):
+            return Xor(Xor(x, y), c)
+        case And(And(x, Const(c)), Const(d)):
+            return And(x, Const(c & d))
+    return None
+
+
+def _xor_terms(node: Expr) -> list[Expr]:
+    match node:
+        case Xor(a, b):
+            return _xor_terms(a) + _xor_terms(b)
+        case _:
+            return [node]
+
+
+def _cancel(node: Expr) -> Expr | None:
+    if not isinstance(node, Xor):
+        return None
+    parts = _xor_terms(node)
+    odd: dict[Expr, None] = {}
+    constant = 0
+    for part in parts:
+        if isinstance(part, Const):
+            constant ^= part.value
+        elif part in odd:
+            del odd[part]
+        else:
+            odd[part] = None
+    if constant:
+        odd[Const(constant)] = None
+    return reduce(Xor, odd or [Const(0)]) if len(odd) < len(parts) else None
+
+
+def _absent_bits(node: Expr) -> Expr | None:
+    match node:
+        case And(x, Const(m)) if m & ~x.facts.may:
+            return And(x, Const(m & x.facts.may))
+        case And(Mul(x, Const(c)), Const(m)) if (kept := _copies(x.facts.may, c, m)) != c:
+            return And(times(x, kept), Const(m))
+    return None
+
+
+def _copies(may: int, c: int, m: int) -> int:
+    """The bits 2^k of c whose copy x * 2^k reaches into m, if all copies are disjoint; else c."""
+    seen, kept = 0, 0
+    for k in range(c.bit_length()):
+        if c >> k & 1:
+            if seen & may << k:
+                return c
+            seen |= may << k
+            kept |= (1 << k) if may << k & m else 0
+    return kept
+
+
+def _disjoint(parts: list[Expr]) -> bool:
+    seen = 0
+    for part in parts:
+        if seen & part.facts.may:
+            return False
+        seen |= part.facts.may
+    return True
+
+
+def _mask_splits(node: Expr) -> Expr | None:
+    match node:
+        case And(Add() as s, Const() as m) if _disjoint(terms(s)):
+            return total(And(t, m) for t in terms(s))
+        case And(Xor(a, b), Const() as m):
+            return Xor(And(a, m), And(b, m))
+    return None
+
+
+def _mask_inside(node: Expr) -> Expr | None:
+    match node:
+        case And(Mod(x, Const(c)), Const(m)) if is_power_of_two(c) and m < c:
+            return And(x, Const(m))
+        case And(Mul(x, Const(c)), Const(m)) if (low := c & -c) > 1:
+            return Mul(And(times(x, c // low), Const(m // low)), Const(low))
+        case FloorDiv(And(x, Const(m)), Const(c)) if is_power_of_two(c):
+            return And(FloorDiv(x, Const(c)), Const(m // c))
+        case Mod(And(x, Const(m)), Const(c)) if is_power_of_two(c):
+            return And(x, Const(m & (c - 1)))
+    return None
+
+
+def _low_mask(node: Expr) -> Expr | None:
+    match node:
+        case And(x, Const(m)) if is_power_of_two(m + 1):
+            return Mod(x, Const(m + 1))
+    return None
+
+
+def _field(node: Expr) -> Expr | None:
+    match node:
+        case Mul(Mod(FloorDiv(x, Const(c)), Const(d)), Const(k)) if c == k and is_power_of_two(c):
+            if is_power_of_two(d):
+                return And(x, Const((d - 1) * c))
+        case Mul(And(FloorDiv(x, Const(c)), Const(m)), Const(k)) if c == k and is_power_of_two(c):
+            return And(x, Const(m * c))
+    return None
+
+
+def _disjoint_adds(node: Expr) -> Expr | None:
+    match node:
+        case Xor(a, b) | Or(a, b) if a.facts.may & b.facts.may == 0:
+            return Add(a, b)
+    return None
+
+
+def _free_of_xor(node: Expr) -> Expr | None:
+    if not isinstance(node, Xor):
+        return None
+    for s, y in ((node.a, node.b), (node.b, node.a)):
+        parts = terms(s)
+        free = [t for t in parts if t.facts.may & y.facts.may == 0]
+        if free and _disjoint(parts):
+            return total([Xor(total(t for t in parts if t not in free), y), *free])
+    return None
+
+
+def _xor_of_products(node: Expr) -> Expr | None:
+    match node:
+        case Xor(a, b) if not isinstance(b, Const):
+            common = content(a) | content(b)
+            if (g := common & -common) > 1:
+                return Mul(Xor(divided(a, g), divided(b, g)), Const(g))
+    return None
+
+
+def _xor_divides(node: Expr) -> Expr | None:
+    match node:
+        case FloorDiv(Xor(a, b), Const(c)) | Mod(Xor(a, b), Const(c)) if is_power_of_two(c):
+            if any(x.facts.hi < c or x.facts.divisible_by(c) for x in (a, b)):
+                return Xor(type(node)(a, node.b), type(node)(b, node.b))
+    return None
+
+
+BIT_RULES = (
+    Rule("x ^ 0, x | 0 -> x,  x & x, x | x -> x,  x & m -> x  if x has no bit outside m", _neutral_bits),
+    Rule("c ^ x -> x ^ c,  x ^ c ^ y -> x ^ y ^ c,  x & c & d -> x & (c & d)", _constants_right),
+    Rule("x ^ y ^ x -> y", _cancel),
+    Rule("bits that x lacks leave the mask of x, copies of x that m lacks leave the product", _absent_bits),
+    Rule("(a + b) & m -> (a & m) + (b & m)  if a, b disjoint;  (a ^ b) & m likewise", _mask_splits),
+    Rule("a mask moves inside % // * by a power of two", _mask_inside),
+    Rule("x & (2^n - 1) -> x % 2^n", _low_mask),
+    Rule("(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two", _field),
+    Rule("a ^ b, a | b -> a + b  if disjoint", _disjoint_adds),
+    Rule("(a + b) ^ y -> (a ^ y) + b  if b is disjoint from a and y", _free_of_xor),
+    Rule("a * g ^ b * g -> (a ^ b) * g  for a power of two g", _xor_of_products),
+    Rule("(a ^ b) // c -> a // c ^ b // c,  (a ^ b) % c -> a % c ^ b % c  for powers of two", _xor_divides),
+)
+"""Masks, exclusive and inclusive or."""

@@ -1,0 +1,99 @@
+"""Theorems about predicates: what both sides share leaves, common factors leave, divisions become bounds.
+
+The idea.  A guard such as `tid * 4 + 3 < n * 4` compares multiples of 4 plus a small rest.  The quotients
+decide unless they are equal, and then the rests do:
+
+    g a + r < g b + s        is        a < b   if r >= s always,       a <= b   if r < s always
+
+Constant bounds are written with <, the constant adjusted: x <= 7 is x < 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+from math import gcd
+
+from layoutalg.codegen.expr.nodes import Const, Eq, Expr, FloorDiv, Le, Lt, Select
+from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.sums import ONE, cancelled, combination, weights
+
+
+def _constant_bound(node: Expr) -> Expr | None:
+    match node:
+        case Le(x, Const(c)):
+            return Lt(x, Const(c + 1))
+        case Le(Const(c), x) if c > 0:
+            return Lt(Const(c - 1), x)
+        case Eq(Const() as c, x):
+            return Eq(x, c)
+    return None
+
+
+def _quotient_bound(node: Expr) -> Expr | None:
+    match node:
+        case Lt(FloorDiv(x, Const(c)), Const(d)):
+            return Lt(x, Const(c * d))
+        case Lt(Const(d), FloorDiv(x, Const(c))):
+            return Lt(Const((d + 1) * c - 1), x)
+        case Eq(FloorDiv(x, Const(c)), Const(0)):
+            return Lt(x, Const(c))
+    return None
+
+
+def _shared_terms(node: Expr) -> Expr | None:
+    match node:
+        case Lt(a, b) | Le(a, b) | Eq(a, b):
+            rest = cancelled(a, b)
+            return type(node)(*rest) if rest else None
+    return None
+
+
+def _shared_factor(node: Expr) -> Expr | None:
+    match node:
+        case Lt(a, b) | Le(a, b) | Eq(a, b):
+            left, right = weights(a), weights(b)
+            sizes = sorted((w for side in (left, right) for x, w in side.items() if x != ONE), reverse=True)
+            for g in accumulate(sizes, gcd):
+                (high, low), (bound, rest) = _parted(left, g), _parted(right, g)
+                if g > 1 and low.facts.hi < g and rest.facts.hi < g:
+                    return _decided(node, high, low, bound, rest)
+    return None
+
+
+def _parted(side: Mapping[Expr, int], g: int) -> tuple[Expr, Expr]:
+    """high and low of a sum g * high + low; low holds the terms whose weight g does not divide."""
+    high = {x: w // g for x, w in side.items() if x == ONE or w % g == 0}
+    low = {x: w % g if x == ONE else w for x, w in side.items() if w % g}
+    return combination(high), combination(low)
+
+
+def _decided(node: Lt | Le | Eq, a: Expr, r: Expr, b: Expr, s: Expr) -> Expr | None:
+    """g * a + r compared with g * b + s for r, s < g, where the rests can be told apart."""
+    order = type(node)(r, s).facts
+    if not order.is_constant:
+        return None
+    if isinstance(node, Eq):
+        return Eq(a, b) if order.lo else Const(0)
+    return Le(a, b) if order.lo else Lt(a, b)
+
+
+def _select(node: Expr) -> Expr | None:
+    match node:
+        case Select(c, a, b) if c.facts.is_constant:
+            return a if c.facts.lo else b
+        case Select(_, a, b) if a == b:
+            return a
+    return None
+
+
+TRUTH_RULES = (
+    Rule("x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c", _constant_bound),
+    Rule(
+        "x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c", _quotient_bound
+    ),
+    Rule("x + a < x + b -> a < b;  <= and == likewise", _shared_terms),
+    Rule("g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s", _shared_factor),
+    Rule("x if c else y -> x  if c is decided or x = y", _select),
+)
+"""Comparisons and selections."""

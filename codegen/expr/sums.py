@@ -1,0 +1,218 @@
+"""Views of an expression: as a sum of terms, as a multiple of a number, as a digit of another expression.
+
+The idea.  A layout takes an index apart into digits and adds them up again with other weights:
+
+    tid // 8 % 4 * 64      is      the digit (tid, divisor 8, modulus 4) with weight 64
+
+so its simplification is arithmetic on digits: two of them merge when one continues the other, as
+tid % 8 * 2 and tid // 8 % 4 * 16 do to tid % 32 * 2.  Bits are digits too: tid & 24 is tid // 8 % 4 * 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul
+
+ONE = Const(1)
+"""What the constant of a linear combination counts."""
+
+
+def terms(node: Expr) -> list[Expr]:
+    """The summands of a sum, left to right.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> [str(t) for t in terms(Var("i", 8) * 2 + Var("j", 8) + 1)]
+    ['i * 2', 'j', '1']
+    """
+    match node:
+        case Add(a, b):
+            return terms(a) + terms(b)
+        case _:
+            return [node]
+
+
+def total(parts: Iterable[Expr]) -> Expr:
+    """The sum of expressions, constants collected at the end.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> str(total([Const(1), Var("i", 8), Const(2)]))
+    'i + 3'
+    """
+    constant, out = 0, None
+    for part in parts:
+        if isinstance(part, Const):
+            constant += part.value
+        else:
+            out = part if out is None else Add(out, part)
+    if out is None:
+        return Const(constant)
+    return Add(out, Const(constant)) if constant else out
+
+
+def times(node: Expr, factor: int) -> Expr:
+    """node * factor, without a factor of 1.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> print(times(Var("i", 8), 1), times(Var("i", 8), 4))
+    i i * 4
+    """
+    return node if factor == 1 else Mul(node, Const(factor))
+
+
+def scaled(node: Expr) -> tuple[Expr, int]:
+    """x and c of a product x * c; any other node is itself times 1.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> x, c = scaled(Var("i", 8) * 4)
+    >>> print(x, c)
+    i 4
+    """
+    match node:
+        case Mul(x, Const(c)):
+            return x, c
+        case _:
+            return node, 1
+
+
+def weights(node: Expr) -> dict[Expr, int]:
+    """A sum as a linear combination: each x and its weight, the constant as the weight of 1.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> {str(x): w for x, w in weights(Var("i", 8) * 2 + Var("j", 8) + Var("i", 8) + 7).items()}
+    {'i': 3, 'j': 1, '1': 7}
+    """
+    out: dict[Expr, int] = {}
+    for t in terms(node):
+        x, w = (ONE, t.value) if isinstance(t, Const) else scaled(t)
+        if isinstance(x, And):  # a field of bits, spelled as a digit
+            field = digit(t)
+            x, w = field.unit, field.weight
+        out[x] = out.get(x, 0) + w
+    return out
+
+
+def combination(parts: Mapping[Expr, int]) -> Expr:
+    """Inverse of `weights`: the sum of x * weight over the parts whose weight is not 0.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> print(combination({Var("i", 8): 3, Var("j", 8): 0, ONE: 7}))
+    i * 3 + 7
+    """
+    return total(Const(w) if x == ONE else times(x, w) for x, w in parts.items() if w)
+
+
+def cancelled(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+    """Two sums without the terms that they share; None where they share none.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> i, j = Var("i", 8), Var("j", 8)
+    >>> [str(side) for side in cancelled(i * 3 + j + 4, i + 9)]
+    ['i * 2 + j', '5']
+    """
+    left, right = weights(a), weights(b)
+    shared = {x: min(w, right[x]) for x, w in left.items() if right.get(x)}
+    if not shared:
+        return None
+    return _less(left, shared), _less(right, shared)
+
+
+def _less(side: Mapping[Expr, int], shared: Mapping[Expr, int]) -> Expr:
+    return combination({x: w - shared.get(x, 0) for x, w in side.items()})
+
+
+def content(node: Expr) -> int:
+    """The greatest number that can be taken out of a sum of products without a division; 0 for 0.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> content(Var("i", 8) * 12 + Var("j", 8) * 8 + 4)
+    4
+    """
+    match node:
+        case Const(value):
+            return value
+        case Add():
+            return gcd(*map(content, terms(node)))
+        case _:
+            return scaled(node)[1]
+
+
+def divided(node: Expr, factor: int) -> Expr:
+    """node / factor, for a factor of its content.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> print(divided(Var("i", 8) * 12 + 4, 4))
+    i * 3 + 1
+    """
+    match node:
+        case Const(value):
+            return Const(value // factor)
+        case Add():
+            return total(divided(t, factor) for t in terms(node))
+        case _:
+            x, c = scaled(node)
+            return times(x, c // factor)
+
+
+def is_power_of_two(n: int) -> bool:
+    """True for 1, 2, 4, ...
+
+    >>> is_power_of_two(8), is_power_of_two(0)
+    (True, False)
+    """
+    return n > 0 and n & (n - 1) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """x // divisor % modulus * weight; without modulus (None) x // divisor * weight."""
+
+    x: Expr
+    divisor: int
+    modulus: int | None
+    weight: int
+
+    def continues(self, low: Digit) -> bool:
+        """True when `low` is the next lower digit of the same number, weight included."""
+        return (
+            low.modulus is not None
+            and self.divisor == low.divisor * low.modulus
+            and self.weight == low.weight * low.modulus
+            and self.x == low.x
+        )
+
+    def merged(self, low: Digit) -> Digit:
+        """The digit that stands for itself plus `low`, which it continues."""
+        if self.modulus is None or low.modulus is None:
+            return Digit(self.x, low.divisor, None, low.weight)
+        return Digit(self.x, low.divisor, self.modulus * low.modulus, low.weight)
+
+    @property
+    def unit(self) -> Expr:
+        """The digit without its weight."""
+        q = self.x if self.divisor == 1 else FloorDiv(self.x, Const(self.divisor))
+        return q if self.modulus is None else Mod(q, Const(self.modulus))
+
+
+def digit(node: Expr) -> Digit:
+    """The node as a digit: every node is one, of itself if need be.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> tid = Var("tid", 256)
+    >>> digit((tid & 24) * 2) == digit(tid // 8 % 4 * 16)
+    True
+    """
+    node, weight = scaled(node)
+    match node:
+        case Mod(FloorDiv(x, Const(c)), Const(d)):
+            return Digit(x, c, d, weight)
+        case Mod(x, Const(d)):
+            return Digit(x, 1, d, weight)
+        case FloorDiv(x, Const(c)):
+            return Digit(x, c, None, weight)
+        case And(x, Const(m)) if is_power_of_two((low := m & -m) and m // low + 1):
+            return Digit(x, low, m // low + 1, weight * low)
+        case _:
+            return Digit(node, 1, None, weight)

@@ -1,0 +1,127 @@
+"""The GPU: a tile program printed as CUDA, compiled, cached, loaded and launched.
+
+    cuda            to_cuda: the text
+    nvrtc           compile_cubin: machine code from text
+    trusted_folder  folders that only their owner can write
+    cubin_cache     machine code on disk, by its text
+    sass            disassembly, main loops, instruction classes
+    arguments       the arguments and the grid of a launch
+    driver          the calls of the CUDA driver
+    preparation     kernels made ready to load, by all cores
+    runtime         arrays and launches through CuPy
+    launch          sequences of launches: compiled, loaded, launched
+
+Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.gpu.cubin_cache import (
+    LIMIT_BYTES,
+    Entry,
+    cache_folder,
+    clear,
+    fetch_entry,
+    offer_entry,
+    usage,
+)
+from layoutalg.codegen.gpu.cuda import to_cuda
+from layoutalg.codegen.gpu.launch import (
+    CompiledSequence,
+    LoadedSequence,
+    ReadySequence,
+    compile_sequence,
+    load_sequence,
+)
+from layoutalg.codegen.gpu.nvrtc import TARGETS, Cubin, compile_cubin, compile_options, version
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
+from layoutalg.codegen.gpu.runtime import (
+    Launch,
+    Loaded,
+    array_assign,
+    array_reduction,
+    current_stream,
+    device_array,
+    device_copy,
+    device_empty,
+    device_view,
+    gpu_status,
+    largest_difference,
+    load,
+    load_cubin,
+    load_launch,
+    load_prepared,
+    median_times_ms,
+    on_device,
+    random_bytes,
+    random_normal,
+    require_gpu,
+    to_device,
+    to_host,
+)
+from layoutalg.codegen.gpu.sass import (
+    CLASSES,
+    OTHER,
+    SassFunction,
+    SassInstruction,
+    count_classes,
+    disassemble,
+    main_loop,
+    parse_sass,
+)
+
+__all__ = [
+    "CLASSES",
+    "LIMIT_BYTES",
+    "OTHER",
+    "TARGETS",
+    "CompiledSequence",
+    "Cubin",
+    "Entry",
+    "Launch",
+    "Launchable",
+    "Loaded",
+    "LoadedSequence",
+    "Prepared",
+    "ReadySequence",
+    "SassFunction",
+    "SassInstruction",
+    "array_assign",
+    "array_reduction",
+    "cache_folder",
+    "clear",
+    "compile_cubin",
+    "compile_options",
+    "compile_sequence",
+    "count_classes",
+    "current_stream",
+    "device_array",
+    "device_copy",
+    "device_empty",
+    "device_view",
+    "disassemble",
+    "fetch_entry",
+    "gpu_status",
+    "in_processes",
+    "largest_difference",
+    "launchable",
+    "load",
+    "load_cubin",
+    "load_launch",
+    "load_prepared",
+    "load_sequence",
+    "main_loop",
+    "median_times_ms",
+    "offer_entry",
+    "on_device",
+    "parse_sass",
+    "prepare",
+    "random_bytes",
+    "random_normal",
+    "require_gpu",
+    "to_cuda",
+    "to_device",
+    "to_host",
+    "usage",
+    "version",
+]

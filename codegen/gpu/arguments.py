@@ -1,0 +1,85 @@
+"""Arguments of a launch, held to what the kernel declares: ranges, multiples, widths, alignment, the grid.
+
+The idea.  A kernel's text relies on its parameters' declarations: index code is simplified by the range of an
+integer, and a vector access by the alignment of a pointer.  So every value is checked before it is launched
+with, once, and a launch that is repeated does not check again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.program import GRID_LIMITS, Global, Kernel, check_argument, check_integers
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
+
+__all__ = ["Packed", "check_aligned", "check_argument", "check_integers", "launch_grid", "pointer_address"]
+
+
+def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
+    """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
+    (1, 1, 1)
+    """
+    env = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
+    x, y, z = (int(evaluate(extent, env)) for extent in kernel.grid)
+    for axis, n, limit in zip("xyz", (x, y, z), GRID_LIMITS, strict=True):
+        if n > limit:
+            raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
+    return x, y, z
+
+
+def pointer_address(p: Global, value: Any) -> int:
+    """The address of an array on the GPU.
+
+    Raises ArgumentTypeError for what is none, or has elements of another width, AlignmentError.
+
+    >>> from types import SimpleNamespace
+    >>> array = SimpleNamespace(__cuda_array_interface__={"data": (4096, False), "typestr": "<f4"})
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> pointer_address(KernelBuilder("copy", threads=32).pointer("src", 4), array)
+    4096
+    """
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        raise ArgumentTypeError(f"{p.name} is a {type(value).__name__}; an array on the GPU is needed")
+    import numpy
+
+    address = int(interface["data"][0])
+    itemsize = numpy.dtype(interface["typestr"]).itemsize
+    if itemsize != p.element_bytes:
+        raise ArgumentTypeError(
+            f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
+        )
+    check_aligned(p.name, p.align_bytes, address)
+    return address
+
+
+def check_aligned(name: str, align_bytes: int, address: int) -> None:
+    """Raise AlignmentError unless an address is a multiple of what the kernel was built for, in bytes.
+
+    >>> check_aligned("src", 16, 4096)
+    """
+    if address % align_bytes:
+        raise AlignmentError(
+            f"{name} starts at {address:#x}: this kernel was built for {align_bytes}-byte alignment",
+            offset=address,
+            required_bytes=align_bytes,
+        )
+
+
+class Packed:
+    """Memory for the values of a launch, each in 8 bytes of which the driver reads as many as it needs, and
+    the address of the pointers to them."""
+
+    __slots__ = ("_table", "pointers", "values")
+
+    def __init__(self, count: int) -> None:
+        self.values: Any = (ctypes.c_uint64 * count)()
+        first = ctypes.addressof(self.values)
+        self._table = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        self.pointers = ctypes.addressof(self._table)

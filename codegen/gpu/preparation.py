@@ -1,0 +1,131 @@
+"""Kernels made ready to load, by all cores: planning is Python, compiling is NVRTC, neither needs a GPU.
+
+    made = in_processes(plan_and_prepare, problems)       a list, in the order of the problems
+    kernels = [load_prepared(m) for m in made]            in the process that has the GPU
+
+A family's kernel takes some 0.1 s to plan and print and as long to compile, one after the other more than a
+bench takes to measure.  `in_processes` runs a function of a module in new processes, each with its own
+interpreter; what comes back has to be data, so a `Prepared` kernel is without its statements, which no
+launch needs.
+
+Notes.  New processes import the main module again: a script that calls this at its top level has to do so
+under `if __name__ == "__main__"`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from layoutalg.codegen.expr import Var
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
+from layoutalg.codegen.gpu.cuda import to_cuda
+from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.program import Global, Kernel, check_integers, contract
+from layoutalg.errors import ArgumentTypeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel up to loading it: its signature (`kernel`, without statements), its text, its machine code."""
+
+    kernel: Kernel
+    source: str
+    cubin: Cubin
+
+
+@dataclass(frozen=True, slots=True)
+class Launchable:
+    """All that a launch needs of a compiled kernel whose integers are known, as plain data.
+
+    `pointers` are their names, each with the bytes of which it has to be a multiple; `shared_bytes` of shared
+    memory are asked for at the launch; `image` is the machine code; `dependent`: it may start while the
+    kernel in front of it ends; `scalars` are the values of integers, each with its place among all
+    parameters.
+    """
+
+    name: str
+    pointers: tuple[tuple[str, int], ...]
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    image: bytes
+    dependent: bool = False
+    scalars: tuple[tuple[int, int], ...] = ()
+
+
+def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
+    """Print a kernel and compile it for `arch`, from the cache where it is there.
+
+    `source` replaces the printed text.  Raises what `to_cuda` and `compile_cubin` raise.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> prepare(KernelBuilder("empty", threads=32).build(), "sm_80").cubin.name
+    'empty'
+    """
+    text = to_cuda(kernel, arch) if source is None else source
+    cubin = cached_cubin(text, kernel.name, arch, cache_folder())
+    return Prepared(replace(kernel, regs=(), body=()), text, cubin)
+
+
+def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`function` of every item, computed by as many processes as there are cores; in the items' order.
+
+    `function` is found by name in its module; items and results are pickled.  One item, or one core, is
+    computed here.  Raises what the function raises for the first item for which it does.
+
+    >>> in_processes(abs, [-3])
+    [3]
+    """
+    work = list(items)
+    processes = min(len(work), len(os.sched_getaffinity(0)))
+    if processes <= 1:
+        return [function(item) for item in work]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(function, work))
+
+
+def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({})) -> Launchable:
+    """What a launch needs of a kernel, with values for its integer parameters by name.
+
+    Raises ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right
+    for, ResourceError for a grid past CUDA's limits.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
+    (1, 1, 1)
+    """
+    kernel = ready.kernel
+    integers = [(place, p.name) for place, p in enumerate(kernel.params) if isinstance(p, Var)]
+    if missing := [name for _, name in integers if name not in scalars]:
+        raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
+    check_integers(kernel, scalars)
+    return Launchable(
+        kernel.name,
+        tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global)),
+        launch_grid(kernel, scalars),
+        kernel.threads,
+        dynamic_bytes(kernel),
+        ready.cubin.image,
+        kernel.dependent,
+        tuple((place, scalars[name]) for place, name in integers),
+    )
+
+
+def dynamic_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a launch has to ask for.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
+    0
+    """
+    return contract(kernel).dynamic_shared_bytes

@@ -1,0 +1,400 @@
+"""Load, launch and time a compiled kernel on a GPU; the only module that imports cupy.
+
+`gpu_status` looks for a driver before anything calls one, and says in a sentence what is missing.  A
+`Loaded` kernel takes its arguments by name, checks each against the kernel's declaration (range and
+multiple of integers, alignment of pointers) and launches on CuPy's current stream.
+
+What a launch costs the host is the driver's own work and little else: grid, block and shared memory are
+bound once, and arguments are packed into memory of ours, as the driver's `cuLaunchKernel` reads them (CUDA
+Driver API, "Execution Control"): an array of pointers to the values, which it has copied when it returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import math
+import statistics
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from layoutalg.codegen.expr import Var
+from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
+from layoutalg.codegen.gpu.driver import launch_dependent
+from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, prepare
+from layoutalg.codegen.program import Kernel, check_integers
+from layoutalg.errors import (
+    ArgumentTypeError,
+    ResourceError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.optional import import_trouble
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStatus:
+    """Whether kernels can run here: `name` and `arch` of the GPU, or the `reason` why not."""
+
+    available: bool
+    name: str = ""
+    arch: str = ""
+    reason: str = ""
+
+
+def gpu_status() -> GpuStatus:
+    """Look for a driver, CuPy and a GPU, in this order; never raises.
+
+    >>> status = gpu_status()
+    >>> status.available or len(status.reason) > 0
+    True
+    """
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return GpuStatus(False, reason="no CUDA driver on this machine (libcuda.so.1 is missing)")
+    if trouble := import_trouble("cupy", "pip install 'layoutalg[cuda13]' brings it"):
+        return GpuStatus(False, reason=trouble)
+    import cupy
+
+    try:
+        return _status_of(cupy.cuda.runtime.getDevice())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return GpuStatus(False, reason=f"the CUDA driver reports no usable GPU: {error}")
+
+
+@functools.cache
+def _status_of(device: int) -> GpuStatus:
+    """The status of a GPU that is there, which the driver takes a millisecond to describe."""
+    import cupy
+
+    capability = cupy.cuda.Device(device).compute_capability
+    name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
+    return GpuStatus(True, name=name, arch=f"sm_{capability}" + ("a" if int(capability) >= 90 else ""))
+
+
+def require_gpu() -> GpuStatus:
+    """The GPU's status.  Raises UnsupportedError with the reason when there is none."""
+    status = gpu_status()
+    if not status.available:
+        raise UnsupportedError(f"running a kernel needs a GPU: {status.reason}")
+    return status
+
+
+def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
+    """Print, compile for this machine's GPU and load a kernel.
+
+    `source` replaces the printed text.  Raises UnsupportedError without a GPU, CompileError, and what
+    `to_cuda` raises.
+    """
+    ready = prepare(kernel, require_gpu().arch, source)
+    return load_cubin(kernel, ready.cubin, ready.source)
+
+
+def load_prepared(ready: Prepared) -> Loaded:
+    """Load a kernel that another process may have prepared.  Raises UnsupportedError without a GPU."""
+    return load_cubin(ready.kernel, ready.cubin, ready.source)
+
+
+def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
+    """Load a kernel that `source` was compiled to `cubin` from, on the current GPU.
+
+    Raises UnsupportedError without one.
+    """
+    return Loaded(kernel, cubin, source, _function(kernel.name, cubin.image, dynamic_bytes(kernel)))
+
+
+def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
+    """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU."""
+    require_gpu()
+    import cupy
+
+    module, driver = cupy.cuda.Module(), cupy.cuda.driver
+    module.load(image)
+    function = module.get_function(name)
+    if dynamic_bytes:
+        driver.funcSetAttribute(
+            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes
+        )
+    return function
+
+
+_here = threading.local()
+"""What a thread has taken up."""
+
+
+def _driver_launch() -> Callable[..., None]:
+    """The driver's `cuLaunchKernel`, as this thread may call it: with the context of its current GPU."""
+    launch: Callable[..., None] | None = getattr(_here, "launch", None)
+    if launch is None:
+        import cupy
+
+        cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
+        launch = _here.launch = cupy.cuda.driver.launchKernel
+    return launch
+
+
+def _start(
+    function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int, *, early: bool = False
+) -> Callable[[int, Packed], None]:
+    """The launch of a function on a stream, with packed arguments; `early`, before what is in front ends."""
+    x, y, z = grid
+
+    def launch(stream: int, packed: Packed) -> None:
+        _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared_bytes, stream, packed.pointers, 0)
+
+    def launch_early(stream: int, packed: Packed) -> None:
+        _driver_launch()
+        if status := launch_dependent(function.ptr, grid, threads, shared_bytes, stream, packed.pointers):
+            import cupy
+
+            raise cupy.cuda.driver.CUDADriverError(status)
+
+    return launch_early if early else launch
+
+
+Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
+"""A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t), CuPy's
+current one where that is None.  Raises AlignmentError."""
+
+
+def load_launch(kernel: Launchable) -> Launch:
+    """Load a kernel on the current GPU.  Raises UnsupportedError without one."""
+    function = _function(kernel.name, kernel.image, kernel.shared_bytes)
+    start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes, early=kernel.dependent)
+    below = max((align for _, align in kernel.pointers), default=1) - 1
+    unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
+    count, integers = len(kernel.pointers) + len(kernel.scalars), {place for place, _ in kernel.scalars}
+    places = [place for place in range(count) if place not in integers]
+
+    def packed_scalars() -> Packed:
+        made = Packed(count)
+        for place, value in kernel.scalars:
+            made.values[place] = value
+        return made
+
+    def launch(addresses: Sequence[int], stream: int | None) -> None:
+        bits = 0
+        for address in addresses:
+            bits |= address
+        if bits & below:
+            for (name, align_bytes), address in zip(kernel.pointers, addresses, strict=True):
+                check_aligned(name, align_bytes, address)
+        try:
+            packed = unused.pop()
+        except IndexError:
+            packed = packed_scalars()
+        if integers:
+            for place, address in zip(places, addresses, strict=True):
+                packed.values[place] = address
+        else:
+            packed.values[:] = addresses
+        start(current_stream() if stream is None else stream, packed)
+        unused.append(packed)
+
+    return launch
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel on the GPU; call it with its arguments by name.
+
+    `function` is CuPy's handle, which keeps the machine code loaded.
+    """
+
+    kernel: Kernel
+    cubin: Cubin
+    source: str
+    function: Any
+
+    def __call__(self, **args: Any) -> None:
+        """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
+
+        Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
+        outside of what the kernel's text states (see contract).
+        """
+        self.launcher(**args)()
+
+    def launcher(self, **args: Any) -> Callable[[], None]:
+        """Check the arguments once; the function returned launches and does nothing else.
+
+        It keeps the arrays alive.
+        """
+        values = self._values(args)
+        grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
+        shape = grid, self.kernel.threads, dynamic_bytes(self.kernel)
+        start = _start(self.function, *shape, early=self.kernel.dependent)
+        packed = Packed(len(values))
+        packed.values[:] = values
+
+        def launch(kept: object = args) -> None:
+            start(current_stream(), packed)
+
+        return launch
+
+    def _values(self, args: Mapping[str, Any]) -> tuple[int, ...]:
+        expected = [p.name for p in self.kernel.params]
+        if set(args) != set(expected):
+            raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
+        check_integers(self.kernel, args)
+        given = ((p, args[p.name]) for p in self.kernel.params)
+        return tuple(value if isinstance(p, Var) else pointer_address(p, value) for p, value in given)
+
+
+def to_device(array: Any) -> Any:
+    """A copy of a NumPy array on the GPU."""
+    require_gpu()
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of zeros on the GPU.  Raises ResourceError where it does not fit into memory."""
+    require_gpu()
+    found = device_empty(shape, dtype)
+    found.fill(0)
+    return found
+
+
+def device_empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A new array on the GPU, of any content.  Raises ResourceError where it does not fit into memory."""
+    import cupy
+    import numpy
+
+    try:
+        return cupy.empty(shape, dtype)
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        asked = math.prod(shape) * numpy.dtype(dtype).itemsize
+        free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+        raise ResourceError("bytes of GPU memory", asked, free) from error
+
+
+def device_view(x: Any) -> Any:
+    """Another library's GPU array as a CuPy array that shares its memory; the current stream waits for it."""
+    require_gpu()
+    import cupy
+
+    return cupy.asarray(x) if hasattr(x, "__cuda_array_interface__") else cupy.from_dlpack(x)
+
+
+def current_stream() -> int:
+    """CuPy's current stream, a cudaStream_t."""
+    import cupy
+
+    return int(cupy.cuda.get_current_stream().ptr)
+
+
+def on_device(device: int) -> contextlib.AbstractContextManager[object]:
+    """What is launched, loaded or allocated inside is so on a device."""
+    import cupy
+
+    return _THERE if cupy.cuda.runtime.getDevice() == device else cupy.cuda.Device(device)
+
+
+_THERE = contextlib.nullcontext()
+"""Nothing has to be done to be on the current device."""
+
+
+def random_bytes(nbytes: int, seed: int) -> Any:
+    """Uniform random bytes on the GPU, as an array of uint8."""
+    require_gpu()
+    import cupy
+
+    return cupy.random.RandomState(seed).randint(0, 256, nbytes, dtype=cupy.uint8)
+
+
+def random_normal(elems: int, seed: int, element: str) -> Any:
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16.  Raises UnknownNameError."""
+    require_gpu()
+    import cupy
+
+    kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
+    if element not in (*kinds, "bf16"):
+        raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))
+    wide = cupy.float64 if element == "f64" else cupy.float32
+    x = cupy.random.RandomState(seed).standard_normal(elems, dtype=wide)
+    return (x.view(cupy.uint32) >> 16).astype(cupy.uint16) if element == "bf16" else x.astype(kinds[element])
+
+
+def largest_difference(x: Any, y: Any, element: str) -> float:
+    """The largest |x - y| of two GPU arrays of an element type that `random_normal` knows; NaN if any is."""
+    import cupy
+
+    if element == "bf16":
+        x, y = ((v.astype(cupy.uint32) << 16).view(cupy.float32) for v in (x, y))
+    return float(cupy.abs(x.astype(cupy.float64) - y.astype(cupy.float64)).max())
+
+
+def to_host(array: Any) -> Any:
+    """A copy of a GPU array as a NumPy array."""
+    import cupy
+
+    return cupy.asnumpy(array)
+
+
+def device_copy(dst: Any, src: Any) -> Callable[[], None]:
+    """A launch of the driver's device-to-device copy of `src` over `dst`."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    return lambda: dst.data.copy_from_device_async(src.data, src.nbytes, stream)
+
+
+def array_assign(dst: Any, src: Any) -> Callable[[], None]:
+    """A launch of CuPy's own assignment dst[...] = src, whatever the strides."""
+    import cupy
+
+    return lambda: cupy.copyto(dst, src)
+
+
+def array_reduction(op: str, x: Any, axes: tuple[int, ...]) -> Callable[[], Any] | None:
+    """A launch of CuPy's own sum, max or mean of floats over some axes; None where it has no such thing."""
+    if op not in ("sum", "max", "mean") or x.dtype.kind != "f":
+        return None
+    reduction = getattr(x, op)
+    return lambda: reduction(axis=axes)
+
+
+def median_times_ms(
+    launches: Sequence[Sequence[Callable[[], object]]],
+    *,
+    rounds: int = 15,
+    inner: int = 8,
+    warmup: int = 2,
+    sample_ms: float = math.inf,
+) -> list[float]:
+    """Median milliseconds of each contender, all interleaved round by round on one stream.
+
+    A contender is a list of launches of equal work on different buffers, walked in turn, so that no data
+    is found in the cache.  A sample is `inner` launches between two events, or as many fewer as take
+    `sample_ms`.  Raises UnsupportedError without a GPU.
+    """
+    require_gpu()
+    import cupy
+
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def mean_ms(contender: Sequence[Callable[[], object]], count: int) -> float:
+        start.record()
+        for n in range(count):
+            contender[n % len(contender)]()
+        stop.record()
+        stop.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, stop)) / count
+
+    counts = []
+    for contender in launches:
+        for n in range(max(warmup, len(contender)) - 1):
+            contender[n % len(contender)]()
+        slowest = mean_ms(contender[-1:], 1)
+        counts.append(max(1, min(inner, int(min(sample_ms / slowest, inner)))))
+    samples: list[list[float]] = [[] for _ in launches]
+    for _ in range(rounds):
+        for contender, count, own in zip(launches, counts, samples, strict=True):
+            own.append(mean_ms(contender, count))
+    return [statistics.median(own) for own in samples]

@@ -1,0 +1,252 @@
+"""What a kernel's machine code is made of: SASS disassembled, parsed, and counted by class, main loop apart.
+
+The idea.  A disassembler prints one instruction a line; its opcode says what it occupies:
+
+    /*21c0*/   HMMA.16816.F32 R4, R8, R2, R4 ;     tensor
+    /*21d0*/   @P0 LDGSTS.E.BYPASS.128 [R7], ... ; ldgsts
+    /*2190*/   @!P2 BRA `(.L_x_3) ;                control, back to .L_x_3: a loop
+
+The main loop is the stretch from the target of a backward branch to that branch which holds the most tensor
+instructions, or multiply-adds where there are none.
+
+>>> code = parse_sass('''
+...     .text.k:
+...             /*0000*/   S2R R0, SR_TID.X ;
+...     .L_x_0:
+...             /*0010*/   FFMA R1, R2, R3, R1 ;
+...             /*0020*/   IADD3 R4, R4, 0x1, RZ ;
+...             /*0030*/   @P0 BRA `(.L_x_0) ;
+...             /*0040*/   EXIT ;
+... ''')[0]
+>>> dict(count_classes(code.instructions)), dict(count_classes(main_loop(code)))
+({'fma': 1, 'integer': 1, 'move': 1, 'control': 2}, {'fma': 1, 'integer': 1, 'control': 1})
+
+Notes.  Padding is not counted: NOP, what stands under @!PT, the branch to itself at the end.  IMAD.MOV is a
+move, and so is HFMA2 of zeros, which makes a constant.  Uniform instructions (UIADD3, ULOP3) count
+like their vector forms.  Counts are static: an instruction under a predicate that fails counts like any.
+A loop that a compiler has unrolled is counted as it stands.
+
+Source: CUDA Binary Utilities, instruction set references.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+from layoutalg.errors import CompileError, UnsupportedError
+from layoutalg.tools import run_tool
+
+CLASSES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        name: frozenset(opcodes.split())
+        for name, opcodes in {
+            "tensor": "HMMA IMMA DMMA BMMA QMMA HGMMA IGMMA QGMMA BGMMA",
+            "fma": "FFMA FFMA2 FFMA32I HFMA2 DFMA",
+            "float": "FADD FADD32I FMUL FMUL32I FMNMX FSEL FSET FSETP FCHK HADD2 HMUL2 HMNMX2 HSET2 HSETP2 "
+            "DADD DMUL DSETP MUFU F2F F2FP F2I F2IP I2F I2FP I2IP FRND",
+            "ldsm": "LDSM",
+            "lds": "LDS",
+            "sts": "STS STSM ATOMS",
+            "ldg": "LD LDG",
+            "stg": "ST STG RED ATOM ATOMG",
+            "ldgsts": "LDGSTS UBLKCP UTMALDG UTMASTG",
+            "local": "LDL STL",
+            "integer": "IMAD IADD IADD3 IADD32I VIADD IDP IMUL ISCADD LEA LOP LOP3 LOP32I SHF SHL SHR PRMT "
+            "SEL SGXT IABS VABSDIFF VABSDIFF4 IMNMX IMNMX3 VIMNMX VIADDMNMX BMSK BREV FLO POPC XMAD",
+            "move": "MOV MOV32I CS2R S2R S2UR R2UR LDC SHFL MOVM REDUX R2B B2R",
+            "predicate": "ISETP ICMP PLOP3 PSETP P2R R2P VOTE ELECT",
+            "control": "BRA BRX JMP JMX EXIT CALL RET BSSY BSYNC BREAK WARPSYNC YIELD NANOSLEEP KILL BPT",
+            "barrier": "BAR DEPBAR LDGDEPBAR SYNCS MEMBAR ERRBAR CCTL FENCE WARPGROUP ARRIVES UCGABAR",
+        }.items()
+    }
+)
+"""Opcodes, without suffix and without the U of uniform forms, by class; what is in none is "other"."""
+
+OTHER = "other"
+
+_CLASS_OF = {opcode: name for name, opcodes in CLASSES.items() for opcode in opcodes}
+_LINE = re.compile(r"/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>[^;]*?)\s*;")
+_FUNCTION = re.compile(r"^\s*(?:\.text\.(?P<section>[\w$.]+):|Function : (?P<name>[\w$.]+))\s*$")
+_LABEL = re.compile(r"^\s*(\.L_\w+):\s*$")
+_GUARD = re.compile(r"^@!?U?P\w+\s+")
+_TARGET = re.compile(r"\bBRA\b.*?(?:`\((?P<label>\.L_\w+)\)|\b0x(?P<address>[0-9a-f]+))")
+_CONSTANT = re.compile(r"^HFMA2(\.MMA)? R\d+, -?RZ, RZ,")
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SassInstruction:
+    """One instruction: its byte address in the function, and its text without guard and semicolon.
+
+    >>> SassInstruction(16, "IMAD.MOV.U32 R1, RZ, RZ, R2", "@P0").kind
+    'move'
+    """
+
+    address: int
+    text: str
+    guard: str = ""
+
+    @property
+    def opcode(self) -> str:
+        """The opcode with its suffixes."""
+        return self.text.partition(" ")[0]
+
+    @property
+    def kind(self) -> str:
+        """Its class: a key of CLASSES, or "other"."""
+        return "move" if _CONSTANT.search(self.text) else classify(self.opcode)
+
+
+@dataclass(frozen=True, slots=True)
+class SassFunction:
+    """The instructions of a function, the index at which each label stands, and the padding left out."""
+
+    name: str
+    instructions: tuple[SassInstruction, ...]
+    labels: Mapping[str, int]
+    padding: tuple[SassInstruction, ...] = ()
+
+
+def classify(opcode: str) -> str:
+    """The class of an opcode.
+
+    >>> [classify(x) for x in ("LDGSTS.E.BYPASS.128", "UIADD3", "IMAD.MOV.U32", "IMAD.SHL", "ULDC.64", "TEX")]
+    ['ldgsts', 'integer', 'move', 'integer', 'move', 'other']
+    """
+    base = opcode.partition(".")[0]
+    if opcode.startswith(("IMAD.MOV", "UIMAD.MOV")):
+        return "move"
+    return _CLASS_OF.get(base) or _CLASS_OF.get(base.removeprefix("U"), OTHER)
+
+
+def parse_sass(text: str) -> tuple[SassFunction, ...]:
+    """The functions of what nvdisasm -c or cuobjdump -sass prints, in its order.
+
+    >>> parse_sass("no code") == ()
+    True
+    """
+    bodies: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if found := _FUNCTION.match(line):
+            bodies.append((found["section"] or found["name"], []))
+        elif bodies:
+            bodies[-1][1].append(line)
+    return tuple(_function(name, lines) for name, lines in bodies)
+
+
+def _function(name: str, lines: Iterable[str]) -> SassFunction:
+    instructions: list[SassInstruction] = []
+    padding: list[SassInstruction] = []
+    labels: dict[str, int] = {}
+    for line in lines:
+        if label := _LABEL.match(line):
+            labels[label[1]] = len(instructions)
+        elif found := _LINE.search(line):
+            guard = _GUARD.match(found["text"])
+            text = found["text"][guard.end() if guard else 0 :]
+            instruction = SassInstruction(int(found["address"], 16), text, guard[0].strip() if guard else "")
+            idle = _is_padding(instruction, len(instructions), labels)
+            (padding if idle else instructions).append(instruction)
+    return SassFunction(name, tuple(instructions), MappingProxyType(labels), tuple(padding))
+
+
+def _is_padding(instruction: SassInstruction, index: int, labels: Mapping[str, int]) -> bool:
+    if instruction.opcode == "NOP" or instruction.guard == "@!PT":
+        return True
+    target = _TARGET.search(instruction.text)
+    if target is None:
+        return False
+    if target["label"]:
+        return labels.get(target["label"]) == index and not instruction.guard
+    return int(target["address"], 16) == instruction.address
+
+
+def count_classes(instructions: Iterable[SassInstruction]) -> Mapping[str, int]:
+    """How many instructions of each class there are, in the order of CLASSES; classes without are left out.
+
+    >>> dict(count_classes([SassInstruction(0, "FFMA R0, R1, R2, R0"), SassInstruction(16, "EXIT")]))
+    {'fma': 1, 'control': 1}
+    """
+    counts = Counter(i.kind for i in instructions)
+    return MappingProxyType({name: counts[name] for name in (*CLASSES, OTHER) if counts[name]})
+
+
+def main_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
+    """The loop with the most tensor instructions or else multiply-adds; () where no loop has any.
+
+    Of several with as many, the shortest: the innermost.
+
+    >>> main_loop(SassFunction("k", (SassInstruction(0, "EXIT"),), {}))
+    ()
+    """
+    code = function.instructions
+    starts = {i.address: n for n, i in enumerate(code)}
+    best: tuple[tuple[int, int, int], tuple[SassInstruction, ...]] | None = None
+    for end, branch in enumerate(code):
+        target = _TARGET.search(branch.text)
+        if target is None:
+            continue
+        label, address = target["label"], target["address"]
+        start = function.labels.get(label) if label else starts.get(int(address, 16))
+        if start is None or start > end:
+            continue
+        body = code[start : end + 1]
+        counts = count_classes(body)
+        rank = (counts.get("tensor", 0), counts.get("fma", 0), -len(body))
+        if any(rank[:2]) and (best is None or rank > best[0]):
+            best = rank, body
+    return best[1] if best else ()
+
+
+def disassemble(image: bytes) -> str:
+    """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it.
+
+    Raises UnsupportedError when neither is installed, CompileError when it refuses the image.
+
+    >>> from layoutalg.codegen.gpu import compile_cubin
+    >>> cubin = compile_cubin('extern "C" __global__ void nothing() {}', "nothing", "sm_80")
+    >>> [f.name for f in parse_sass(disassemble(cubin.image))]
+    ['nothing']
+    """
+    tool, option = find_disassembler()
+    with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(image)
+        try:
+            run = run_tool([tool, option, str(path)], timeout_s=_TIMEOUT_S)
+        except TimeoutError as error:
+            raise CompileError(f"{tool} refused the image: {error}") from None
+    if run.status != 0:
+        first = run.said.partition("\n")[0]
+        raise CompileError(f"{Path(tool).name} refused the image: {first}", log=run.said)
+    return run.out.decode(errors="replace")
+
+
+def find_disassembler() -> tuple[str, str]:
+    """The program that disassembles a CUBIN and the option it takes: nvdisasm, else cuobjdump.
+
+    The wheel nvidia-cuda-nvdisasm is looked at first, then PATH.  Raises UnsupportedError.
+
+    >>> find_disassembler()[1] in ("-c", "-sass")
+    True
+    """
+    spec = find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(Path(folder).glob("*/bin/nvdisasm*"), reverse=True):
+            return str(path), "-c"
+    for name, option in (("nvdisasm", "-c"), ("cuobjdump", "-sass")):
+        found = shutil.which(name)
+        if found is not None:
+            return found, option
+    raise UnsupportedError(
+        "reading machine code needs nvdisasm or cuobjdump, and neither is installed: "
+        "pip install 'layoutalg[sass]' brings the first"
+    )

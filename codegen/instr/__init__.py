@@ -1,0 +1,110 @@
+"""Instructions: one record per instruction, its CUDA text and its effect on arrays.
+
+    record     Instr, Operand: what every instruction states
+    packing    numbers and the 32-bit words that carry them
+    memory     loads, stores and barriers of every architecture
+    cp_async   asynchronous copies to shared memory
+    pdl        programmatic dependent launch
+    mma        mma.sync and ldmatrix
+    shuffle    warp shuffles and byte permutes
+    arith      f32 arithmetic, conversions, activations
+    double     f64 arithmetic
+    reduce     partial sums and maxima
+    norm       the steps of softmax and layer norm
+
+An architecture that adds instructions adds records here; nothing else knows what an instruction does.
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.cp_async import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.instr.memory import (
+    BAR,
+    CLEAR,
+    LDG,
+    LDS,
+    MOVE,
+    STG,
+    STG_WHOLE,
+    STS,
+    TRANSPOSE_8,
+    TRANSPOSE_16,
+    WARP_SYNC,
+)
+from layoutalg.codegen.instr.mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma
+from layoutalg.codegen.instr.norm import (
+    add_exp,
+    add_one,
+    add_square,
+    apply_norm,
+    apply_softmax,
+    average,
+    deviation,
+    merge_moments,
+    multiply,
+    reciprocal,
+    rescale,
+)
+from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
+from layoutalg.codegen.instr.pdl import GRID_WAIT, LDG_FRESH
+from layoutalg.codegen.instr.record import WARP, Instr, Operand
+from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
+from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+
+__all__ = [
+    "BAR",
+    "BYTE_PERMUTE",
+    "CLEAR",
+    "CP_ASYNC",
+    "CP_ASYNC_LINE",
+    "CP_ASYNC_ZFILL",
+    "CP_COMMIT",
+    "CP_WAIT",
+    "GRID_WAIT",
+    "LDG",
+    "LDG_FRESH",
+    "LDMATRIX",
+    "LDMATRIX_TRANS",
+    "LDS",
+    "MMAS",
+    "MMA_SYNC",
+    "MOVE",
+    "NEUTRAL",
+    "SELECT",
+    "SHUFFLE_LANE",
+    "SHUFFLE_XOR",
+    "STG",
+    "STG_WHOLE",
+    "STS",
+    "TRANSPOSE_8",
+    "TRANSPOSE_16",
+    "WARP",
+    "WARP_SYNC",
+    "WORD_ELEMS",
+    "Instr",
+    "Mma",
+    "Operand",
+    "add_exp",
+    "add_one",
+    "add_square",
+    "apply_norm",
+    "apply_softmax",
+    "average",
+    "butterfly",
+    "decode",
+    "deviation",
+    "encode",
+    "fill",
+    "fma_outer",
+    "fold",
+    "merge_moments",
+    "multiply",
+    "pack",
+    "reciprocal",
+    "rescale",
+    "scale",
+    "unpack",
+    "window",
+    "within",
+]

@@ -1,0 +1,90 @@
+"""Instructions that move words between the registers of a warp: select, byte permute, warp shuffle.
+
+    SELECT           d = odd ? b : a                       a lane chooses between two of its registers
+    BYTE_PERMUTE     any four bytes of two registers       selector 0x5410: low halves of both
+    SHUFFLE_XOR      d = v of lane ^ mask                  lanes exchange in pairs
+    SHUFFLE_LANE     d = v of any lane                     every lane asks for one
+
+Notes.  Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no
+memory: what lanes wrote to shared memory still needs a barrier.
+
+Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.9.7 (prmt), 9.7.7.8 (selp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy
+
+from layoutalg.codegen.instr.record import WARP, Instr, Requires, imm, into, out, value
+
+
+def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:
+    return numpy.where(odd & 1, b, a)
+
+
+SELECT = Instr(
+    "select32",
+    (out("d", 1), into("a", 1), into("b", 1), value("odd")),
+    "void select32(u32& d, u32 a, u32 b, u32 odd) { d = odd & 1 ? b : a; }",
+    _select,
+)
+"""d = b in lanes where `odd` is odd, a in the others."""
+
+
+def _byte_permute(machine: Any, group: Any, a: Any, b: Any, selector: int) -> Any:
+    total = numpy.zeros_like(a)
+    for i in range(4):
+        pick = selector >> 4 * i & 7
+        total |= ((b if pick & 4 else a) >> numpy.uint32(8 * (pick & 3)) & 0xFF) << numpy.uint32(8 * i)
+    return total
+
+
+BYTE_PERMUTE = Instr(
+    "byte_permute",
+    (out("d", 1), into("a", 1), into("b", 1), imm("selector")),
+    "void byte_permute(u32& d, u32 a, u32 b) { d = __byte_perm(a, b, selector); }",
+    _byte_permute,
+)
+"""Byte i of d is byte number `selector >> 4 i & 7` of the eight of a and b, a's first."""
+
+
+def _shuffled(group: Any, v: Any, source: Any) -> Any:
+    """Each lane's `v` from lane `source` of its warp."""
+    lane = numpy.arange(group.lanes)
+    return v[lane // WARP * WARP + source]
+
+
+def _shuffle_xor(machine: Any, group: Any, v: Any, mask: int) -> Any:
+    return _shuffled(group, v, numpy.arange(group.lanes) % WARP ^ mask)
+
+
+def _shuffle_lane(machine: Any, group: Any, v: Any, lane: Any) -> Any:
+    return _shuffled(group, v, lane[:, 0] % WARP)
+
+
+SHUFFLE_XOR = Instr(
+    "shuffle_xor",
+    (out("d", 1), into("v", 1), imm("mask")),
+    "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
+    _shuffle_xor,
+    Requires(warp_converged=True),
+)
+"""d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
+
+SHUFFLE_LANE = Instr(
+    "shuffle_lane",
+    (out("d", 1), into("v", 1), value("lane")),
+    "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, lane); }",
+    _shuffle_lane,
+    Requires(warp_converged=True),
+)
+"""d = v of lane `lane`, modulo 32: shfl.sync.idx."""
+
+INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
+    {i.name: i for i in (SELECT, BYTE_PERMUTE, SHUFFLE_XOR, SHUFFLE_LANE)}
+)
+"""Every instruction of this module by name."""

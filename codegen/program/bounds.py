@@ -1,0 +1,396 @@
+"""How far the shared accesses of a program reach: an interval for every thread, under the branches it takes.
+
+The idea.  The facts of an index hold for all threads and know no branch, so that a tile of 128 bytes seems
+to be left by what eight threads alone do:
+
+    if (tid < 8) copy(tile + tid * 16)          facts of the index: tid * 16 <= 1008
+
+Here the thread and the counters of constant loops are written out, as arrays; everything else (blocks,
+parameters, other counters) stays an interval.  A condition is then, thread by thread, false, true or open,
+and an index an interval, most often one number:
+
+    most       no thread that may get there touches a byte past it: inside the buffer this is a proof
+    outside    a thread that certainly gets there certainly leaves the buffer: a counterexample
+
+An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
+access open, its variables of few values are given each of them in turn, and so is b % 8 of any b.
+
+Where neither is found for all blocks at once, some blocks of the smallest and of the largest launch, whose
+numbers are not intervals, may give the counterexample.  What stays open is the simulator's business.
+
+Notes.  Lanes whose addresses an instruction ignores count too, as they do in the simulator.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from layoutalg.codegen.expr import (
+    OPERATION,
+    Add,
+    And,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+    children,
+    evaluate,
+    substitute,
+    variables,
+)
+from layoutalg.codegen.program.tile import Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
+
+LAUNCHES = 64
+"""Blocks in which a counterexample is looked for, at most."""
+
+LIMIT = 1 << 17
+"""Numbers of an array: loops whose counters would make more stay intervals."""
+
+CASES = 256
+"""Combinations of values that the parts of one index are given in turn, at most."""
+
+WIDE = 62
+"""Bits from which a value stays the interval that its facts are: int64 would not hold it."""
+
+Interval: TypeAlias = "tuple[Any, Any]"
+"""Least and most value, arrays over loops and threads; where every value is known both are one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A shared operand of `statement`: `nbytes` of `buffer`, none of them past byte `most`.
+
+    `outside` names a thread that certainly leaves the buffer, if one is known to.
+    """
+
+    statement: Do
+    buffer: Shared
+    nbytes: int
+    most: int
+    outside: str = ""
+
+    @property
+    def is_inside(self) -> bool:
+        """True when no thread leaves the buffer."""
+        return self.most <= self.buffer.size_bytes
+
+
+def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tuple[Reach, ...]:
+    """How far every shared operand reaches, in program order, in all blocks of all launches.
+
+    Or in those where variables of the launch, which are blocks and parameters, have the values `given`.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.instr import LDS
+    >>> from layoutalg.layout import Layout
+    >>> k = KernelBuilder("k", threads=64)
+    >>> tile, v = k.shared_buffer("tile", 4, Layout(32), 32, 16), k.reg("v", 1)
+    >>> with k.If(k.tid < 32):
+    ...     k.do(LDS[4], v, k.at(tile, k.tid))
+    >>> [(r.most, r.is_inside) for r in shared_reach(k.build())]
+    [(128, True)]
+    """
+    import numpy
+
+    tid = numpy.arange(kernel.threads)
+    known: dict[Expr, Interval] = {kernel.tid: (tid, tid)}
+    where = ""
+    if given:
+        known.update((var, (n, n)) for var, n in given.items())
+        block = ", ".join(str(given.get(var, 0)) for var in kernel.block_vars) or "0"
+        values = "".join(f", {v.name} = {n}" for v, n in given.items() if v.kind == "param")
+        where = f" of block ({block}){values}"
+    return tuple(_body(kernel.body, _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)))
+
+
+def find_outside(kernel: Kernel) -> Reach | None:
+    """A shared operand that leaves its buffer, by a thread of a launch that the kernel admits.
+
+    None where all are proven to stay inside, and where none of `LAUNCHES` blocks shows one that leaves.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> find_outside(KernelBuilder("empty", threads=32).build())
+    """
+    if all(reach.is_inside for reach in shared_reach(kernel)):
+        return None
+    found = (reach for given in _launches(kernel) for reach in shared_reach(kernel, given) if reach.outside)
+    return next(found, None)
+
+
+def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
+    """Blocks of the smallest and of the largest launch, the first and the last ones among them."""
+    scalars = [p for p in kernel.params if isinstance(p, Var)]
+    for values in ({p: p.facts.lo for p in scalars}, {p: p.facts.hi for p in scalars}):
+        if all(int(evaluate(condition, values)) for condition in kernel.conditions):
+            x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
+            last = x * y * z - 1
+            for n in sorted({last * i // (LAUNCHES // 2 - 1) for i in range(LAUNCHES // 2)}):
+                block = (n % x, n // x % y, n // (x * y))
+                yield {**values, **dict(zip(kernel.block_vars, block, strict=False))}
+        if not scalars:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a statement stands: what is known of values, which threads may and which certainly get there.
+
+    Axis -1 of the arrays is the thread, axis -2 the counter of the outermost loop that is written out, and so
+    on: `axes` are their variables, `numbers` how many numbers they make.
+    """
+
+    known: dict[Expr, Interval]
+    lets: dict[Var, Expr]
+    axes: tuple[Var, ...]
+    numbers: int
+    may: Any
+    sure: Any
+    where: str
+
+    def under(self, condition: Interval) -> _Place:
+        """The same place where a condition holds: 0 or 1, or open."""
+        low, high = condition
+        may, sure = _truth(self.may) & _truth(high), _truth(self.sure) & _truth(low)
+        return replace(self, known=dict(self.known), may=may, sure=sure)
+
+    def looping(self, var: Var, count: Interval) -> _Place:
+        """The body of a loop: its counter written out, or an interval."""
+        import numpy
+
+        least, most = count
+        if least is most and isinstance(most, int) and 0 < most * self.numbers <= LIMIT:
+            steps = numpy.arange(most).reshape(-1, *(1,) * len(self.axes))
+            known = {**self.known, var: (steps, steps)}
+            return replace(self, known=known, axes=(*self.axes, var), numbers=self.numbers * most)
+        place = self.under((numpy.greater(least, 0), numpy.greater(most, 0)))
+        place.known[var] = 0, numpy.maximum(most - 1, 0)
+        return place
+
+
+def _truth(value: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(value, dtype=bool)
+
+
+def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:
+    for s in body:
+        match s:
+            case Do():
+                yield from _do(s, place)
+            case Let(var, value):
+                place.known[var] = interval(value, place.known)
+                place.lets[var] = value
+            case For(var, count, inner):
+                yield from _body(inner, place.looping(var, interval(count, place.known)))
+            case Unroll(var, count, inner):
+                yield from _body(inner, place.looping(var, (count, count)))
+            case If(condition, inner, orelse):
+                low, high = interval(condition, place.known)
+                yield from _body(inner, place.under((low, high)))
+                yield from _body(orelse, place.under((1 - high, 1 - low)))
+
+
+def _do(s: Do, place: _Place) -> Iterator[Reach]:
+    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+        if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Shared):
+            continue
+        here = place
+        if operand.role == "read":
+            for o, guard in zip(s.instr.operands, s.args, strict=True):
+                if o.role == "guard" and isinstance(guard, Expr):
+                    here = here.under(interval(guard, here.known))
+        reach = _reach(s, arg.buffer, interval(arg.index, here.known), operand.bytes, here)
+        if not reach.is_inside and not reach.outside:
+            cases = (_reach(s, arg.buffer, index, operand.bytes, here) for index in _cases(arg.index, here))
+            reach = replace(
+                reach, most=min(reach.most, max((case.most for case in cases), default=reach.most))
+            )
+        yield reach
+
+
+def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
+    """The interval of an index for each value of those of its parts that have few and are one per block.
+
+    A named value that differs between threads stands for its definition.
+    """
+    parted = {v for v, (low, high) in place.known.items() if low is not high and _differs(low, high)}
+    while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:
+        index = substitute(index, named)
+    known: dict[Expr, Interval] = {v: at for v, at in place.known.items() if isinstance(v, Var)}
+    parts: dict[Expr, range] = {}
+    _is_open(index, known.copy(), parts, {})
+    values: dict[Expr, range] = {}
+    count = 1
+    for part, found in sorted(parts.items(), key=lambda x: len(x[1])):
+        count *= max(1, len(found))
+        if count > CASES:
+            break
+        values[part] = found
+    for combination in itertools.product(*values.values()):
+        fixed = known.copy()
+        fixed.update((part, (n, n)) for part, n in zip(values, combination, strict=True))
+        yield interval(index, fixed)
+
+
+def _is_open(
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+) -> bool:
+    """Whether a node stays an interval when all of `parts` are numbers; adds its parts of few values.
+
+    These are variables, and where a variable has many the least part around it that has few: b % 8 of any b.
+    """
+    if node not in asked:
+        asked[node] = _opens(node, known, parts, asked)
+    return asked[node]
+
+
+def _opens(
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+) -> bool:
+    low, high = interval(node, known)
+    if low is high:
+        return False
+    inside = [_is_open(part, known, parts, asked) for part in children(node)]
+    if inside and not any(inside):
+        return False
+    if _differs(low, high):
+        return True
+    step = node.facts.stride or 1
+    found = range(int(low) + (node.facts.offset - int(low)) % step, int(high) + 1, step)
+    if len(found) > CASES:
+        return True
+    parts[node] = found
+    return False
+
+
+def _differs(low: Any, high: Any) -> bool:
+    """Whether an interval is another one for other threads."""
+    import numpy
+
+    return numpy.ndim(low) > 0 or numpy.ndim(high) > 0
+
+
+def _reach(s: Do, buffer: Shared, index: Interval, nbytes: int, place: _Place) -> Reach:
+    import numpy
+
+    may, sure, starts, last = numpy.broadcast_arrays(place.may, place.sure, *index)
+    most = int(last[may].max()) + nbytes if may.any() else 0
+    bad = numpy.argwhere(sure & (starts + nbytes > buffer.size_bytes))
+    if not len(bad):
+        return Reach(s, buffer, nbytes, most)
+    first = bad[0].tolist()
+    at = int(starts[tuple(first)])
+    counters = dict(zip((var.name for var in place.axes), reversed(first), strict=False))
+    thread = counters.pop(place.axes[0].name, 0)
+    loops = "".join(f", {name} = {n}" for name, n in counters.items())
+    return Reach(
+        s, buffer, nbytes, most,
+        f"thread {thread}{loops}{place.where}: bytes {at} to {at + nbytes - 1} of {buffer.name}, which has "
+        f"{buffer.size_bytes}",
+    )  # fmt: skip
+
+
+# --- intervals of expressions ----------------------------------------------------------------------------
+
+
+def interval(node: Expr, known: dict[Expr, Interval]) -> Interval:
+    """The interval of an expression for given ones of its variables, its facts for others; `known` keeps it.
+
+    >>> i = Var("i", 8)
+    >>> [int(n) for n in interval(i * 4 + Var("j", 3), {i: (2, 2)})]
+    [8, 10]
+    """
+    if node not in known:
+        known[node] = _computed(node, known)
+    return known[node]
+
+
+def _computed(node: Expr, known: dict[Expr, Interval]) -> Interval:
+    facts, parts = node.facts, children(node)
+    if not parts or facts.is_constant or any(n.facts.hi >> WIDE for n in (node, *parts)):
+        return (facts.lo, facts.lo) if facts.is_constant else (facts.lo, facts.hi)
+    of = [interval(n, known) for n in parts]
+    if all(low is high for low, high in of):
+        value = _exact(node, [low for low, _ in of])
+        return value, value
+    import numpy
+
+    low, high = _between(node, of)
+    return numpy.maximum(low, facts.lo), numpy.minimum(high, facts.hi)
+
+
+def _exact(node: Expr, values: list[Any]) -> Any:
+    import numpy
+
+    match node:
+        case Shl(_, amount):
+            return values[0] << amount
+        case Shr(_, amount):
+            return values[0] >> amount
+        case Select():
+            return numpy.where(*values)
+        case _:
+            return OPERATION[type(node)](*values) * 1
+
+
+def _between(node: Expr, of: list[Interval]) -> Interval:
+    """The interval of an operator's value for intervals of its operands."""
+    import numpy
+
+    (a, b), (c, d) = of[0], of[-1]
+    match node:
+        case Add() | Mul():
+            return OPERATION[type(node)](a, c), OPERATION[type(node)](b, d)
+        case Minus():
+            return OPERATION[Minus](a, d), OPERATION[Minus](b, c)
+        case Shl(_, amount):
+            return a << amount, b << amount
+        case Shr(_, amount):
+            return a >> amount, b >> amount
+        case FloorDiv():
+            return a // d, b // c
+        case Mod():
+            together = (_truth(c == d)) & (a // c == b // c)
+            return numpy.where(together, a % c, 0), numpy.where(together, b % c, numpy.minimum(b, d - 1))
+        case Lt() | Le():
+            return OPERATION[type(node)](b, c) * 1, OPERATION[type(node)](a, d) * 1
+        case Eq():
+            return ((a == b) & (c == d) & (a == c)) * 1, ((a <= d) & (c <= b)) * 1
+        case Select():
+            _, (c, d), (e, f) = of
+            return numpy.minimum(c, e), numpy.maximum(d, f)
+        case And() | Or() | Xor():
+            both = _truth(a == b) & (c == d)
+            value = OPERATION[type(node)](a, c)
+            least, most = _bits(node, of)
+            return numpy.where(both, value, least), numpy.where(both, value, most)
+        case _:
+            return node.facts.lo, node.facts.hi
+
+
+def _bits(node: Expr, of: list[Interval]) -> Interval:
+    """a & b, a | b or a ^ b of intervals: their bits add, meet or cancel."""
+    import numpy
+
+    (a, b), (c, d) = of
+    match node:
+        case And():
+            return 0, numpy.minimum(b, d)
+        case Or():
+            return numpy.maximum(a, c), b + d
+        case _:
+            return numpy.maximum(numpy.maximum(a - d, c - b), 0), b + d

@@ -1,0 +1,442 @@
+"""KernelBuilder: how a tile program is written.
+
+The idea.  A builder collects declarations and statements; `with` blocks are scopes.
+
+    k = KernelBuilder("copy", threads=128)
+    n = k.param("n", 1 << 20)
+    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
+    i = k.let("i", k.block(0, (n + 127) // 128) * 128 + k.tid)
+    r = k.reg("r", 1)
+    with k.If(i < n):
+        k.do(LDG[4], r, k.at(x, i))
+        k.do(STG[4], k.at(y, i), r)
+    kernel = k.build()
+
+A Python `for` writes statements that differ from step to step; an `Unroll` repeats one statement list with
+another index.  Every name goes through `check_name`, so that nothing but identifiers reaches CUDA text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from layoutalg.atoms import TiledCopy, TiledMMA
+from layoutalg.codegen.expr import (
+    Const,
+    Expr,
+    Operand,
+    Var,
+    as_expr,
+    check_name,
+    is_predicate,
+    simplify,
+    variables,
+)
+from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
+from layoutalg.codegen.program.fragment import Fragment, words_of
+from layoutalg.codegen.program.inside import check_tensors
+from layoutalg.codegen.program.tensor import Tensor, whole
+from layoutalg.codegen.program.tile import (
+    Arg,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    Reg,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+)
+from layoutalg.decide import cosize, is_injective
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError
+from layoutalg.layout import AnyLayout, IntTuple, Layout, layout_size, modes
+
+MOST_EXTENT = 1 << 30
+"""The most that an extent is unless less is stated: coordinates of tiles then fit 32 bits."""
+
+
+def _argument(arg: Arg | Reg | Fragment) -> Arg:
+    match arg:
+        case Reg():
+            return RegRef(arg, ())
+        case Fragment():
+            return arg.words
+        case RegRef() | MemRef() | int():
+            return arg
+        case _:
+            return simplify(arg)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A statement list that is being written: what holds in it, its names, and the values that have one."""
+
+    body: list[Stmt] = field(default_factory=list)
+    condition: Expr | None = None
+    names: set[str] = field(default_factory=set)
+    named: dict[Expr, Var] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KernelBuilder:
+    """Writes a tile program statement by statement; `build` returns the immutable Kernel.
+
+    >>> k = KernelBuilder("empty", threads=32)
+    >>> k.build().name
+    'empty'
+    """
+
+    name: str
+    threads: int
+    notes: list[str] = field(default_factory=list)
+    min_blocks: int = 1
+    _grid: list[Expr] = field(default_factory=lambda: [Const(1), Const(1), Const(1)])
+    _params: list[Global | Var] = field(default_factory=list)
+    _shared: list[Shared] = field(default_factory=list)
+    _regs: list[Reg] = field(default_factory=list)
+    _scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
+    _names: set[str] = field(default_factory=set)
+    _level: dict[Var, int] = field(default_factory=dict)
+    _wholes: dict[str, Tensor] = field(default_factory=dict)
+    _conditions: list[Expr] = field(default_factory=list)
+    _constants: list[tuple[str, int]] = field(default_factory=list)
+    _scalars: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._names.add(check_name(self.name, "kernel"))
+
+    @property
+    def tid(self) -> Var:
+        """The thread's index in its block."""
+        return Var("tid", self.threads, "thread")
+
+    def block(self, axis: int, extent: Operand) -> Var:
+        """blockIdx along `axis` (0 x, 1 y, 2 z) with `extent` blocks."""
+        if axis not in (0, 1, 2):
+            raise IRError("grid", axis, f"axis {axis!r} of the grid of {self.name}: 0, 1 or 2 is needed")
+        self._grid[axis] = as_expr(extent)
+        return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
+
+    def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
+        """An integer parameter in [least, most], a multiple of `multiple`.
+
+        The range proves the width of the index code, the multiple the alignment of vector accesses; a
+        launch with another value is refused.
+        """
+        var = Var(self._declare(name), most + 1, "param", least, multiple)
+        self._params.append(var)
+        return var
+
+    def scalar(self, name: str, holds: str) -> Var:
+        """A parameter of 32 bits of a number, of which `holds` says what they are; any bits are accepted."""
+        var = self.param(name, (1 << 32) - 1, 0)
+        self._scalars.append((name, holds))
+        return var
+
+    def constant(self, name: str, value: int) -> Const:
+        """A value built into the statements where a parameter of this name could be."""
+        self._constants.append((self._declare(name), value))
+        return Const(value)
+
+    def require(self, condition: Expr) -> None:
+        """State a condition between parameters; a launch for which it fails is refused."""
+        if simplify(condition) != Const(1):
+            self._conditions.append(condition)
+
+    def pointer(
+        self,
+        name: str,
+        element_bytes: int,
+        strides: tuple[Operand, ...] = (1,),
+        *,
+        writable: bool = False,
+        align_bytes: int = 16,
+    ) -> Global:
+        """A pointer parameter to elements of `element_bytes`, addressed with `strides` in elements."""
+        steps = tuple(as_expr(d) for d in strides)
+        buffer = Global(self._declare(name), element_bytes, steps, writable, align_bytes)
+        self._params.append(buffer)
+        return buffer
+
+    def shared_buffer(
+        self,
+        name: str,
+        element_bytes: int,
+        layout: AnyLayout,
+        size_elems: int,
+        align_bytes: int,
+        *,
+        overlay: bool = False,
+        stages: int = 1,
+    ) -> Shared:
+        """A shared buffer of `size_elems` elements, placed after the ones before it, or over them.
+
+        Raises IRError when the layout reaches past it, or for an alignment that is no power of two.
+        """
+        if align_bytes < 1 or align_bytes & (align_bytes - 1):
+            raise IRError("alignment", name, f"{name} aligned to {align_bytes}: a power of two is needed")
+        if (reach := cosize(layout)) > size_elems:
+            raise IRError("bounds", name, f"{name}: {layout} needs {reach} elements, not {size_elems}")
+        end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
+        offset = 0 if overlay else -(-end // align_bytes) * align_bytes
+        size = size_elems * element_bytes
+        buffer = Shared(
+            self._declare(name), element_bytes, layout, size, align_bytes, offset, stages, overlay
+        )
+        self._shared.append(buffer)
+        return buffer
+
+    def reg(self, name: str, *shape: int) -> Reg:
+        """A register array of 32-bit words; the last mode is the words of one value."""
+        if not shape or any(n < 1 for n in shape):
+            raise IRError("register", name, f"{name} of shape {shape}: positive extents are needed")
+        reg = Reg(self._declare(name), shape)
+        self._regs.append(reg)
+        return reg
+
+    def at(self, buffer: Global | Shared | Tensor, *crd: Operand) -> MemRef:
+        """The element of `buffer` at a coordinate; of a tensor, at a place in it."""
+        if isinstance(buffer, Tensor):
+            return buffer.at(*crd)
+        index = simplify(buffer.index(crd))
+        return MemRef(buffer, index, self._wholes.get(buffer.name), tuple(map(as_expr, crd)))
+
+    def extent(self, name: str, most: int = MOST_EXTENT, multiple: int = 1, least: int = 0) -> Var:
+        """How many there are along a mode of a tensor: a parameter in [least, most], by default from 1."""
+        return self.param(name, most, least or multiple, multiple)
+
+    def tensor(
+        self,
+        name: str,
+        element: str | DType,
+        shape: tuple[Operand | None, ...],
+        strides: tuple[Operand, ...],
+        *,
+        writable: bool = False,
+        align_bytes: int = 16,
+    ) -> Tensor:
+        """A pointer parameter as a tensor: `shape` and `strides` (in elements) are integers or parameters.
+
+        An extent of None is stated by nobody: its coordinates are not checked when the kernel is built.  Of a
+        tensor that is written no two coordinates may be one element: where the parameters' ranges do not say
+        so it becomes a condition of the launch.  Raises IRError where they say the opposite.
+        """
+        element = dtype(element)
+        extents = tuple(None if n is None else as_expr(n) for n in shape)
+        if len(extents) != len(strides):
+            raise ShapeError(f"{name} has {len(extents)} extents and {len(strides)} strides")
+        buffer = self.pointer(name, element.nbytes, strides, writable=writable, align_bytes=align_bytes)
+        if writable:
+            self._keep_apart(buffer, extents)
+        return self._whole(buffer, element, extents)
+
+    def shared(
+        self,
+        name: str,
+        element: str | DType,
+        layout: AnyLayout,
+        *,
+        stages: int = 1,
+        align_bytes: int = 0,
+        over: bool = False,
+    ) -> Tensor:
+        """A tile in shared memory, or with `stages` a ring of them, whose last mode is the stage.
+
+        `over` places it over the buffers before it.  Raises what `shared_buffer` raises, and
+        NotInjectiveError for a layout that gives two coordinates one element.
+        """
+        element = dtype(element)
+        if not is_injective(layout):
+            raise NotInjectiveError(f"{name}: two coordinates of {layout} are one element", layout=layout)
+        align = align_bytes or (16 if isinstance(layout, Layout) else 1024)
+        buffer = self.shared_buffer(
+            name, element.nbytes, layout, cosize(layout) * stages, align, overlay=over, stages=stages
+        )
+        return self._whole(buffer, element, ())
+
+    def _keep_apart(self, buffer: Global, extents: tuple[Expr | None, ...]) -> None:
+        """The elements along the mode of stride 1 end before another stride leads to the next ones."""
+        for n, one in zip(extents, buffer.strides, strict=True):
+            for d in buffer.strides:
+                if n is None or one != Const(1) or d is one:
+                    continue
+                if (apart := simplify(n <= d)) == Const(0):
+                    raise IRError("overlap", buffer, f"{buffer.name} has {n} elements in a row, {d} apart")
+                self.require(apart)
+
+    def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:
+        found = self._wholes[buffer.name] = whole(buffer, element, extents)
+        return found
+
+    def fragment(
+        self, name: str, element: str | DType | None, shape: IntTuple | Layout, *, values: int = 0
+    ) -> Fragment:
+        """Registers for the places of a partition, its shape or a layout of it; `values` of an instruction
+        lie side by side, by default those of mode 0.
+        """
+        if element is None:
+            raise ArgumentTypeError(f"fragment {name}: the element type of a tensor is needed")
+        element, layout = dtype(element), shape if isinstance(shape, Layout) else Layout(shape)
+        values = values or layout_size(modes(layout)[0])
+        per_word = max(1, min(values, 32 // element.bits))
+        words = words_of(element, values, per_word)
+        reg = self.reg(self.fresh(name), words_of(element, cosize(layout), per_word) // words, words)
+        return Fragment(reg, element, layout, per_word)
+
+    def get_slice(self, tiled: TiledCopy | TiledMMA, thread: Operand | None = None) -> ThreadSlice:
+        """What a thread, by default the kernel's own, has of a tiled copy or a tiled MMA."""
+        return ThreadSlice(self, tiled, self.tid if thread is None else thread)
+
+    def load(
+        self,
+        part: Tensor,
+        *,
+        where: Where = None,
+        into: Fragment | None = None,
+        name: str = "",
+        instr: Instrs = None,
+    ) -> Fragment:
+        """Load a partition into registers, new ones unless `into` says which.
+
+        `where` is asked at the place of each vector's first element; where it fails the registers are zero.
+        `instr` is an instruction, or a table of them by bytes per lane.
+        """
+        return load(self, part, where=where, into=into, name=name, instr=instr)
+
+    def store(self, held: Fragment, part: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
+        """Store registers to a partition of the same places; as in `load`, but nothing is stored where the
+        predicate fails.
+        """
+        store(self, held, part, where=where, instr=instr)
+
+    def copy(self, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
+        """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
+        zeros where the predicate fails; else through registers.
+        """
+        copy(self, src, dst, where=where)
+
+    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
+        mma(self, tiled, acc, a, b)
+
+    def clear(self, held: Fragment) -> None:
+        """Set registers to zero."""
+        clear(self, held)
+
+    def let(self, name: str, value: Operand) -> Var:
+        """Name a value; the variable inherits its interval and congruence."""
+        value = simplify(as_expr(value))
+        if is_predicate(value) and not isinstance(value, Const):
+            raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
+        f = value.facts
+        var = Var(check_name(name), f.hi + 1, "let", f.lo, f.stride or 1, f.offset if f.stride else 0)
+        self._scopes[-1].body.append(Let(var, value))
+        self._scopes[-1].names.add(name)
+        self._level[var] = len(self._scopes) - 1
+        return var
+
+    def once(self, name: str, value: Operand) -> Expr:
+        """The value under a name, given where its variables are known, so that loops do not compute it again;
+        the same name for the same value, and none for a variable or a number.
+        """
+        value = simplify(as_expr(value))
+        if isinstance(value, (Var, Const)):
+            return value
+        first = max((self._level.get(v, 0) for v in variables(value)), default=0)
+        for scope in self._scopes[first:]:
+            if value in scope.named:
+                return scope.named[value]
+        inner, self._scopes = self._scopes[first + 1 :], self._scopes[: first + 1]
+        var = self._scopes[-1].named[value] = self.let(self.fresh(name), value)
+        self._scopes += inner
+        return var
+
+    def fresh(self, name: str) -> str:
+        """`name`, or with a number behind it where something in scope has that name."""
+        taken = self._names.union(*(scope.names for scope in self._scopes))
+        return next(n for i in itertools.count() if (n := f"{name}{i or ''}") not in taken)
+
+    def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
+        """Run an instruction."""
+        refs = tuple(_argument(a) for a in args)
+        if len(refs) != len(instr.operands):
+            raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
+        self._scopes[-1].body.append(Do(instr, refs))
+
+    @contextmanager
+    def For(self, name: str, count: Operand, unroll: int = 1) -> Iterator[Var]:
+        """A counted loop; the variable is the context's value."""
+        count = simplify(as_expr(count))
+        var = Var(check_name(name), count, "loop")
+        with self._scope(var) as body:
+            yield var
+        self._scopes[-1].body.append(For(var, count, tuple(body), unroll))
+
+    @contextmanager
+    def Unroll(self, name: str, count: int) -> Iterator[Var]:
+        """A fully unrolled loop; the variable may index registers."""
+        if not isinstance(count, int):
+            raise IRError("unroll", name, f"unroll {name} < {count}: the count must be an int")
+        var = Var(check_name(name), count, "unroll")
+        with self._scope(var) as body:
+            yield var
+        self._scopes[-1].body.append(Unroll(var, count, tuple(body)))
+
+    @contextmanager
+    def If(self, condition: Expr) -> Iterator[None]:
+        """A branch taken where `condition` holds."""
+        condition = simplify(condition)
+        with self._scope(condition=condition) as body:
+            yield
+        self._scopes[-1].body.append(If(condition, tuple(body)))
+
+    @contextmanager
+    def Else(self) -> Iterator[None]:
+        """The other branch of the If just written."""
+        outer = self._scopes[-1].body
+        taken = outer[-1] if outer else None
+        if not isinstance(taken, If) or taken.orelse:
+            raise IRError("else", self.name, "Else must directly follow the If it belongs to")
+        outer.pop()  # what the branch has named outside of it stands in front of both
+        with self._scope() as body:
+            yield
+        outer.append(If(taken.condition, taken.body, tuple(body)))
+
+    def build(self) -> Kernel:
+        """The finished, immutable kernel.  Raises what `check_tensors` raises."""
+        x, y, z = self._grid
+        (scope,) = self._scopes
+        kernel = Kernel(
+            self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
+            tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
+            constants=tuple(self._constants), scalars=tuple(self._scalars),
+        )  # fmt: skip
+        check_tensors(kernel)
+        return kernel
+
+    @contextmanager
+    def _scope(self, var: Var | None = None, condition: Expr | None = None) -> Iterator[list[Stmt]]:
+        scope = _Scope(condition=condition)
+        if var is not None:
+            scope.names.add(var.name)
+            self._level[var] = len(self._scopes)
+        self._scopes.append(scope)
+        try:
+            yield scope.body
+        finally:
+            self._scopes.pop()
+
+    def _declare(self, name: str) -> str:
+        if name in self._names:
+            raise IRError("name", name, f"{name!r} is declared twice in kernel {self.name}")
+        self._names.add(check_name(name))
+        return name

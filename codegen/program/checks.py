@@ -1,0 +1,221 @@
+"""The grammar of a tile program: what must hold before it is printed or run.
+
+One function per rule, each raising IRError (or the resource, alignment or support error that fits) with
+the statement.  Accesses are proven to be aligned, and those of shared memory to stay inside their buffers.
+What depends on data, such as bounds of global memory and races, is the simulator's business.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
+from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.program.bounds import find_outside
+from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.inside import check_tensors
+from layoutalg.codegen.program.tile import (
+    Arg,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    expressions,
+    walk,
+)
+from layoutalg.codegen.program.waits import check_waits
+from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
+
+
+def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
+    """Check every rule on `kernel` for an architecture.  Raises the first violation found.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> check(KernelBuilder("empty", threads=32).build())
+    """
+    chip = find_arch(arch)
+    _launch(kernel, chip)
+    scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
+    _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
+    check_tensors(kernel)
+    _bounds(kernel)
+    check_waits(kernel)
+
+
+def _launch(kernel: Kernel, chip: Arch) -> None:
+    if kernel.threads % chip.lanes or not 0 < kernel.threads <= chip.max_threads_per_block:
+        raise ResourceError(
+            f"threads a block of {kernel.name}", kernel.threads, chip.max_threads_per_block,
+            hint=f"a multiple of {chip.lanes} is needed",
+        )  # fmt: skip
+    if kernel.shared_bytes > chip.max_shared_bytes_per_block:
+        raise ResourceError(
+            f"shared memory bytes of {kernel.name} on {chip.name}",
+            kernel.shared_bytes,
+            chip.max_shared_bytes_per_block,
+        )
+    for one, other in itertools.combinations(kernel.shared, 2):
+        low, high = sorted((one, other), key=lambda b: b.offset_bytes)
+        if low.offset_bytes + low.size_bytes > high.offset_bytes and not other.overlay:
+            raise IRError("overlap", other, f"{one.name} and {other.name} overlap in shared memory")
+    helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
+    for name in (kernel.name, *_names(kernel)):
+        if name in helpers:
+            raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
+    declared = {d.name for d in (*kernel.shared, *kernel.regs, *kernel.params)}
+    for s in walk(kernel.body):
+        if isinstance(s, (Let, For, Unroll)) and s.var.name in declared:
+            raise IRError("shadowing", s, f"{s.var.name} is already declared by {kernel.name}")
+    for extent in kernel.grid:
+        if not variables(extent) <= set(kernel.params):
+            raise IRError("grid", extent, f"grid extent {extent} may use parameters only")
+    for condition in kernel.conditions:
+        if not is_predicate(condition) or not variables(condition) <= set(kernel.params):
+            raise IRError("condition", condition, f"the condition {condition} must compare parameters only")
+
+
+def _names(kernel: Kernel) -> Iterator[str]:
+    for declared in (*kernel.params, *kernel.shared, *kernel.regs):
+        yield declared.name
+    for s in walk(kernel.body):
+        if isinstance(s, (Let, For, Unroll)):
+            yield s.var.name
+
+
+def _body(
+    body: tuple[Stmt, ...], kernel: Kernel, chip: Arch, scope: frozenset[Var], lets: Mapping[Var, Expr],
+    together: Together,
+) -> None:  # fmt: skip
+    for s in body:
+        for e in expressions(s):
+            _scoped(e, s, scope)
+        match s:
+            case Do():
+                _do(s, kernel, chip, together)
+            case Let(var, value):
+                _fresh(var, scope, s)
+                scope |= {var}
+                lets = {**lets, var: value}
+            case For(var, count, inner, _, carry):
+                _fresh(var, scope, s)
+                inside = scope | {var} | {c.var for c in carry}
+                _body(inner, kernel, chip, inside, lets, _parted(together, count, inner, lets))
+            case Unroll(var, _, inner):
+                _fresh(var, scope, s)
+                _body(inner, kernel, chip, scope | {var}, lets, together)
+            case If(condition, inner, orelse):
+                if not is_predicate(condition):
+                    raise IRError("predicate", s, f"the condition {condition} is not a comparison")
+                inside_of = _parted(together, condition, (*inner, *orelse), lets)
+                _body(inner, kernel, chip, scope, lets, inside_of)
+                _body(orelse, kernel, chip, scope, lets, inside_of)
+
+
+def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
+    """Who is still together where an expression decides who runs `body`; asked only where it matters."""
+    matters = any(isinstance(s, Do) and s.instr.requires.block_converged for s in walk(body))
+    return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together
+
+
+def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
+    if any(v.name == var.name for v in scope):
+        raise IRError("shadowing", s, f"{var.name} is already in scope at '{s}'")
+
+
+def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:
+    for v in variables(e):
+        if v not in scope:
+            raise IRError("scope", s, f"{v.name} is not in scope at '{s}'")
+
+
+def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
+    major, minor = chip.compute_capability
+    if 10 * major + minor < s.instr.requires.sm:
+        raise UnsupportedError(f"{s.instr} needs sm_{s.instr.requires.sm}; {chip.name} does not have it")
+    if s.instr.requires.block_converged and together < Together.BLOCK:
+        raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
+    if s.instr.requires.warp_converged and together < Together.WARP:
+        raise IRError(
+            "converged", s, f"{s.instr} is of a whole warp and stands where lanes of one may part: no proof "
+            "was found that its condition is the same in all of them",
+        )  # fmt: skip
+    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+        _operand(operand, arg, s, kernel)
+
+
+def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
+    match operand.role, arg:
+        case ("imm", int()) if not isinstance(arg, bool):
+            return
+        case ("in" | "out" | "inout", RegRef()):
+            _register(operand, arg, s, kernel)
+        case ("read" | "write", MemRef()):
+            _memory(operand, arg, s, kernel)
+        case ("guard", _) if isinstance(arg, Expr) and is_predicate(arg):
+            return
+        case ("value", _) if isinstance(arg, Expr) and (not is_predicate(arg) or isinstance(arg, Const)):
+            if arg.facts.hi >= 1 << 32:
+                raise IRError("value", s, f"{operand.name} of {s.instr} takes 32 bits; {arg} may need more")
+        case _:
+            raise IRError("operand", s, f"operand {operand.name} of {s.instr} is {operand.role}, got {arg}")
+
+
+def _register(operand: Operand, ref: RegRef, s: Do, kernel: Kernel) -> None:
+    if ref.reg not in kernel.regs:
+        raise IRError("register", s, f"{ref.reg.name} is not a register of {kernel.name}")
+    if ref.words != operand.words:
+        raise IRError(
+            "register words", s, f"operand {operand.name} of {s.instr} takes {operand.words} words, "
+            f"{ref} has {ref.words}",
+        )  # fmt: skip
+    for mode, (e, extent) in enumerate(zip(ref.index, ref.reg.shape, strict=False)):
+        if any(v.kind != "unroll" for v in variables(e)):
+            raise IRError("register index", s, f"{ref}: only unroll variables and ints may index registers")
+        reach = e.facts.hi + (ref.count if mode == len(ref.reg.shape) - 1 else 1)
+        if reach > extent:
+            raise IRError("register index", s, f"{ref}: index {reach - 1} of a mode of {extent}")
+
+
+def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
+    buffer = ref.buffer
+    match buffer:
+        case Global():
+            declared, space, scale, place = buffer in kernel.params, "global", buffer.element_bytes, 0
+        case Shared():
+            declared, space, scale, place = buffer in kernel.shared, "shared", 1, buffer.offset_bytes
+    if not declared:
+        raise IRError("buffer", s, f"{buffer.name} is not a buffer of {kernel.name}")
+    if space != operand.space:
+        raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
+    if operand.role == "write" and isinstance(buffer, Global) and not buffer.writable:
+        raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
+    if isinstance(buffer, Global) and buffer.align_bytes % operand.bytes:
+        raise AlignmentError(
+            f"'{s}' moves {operand.bytes} bytes a lane, but {buffer.name} is only aligned to "
+            f"{buffer.align_bytes}",
+            offset=buffer.align_bytes,
+            required_bytes=operand.bytes,
+        )
+    facts = (ref.index * scale + place).facts
+    if not facts.divisible_by(operand.bytes):
+        raise AlignmentError(
+            f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "
+            f"{facts.offset} mod {facts.stride}",
+            offset=facts.offset,
+            required_bytes=operand.bytes,
+        )
+
+
+def _bounds(kernel: Kernel) -> None:
+    reach = find_outside(kernel)
+    if reach is not None:
+        raise IRError("bounds", reach.statement, f"'{reach.statement}' leaves its buffer in {reach.outside}")

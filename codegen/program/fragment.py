@@ -1,0 +1,109 @@
+"""Fragment: the registers of a thread, by the same places (value, rest, ...) as the partition they stand for.
+
+The idea.  Registers are a small array of 32-bit words, and what a thread holds of a tile has a shape: values
+of one instruction first, then the instructions along each mode.  A layout of integers says where a place is:
+
+    ((4,1),2,1):((1,0),4,0)      two vectors of four f32: v[2][4]
+    ((2,2),4,8):((1,2),4,16)     accumulators of 4 x 8 mma
+
+Elements narrower than a word share it, as they do in memory.  A place is found by integers and the variables
+of unrolled loops, since registers have no address.
+
+Source: CUTLASS, include/cute/tensor_impl.hpp, make_fragment_like.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
+from layoutalg.codegen.program.tile import Reg, RegRef
+from layoutalg.decide import cosize, is_injective
+from layoutalg.dtype import DType
+from layoutalg.errors import NotInjectiveError, ShapeError
+from layoutalg.layout import Layout, layout_size, modes
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Elements of `reg` at the places of `layout`, which gives the number of the element from `start` on.
+
+    Immutable.  `per_word` elements share a word, from its low bits on; wider elements than a word take
+    several.  Raises NotInjectiveError where two places are one element, ShapeError where one lies outside of
+    the registers.
+    """
+
+    reg: Reg
+    element: DType
+    layout: Layout
+    per_word: int = 1
+    start: Expr = field(default_factory=lambda: Const(0))
+
+    def __post_init__(self) -> None:
+        if not is_injective(self.layout):
+            raise NotInjectiveError(
+                f"{self.reg.name}: two places of {self.layout} are one register", layout=self.layout
+            )
+        there, needed = math.prod(self.reg.shape), self.start.facts.hi + cosize(self.layout)
+        if words_of(self.element, needed, self.per_word) > there:
+            raise ShapeError(
+                f"{self.reg.name}: {self} of {self.element} takes "
+                f"{words_of(self.element, needed, self.per_word)} words, and {there} are there"
+            )
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the places."""
+        return self.layout.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return layout_size(self.layout)
+
+    def at(self, *crd: Any, values: int = 1) -> RegRef:
+        """The words of `values` elements from a place on: one flat index, or one per mode, at any depth.
+
+        The place starts a word.  Raises ShapeError where the elements do not lie side by side.
+        """
+        if any(self.layout(v) != v for v in range(values)):
+            raise ShapeError(f"{values} elements of {self} do not lie side by side in registers")
+        first = simplify(self.start + as_expr(self.layout(*crd)))
+        word = first * (self.element.bits // 32) if self.element.bits > 32 else first // self.per_word
+        row, count = self.reg.shape[-1], words_of(self.element, values, self.per_word)
+        if count == row:
+            return RegRef(self.reg, (simplify(word // row),))
+        return RegRef(self.reg, (simplify(word // row), simplify(word % row)), count)
+
+    @property
+    def words(self) -> RegRef:
+        """All its words, which lie side by side."""
+        return self.at(0, values=self.size)
+
+    def __getitem__(self, crd: Any) -> Fragment:
+        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to."""
+        crd = crd if isinstance(crd, tuple) else (crd,)
+        if len(crd) != len(modes(self.layout)):
+            raise ShapeError(f"{self}[{crd}]: the fragment has {len(modes(self.layout))} modes")
+        rest: Layout = self.layout(*(None if c is None else 0 for c in crd))
+        moved = self.layout(*(0 if c is None else c for c in crd))
+        return replace(self, layout=rest, start=simplify(self.start + as_expr(moved)))
+
+    def view(self, layout: Layout) -> Fragment:
+        """The same registers under another layout, such as `TiledCopy.retile` of its own."""
+        return replace(self, layout=layout)
+
+    def __str__(self) -> str:
+        return f"{self.reg.name} + {self.start} o {self.layout}"
+
+
+def words_of(element: DType, elements: int, per_word: int) -> int:
+    """32-bit words of so many elements side by side.
+
+    >>> from layoutalg.dtype import dtype
+    >>> words_of(dtype("f16"), 8, 2), words_of(dtype("f64"), 2, 1)
+    (4, 4)
+    """
+    return -(-elements // per_word) * max(1, element.bits // 32)

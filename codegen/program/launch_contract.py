@@ -1,0 +1,200 @@
+"""What a launch of a kernel must give it: the values it is right for, its grid, its block, its shared memory.
+
+The idea.  A kernel's text relies on what its parameters declare: a range proves that 32 bits are enough, a
+multiple that a vector is aligned.  All of it is in the kernel's record, and `contract` reads it out once, for
+whoever states it: the comment above the printed text and `generate --json`.  `check_integers` and the check
+of pointers hold a launch to the same record, in the simulator and on a GPU.
+
+    // For
+    //   m    8 to 256, a multiple of 8
+    //   src  an address that is a multiple of 16
+    //   m <= ldd
+
+Notes.  Outside of what is stated nothing is promised.  A statement may be stricter than the statements need,
+as an alignment of 16 bytes is for a kernel that moves single elements; a launch is held to it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Le, Var, ctype, evaluate, render, variables
+from layoutalg.codegen.program.tile import Global, Kernel
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
+
+Kind: TypeAlias = Literal["int", "pointer", "scalar"]
+
+STATIC_SHARED_BYTES = 48 * 1024
+"""Static shared memory ends here; a kernel that needs more takes all of it dynamically."""
+
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+"""Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
+
+ELEMENT_TYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
+"""The type whose pointer steps by one element; bits are moved, never interpreted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a launch, or a value that is built into the text in the place of one.
+
+    An "int" or a "scalar", which is bits of a number, is in [`least`, `most`] and a multiple of `multiple`; a
+    "pointer" is an address that is a multiple of `align_bytes`.  What does not apply is None.  `type` is the
+    argument's in C; `holds` says what a scalar is.  A `built_in` value is not an argument.
+    """
+
+    name: str
+    kind: Kind
+    type: str
+    least: int | None = None
+    most: int | None = None
+    multiple: int | None = None
+    align_bytes: int | None = None
+    built_in: bool = False
+    holds: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "pointer":
+            return f"an address that is a multiple of {self.align_bytes}"
+        if self.built_in:
+            return f"{self.least}, built in"
+        if self.kind == "scalar":
+            return self.holds
+        by = f", a multiple of {self.multiple}" if self.multiple != 1 and self.least != self.most else ""
+        return f"{self.least} to {self.most}{by}" if self.least != self.most else f"{self.least}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """All that a launch gives: `parameters` in the order of the signature, those that are built in last.
+
+    `grid` in blocks, as expressions of the parameters; `conditions` hold between them.
+    """
+
+    parameters: tuple[Parameter, ...]
+    conditions: tuple[Expr, ...]
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+
+
+def contract(kernel: Kernel) -> Contract:
+    """What a launch of a kernel must give it.  Raises ResourceError where no grid holds its blocks.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> k = KernelBuilder("empty", threads=32)
+    >>> m = k.param("m", 100, 8, multiple=8)
+    >>> [str(p) for p in contract(k.build()).parameters]
+    ['8 to 96, a multiple of 8']
+    """
+    shared = kernel.shared_bytes if is_dynamic(kernel) else 0
+    holds = dict(kernel.scalars)
+    given = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
+    fixed = tuple(Parameter(name, "int", "", n, n, 1, built_in=True) for name, n in kernel.constants)
+    grid = tuple(zip(kernel.grid, GRID_LIMITS, strict=True))
+    for n, most in grid:
+        if n.facts.lo > most:
+            raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
+    limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
+    return Contract(given + fixed, kernel.conditions + limits, kernel.grid, (kernel.threads, 1, 1), shared)
+
+
+def _parameter(p: Var | Global, holds: str) -> Parameter:
+    if isinstance(p, Global):
+        return Parameter(p.name, "pointer", pointer_type(p), align_bytes=p.align_bytes)
+    kind: Kind = "scalar" if holds else "int"
+    return Parameter(p.name, kind, ctype(p), p.facts.lo, p.facts.hi, p.multiple, holds=holds)
+
+
+def is_dynamic(kernel: Kernel) -> bool:
+    """True when the kernel's shared memory must be passed at launch.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> is_dynamic(KernelBuilder("empty", threads=32).build())
+    False
+    """
+    return kernel.shared_bytes > STATIC_SHARED_BYTES
+
+
+def pointer_type(buffer: Global) -> str:
+    """The C type of a pointer parameter.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> pointer_type(KernelBuilder("empty", threads=32).pointer("src", 2))
+    'const u16*'
+    """
+    return f"{'' if buffer.writable else 'const '}{ELEMENT_TYPE[buffer.element_bytes]}*"
+
+
+def check_argument(var: Var, value: object) -> None:
+    """Raise unless an integer argument is in the range, and a multiple, its parameter declares.
+
+    >>> check_argument(Var("m", 10, "param", 1), 9)
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentTypeError(f"{var.name} = {value!r}: an int is needed")
+    f = var.facts
+    if not f.lo <= value <= f.hi or value % var.multiple:
+        raise ShapeError(
+            f"{var.name} = {value}: this kernel was built for {f.lo} <= {var.name} <= {f.hi}"
+            + (f", multiples of {var.multiple}" if var.multiple > 1 else "")
+        )
+
+
+def check_integers(kernel: Kernel, values: Mapping[str, object]) -> None:
+    """Raise unless the integer arguments, by name, are what the kernel is right for.
+
+    ArgumentTypeError for what is not an int, ShapeError for another value and for a condition that fails.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> k = KernelBuilder("empty", threads=32)
+    >>> k.require(k.param("n", 8) <= k.param("ld", 16))
+    >>> check_integers(k.build(), {"n": 8, "ld": 7})
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ShapeError: empty was built for n <= ld, not for n = 8, ld = 7
+    """
+    given = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
+    for p, value in given.items():
+        check_argument(p, value)
+    for condition in kernel.conditions:
+        if not evaluate(condition, given):
+            shown = ", ".join(f"{v.name} = {n}" for v, n in given.items() if v in variables(condition))
+            raise ShapeError(f"{kernel.name} was built for {text(condition)}, not for {shown}")
+
+
+def text(node: Expr) -> str:
+    """An expression of parameters as people and other programs read it: exact integers, `/` rounds down.
+
+    >>> text((Var("m", 100, "param") + 31) // 32)
+    '(m + 31) / 32'
+    """
+    return render(node).replace("//", "/")
+
+
+def lines(terms: Contract) -> Iterator[str]:
+    """The contract in words, as it stands above the printed text.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> k = KernelBuilder("empty", threads=32)
+    >>> src = k.pointer("src", 4)
+    >>> for line in lines(contract(k.build())): print(line)
+    Launch 1 block of 32 threads, for
+      src  an address that is a multiple of 16
+    """
+    x, y, z = map(text, terms.grid)
+    is_given = terms.dynamic_shared_bytes > 0
+    count = x if y == z == "1" else f"({x}, {y}, {z})"
+    shared = f", {terms.dynamic_shared_bytes} bytes of dynamic shared memory" if is_given else ""
+    blocks = f"{count} block{'s' if count != '1' else ''} of {terms.block[0]} threads{shared}"
+    yield f"Launch {blocks}{', for' if terms.parameters else '.'}"
+    width = max((len(p.name) for p in terms.parameters), default=0)
+    for p in terms.parameters:
+        yield f"  {p.name:<{width}}  {p}"
+    for condition in terms.conditions:
+        yield f"  {text(condition)}"
+    pointers = [p for p in terms.parameters if p.kind == "pointer"]
+    if len(pointers) > 1 and any(not p.type.startswith("const") for p in pointers):
+        yield "A buffer that is written must not overlap another one."

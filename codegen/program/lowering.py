@@ -1,0 +1,397 @@
+"""Lowering: a tile program to an equal one whose addresses cost one XOR, one addition a turn, or nothing.
+
+The idea.  The address of an unrolled access is a function f(t, u) of the thread and the unroll indices.
+For swizzled layouts it splits as
+
+    f(t, u) = (A(t) ^ Cx(u)) + Ca(u)        Cx = c & OR(A),  Ca = c & ~OR(A),  c(u) = f(0, u)
+
+Summands in other variables, such as the stage of a ring of buffers, are taken out first and stay summands.
+A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
+after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
+either the thread's or the unroll's splits with Cx = 0; an address that is affine over F2, as swizzled ones
+are, splits by its columns; of any other the split is decided on the whole table of its values.  An address
+that does not split stays as it is.
+
+A global address that an outermost loop moves in equal steps, k * 32 or k * 64 * ld, is carried: the loop has
+a pointer to where it is and adds the step, so that the address costs one 64-bit addition a turn.  What else
+moves (inner loops, unrolled copies, a let of the loop's body) is added to that place where it is used.
+
+Notes.  The pass also writes out unrolls of one step and branches whose condition is decided.  It maps
+programs to programs: the printer and the simulator both run the lowered one.
+
+Source: S(a + b) = S(a) ^ S(b) for a & b = 0 (linearity of a swizzle over F2).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from layoutalg.codegen.expr import (
+    Add,
+    And,
+    Const,
+    Expr,
+    Mul,
+    Var,
+    VarKind,
+    Xor,
+    affine,
+    evaluate,
+    simplify,
+    substitute,
+    terms,
+    total,
+    variables,
+)
+from layoutalg.codegen.program.tile import (
+    Arg,
+    Carry,
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    walk,
+)
+
+if TYPE_CHECKING:
+    import numpy
+
+_TABLE_LIMIT = 1 << 20
+_STILL = frozenset({"thread", "block", "param", "base"})
+
+
+def lower(kernel: Kernel) -> Kernel:
+    """An equal kernel with trivial unrolls and branches written out and shared addresses split.
+
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> lower(KernelBuilder("empty", threads=32).build()).body
+    ()
+    """
+    names = Counter(s.var.name for s in walk(kernel.body) if isinstance(s, Let))
+    repeated = frozenset(name for name, times in names.items() if times > 1)
+    body = _flatten(kernel.body, {}, repeated)
+    bases = _Bases(kernel)
+    body = _split_body(body, bases, {})
+    return replace(kernel, body=(*bases.lets(), *body))
+
+
+def _flatten(
+    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str]
+) -> tuple[Stmt, ...]:
+    """Write out one-step unrolls and decided branches, substituting `values`.
+
+    A body that names what another scope names too (`repeated`) keeps its scope.
+    """
+
+    def expr(e: Expr) -> Expr:
+        return simplify(substitute(e, values)) if values else e
+
+    def opened(inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        named = {s.var.name for s in inner if isinstance(s, Let)}
+        return (If(Const(1), inner),) if named & repeated else inner
+
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
+            case Let(var, value):
+                out.append(Let(var, expr(value)))
+            case For(_, count, inner, _, carry):
+                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
+                inner = _flatten(inner, values, repeated)
+                out.append(replace(s, count=expr(count), body=inner, carry=places))
+            case Unroll(var, 1, inner):
+                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated))
+            case Unroll(_, _, inner):
+                out.append(replace(s, body=_flatten(inner, values, repeated)))
+            case If(condition, inner, orelse):
+                condition = expr(condition)
+                taken, other = _flatten(inner, values, repeated), _flatten(orelse, values, repeated)
+                if condition.facts.is_constant:
+                    out += opened(taken if condition.facts.lo else other)
+                else:
+                    out.append(If(condition, taken, other))
+    return tuple(out)
+
+
+def map_arg(arg: Arg, change: Any) -> Arg:
+    """An argument with `change` applied to its index expressions.
+
+    >>> map_arg(3, None)
+    3
+    """
+    match arg:
+        case RegRef(reg, index, count):
+            return RegRef(reg, tuple(map(change, index)), count)
+        case MemRef():
+            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
+        case _ if isinstance(arg, Expr):
+            return cast(Expr, change(arg))
+        case _:
+            return arg
+
+
+class _Bases:
+    """The per-thread base addresses carried so far, one per distinct table of values."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.tid = kernel.tid
+        declared = (*kernel.params, *kernel.shared, *kernel.regs)
+        inner = [s.var for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll))]
+        places = [c.var for s in walk(kernel.body) if isinstance(s, For) for c in s.carry]
+        self.taken = {d.name for d in (*declared, *inner, *places)}
+        self.found: dict[bytes, tuple[Var, Expr]] = {}
+
+    def base(self, table: numpy.ndarray[Any, Any], value: Expr) -> Expr:
+        if not variables(value):
+            return value
+        key = table.tobytes()
+        if key not in self.found:
+            self.found[key] = (self.variable("lane", value), value)
+        return self.found[key][0]
+
+    def variable(self, prefix: str, value: Expr, kind: VarKind = "let") -> Var:
+        """A let variable for a value, with a name that nothing else has."""
+        number = 0
+        while f"{prefix}{number}" in self.taken:
+            number += 1
+        name = f"{prefix}{number}"
+        self.taken.add(name)
+        f = value.facts
+        return Var(name, f.hi + 1, kind, f.lo, f.stride or 1, f.offset if f.stride else 0)
+
+    def lets(self) -> tuple[Let, ...]:
+        return tuple(Let(var, value) for var, value in self.found.values())
+
+
+class _Carried:
+    """The places in global memory that a loop carries along: one for each start and step of an address.
+
+    A step is what multiplies the loop's variable, if it stays the same all the while.
+    """
+
+    def __init__(self, bases: _Bases, scope: frozenset[Var], loop: For) -> None:
+        self.bases, self.scope, self.loop = bases, scope, loop
+        self.carries: list[Carry] = []
+        self._known: dict[tuple[Global, Expr, Expr], tuple[Var, int]] = {}
+
+    def index(self, index: Expr, buffer: Global) -> Expr:
+        """The same index, counted from a carried place where it moves in equal steps."""
+        still, moving = parted(index, self._stays)
+        steps = [self._step(term) for term in moving]
+        step = simplify(total(s for s in steps if s is not None))
+        if step == Const(0):
+            return index
+        rest = [t for t, s in zip(moving, steps, strict=True) if s is None]
+        rest.sort(key=lambda term: any(v.kind == "unroll" for v in variables(term)))
+        return total([*self._place(still, step, buffer), *rest])
+
+    def _place(self, still: Expr, step: Expr, buffer: Global) -> tuple[Var, Const]:
+        """A place and how far `still` is ahead: what differs by a constant shares the lowest so far."""
+        constant = sum(t.value for t in terms(still) if isinstance(t, Const))
+        key = buffer, total(t for t in terms(still) if not isinstance(t, Const)), step
+        if key not in self._known or self._known[key][1] > constant:
+            reach = still + step * self.loop.var
+            var = self.bases.variable(f"{buffer.name}_at", reach, "place")
+            self.carries.append(Carry(var, buffer, still, step))
+            self._known[key] = var, constant
+        var, start = self._known[key]
+        return var, Const(constant - start)
+
+    def _stays(self, var: Var) -> bool:
+        return var.kind in _STILL or var in self.scope
+
+    def _step(self, term: Expr) -> Expr | None:
+        """What the loop's variable is multiplied by in a product; None for any other term."""
+        factors = _factors(term)
+        if factors.count(self.loop.var) != 1:
+            return None
+        others = [f for f in factors if f != self.loop.var]
+        if not all(self._stays(v) for f in others for v in variables(f)):
+            return None
+        return simplify(functools.reduce(Mul, others)) if others else Const(1)
+
+
+def _factors(node: Expr) -> list[Expr]:
+    match node:
+        case Mul(a, b):
+            return _factors(a) + _factors(b)
+        case _:
+            return [node]
+
+
+def _split_body(
+    body: tuple[Stmt, ...],
+    bases: _Bases,
+    lets: dict[Var, Expr],
+    carried: _Carried | None = None,
+    scope: frozenset[Var] = frozenset(),
+) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    lets = dict(lets)
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(_split_arg(a, bases, lets, carried) for a in args)))
+            case Let(var, value):
+                scope |= {var}
+                value_in_tid = simplify(substitute(value, lets))
+                if variables(value_in_tid) <= {bases.tid}:
+                    lets[var] = value_in_tid
+                out.append(s)
+            case For() if carried is None:
+                places = _Carried(bases, scope, s)
+                inner = _split_body(s.body, bases, lets, places, scope)
+                out.append(replace(s, body=inner, carry=(*s.carry, *places.carries)))
+            case For() | Unroll():
+                out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
+            case If(condition, inner, orelse):
+                inner = _split_body(inner, bases, lets, carried, scope)
+                orelse = _split_body(orelse, bases, lets, carried, scope)
+                out.append(If(condition, inner, orelse))
+    return tuple(out)
+
+
+def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr], carried: _Carried | None) -> Arg:
+    match arg:
+        case MemRef(Global() as buffer, index) if carried is not None:
+            return replace(arg, index=carried.index(index, buffer))
+        case MemRef(Shared(), index):
+            own, moving = parted(
+                simplify(substitute(index, lets)), lambda v: v == bases.tid or v.kind == "unroll"
+            )
+            split = split_address(own, bases.tid)
+            if split is not None:
+                table, base, xor, immediate = split
+                index = chained(bases.base(table, base), xor, immediate, moving)
+            return replace(arg, index=index)
+        case _:
+            return arg
+
+
+def parted(index: Expr, still: Callable[[Var], bool]) -> tuple[Expr, list[Expr]]:
+    """The summands of an index in `still` variables alone, added up, and the others; products are expanded.
+
+    What is added to an address may be anything, so that only the first part has to split or be named.
+
+    >>> t, k, ld = Var("tid", 8), Var("k", 4, "loop"), Var("ld", 64, "param")
+    >>> own, moving = parted((t + k * 2) * ld + 8, lambda v: v.kind != "loop")
+    >>> str(own), [str(e) for e in moving]
+    ('tid * ld + 8', ['k * 2 * ld'])
+    """
+    own: list[Expr] = []
+    moving: list[Expr] = []
+    for term in _expanded(index, still):
+        (own if all(still(v) for v in variables(term)) else moving).append(term)
+    return total(own), moving
+
+
+def _expanded(node: Expr, still: Callable[[Var], bool]) -> list[Expr]:
+    """The summands of a sum; a product of a mixed sum is multiplied out."""
+    out: list[Expr] = []
+    for term in terms(node):
+        match term:
+            case Mul(Add() as a, b) | Mul(b, Add() as a) if not all(still(v) for v in variables(a)):
+                out += [simplify(Mul(part, b)) for part in _expanded(a, still)]
+            case _:
+                out.append(term)
+    return out
+
+
+def chained(base: Expr, xor: Expr, immediate: Expr, moving: list[Expr]) -> Expr:
+    """(base ^ xor) + moving + immediate: what the thread owns, what moves, what is constant after unrolling.
+
+    >>> str(chained(Var("a", 64), Const(16), Const(8), [Var("k", 4, "loop") * 64]))
+    '(a ^ 16) + k * 64 + 8'
+    """
+    swizzled = base if xor.facts.hi == 0 else Xor(base, xor)
+    last = [] if immediate.facts.hi == 0 else [immediate]
+    return total([swizzled, *moving, *last])
+
+
+def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:
+    """Split f(t, u) into (A(t) ^ Cx(u)) + Ca(u); None where it does not split or has other variables.
+
+    Returns the table of A over all threads, and A, Cx, Ca as expressions.
+
+    >>> t, u = Var("tid", 8), Var("u", 4, "unroll")
+    >>> _, base, xor, immediate = split_address((t * 4 ^ u * 4) + u * 64, t)
+    >>> str(base), str(xor), str(immediate)
+    ('tid * 4', 'u * 4', 'u * 64')
+    """
+    import numpy
+
+    unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
+    threads = tid.facts.hi + 1
+    if not unrolled or any(v.kind != "unroll" for v in unrolled):
+        return None
+    own = total(t for t in terms(index) if variables(t) <= {tid} and variables(t))
+    rest = total(t for t in terms(index) if not variables(t) or not variables(t) <= {tid})
+    if tid not in variables(rest):
+        values = evaluate(own, {tid: numpy.arange(threads)})
+        return numpy.broadcast_to(values, threads).copy(), own, Const(0), rest
+    found = split_by_columns(index, tid) or split_by_table(index, tid)
+    if found is None:
+        return None
+    values, constant = found
+    mask = int(numpy.bitwise_or.reduce(values))
+    base = simplify(Xor(substitute(index, dict.fromkeys(unrolled, Const(0))), Const(constant)))
+    of_unroll = simplify(substitute(index, {tid: Const(0)}))
+    keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
+    xor = simplify(And(of_unroll, Const(mask & keep)))
+    return values, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
+
+
+def split_by_columns(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) of an index that is affine over F2; None of any other.
+
+    Of such a map f(t, u) = A(t) ^ c(u), and no bit of c that A never sets meets a carry: what
+    `split_by_table` finds out from every value follows from the columns.
+
+    >>> t, u = Var("tid", 4), Var("u", 2, "unroll")
+    >>> split_by_columns((t * 4 ^ u * 4) + u * 64 + 1, t)
+    (array([ 0,  4,  8, 12]), 1)
+    """
+    import numpy
+
+    found = affine(index)
+    if found is None:
+        return None
+    threads = numpy.arange(tid.facts.hi + 1)
+    values = numpy.zeros_like(threads)
+    for bit, column in enumerate(found.columns.get(tid, ())):
+        values ^= (threads >> bit & 1) * column
+    return values, found.constant
+
+
+def split_by_table(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) where f(t, u) = (A(t) ^ c & OR(A)) + (c & ~OR(A)), decided on all of its values.
+
+    None where that does not hold, and of a table of more than _TABLE_LIMIT values.
+    """
+    import numpy
+
+    unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
+    extents = [v.facts.hi + 1 for v in (*unrolled, tid)]
+    if math.prod(extents) > _TABLE_LIMIT:
+        return None
+    grids = numpy.indices(extents, dtype=numpy.int64)
+    env = dict(zip([*unrolled, tid], grids, strict=True))
+    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, extents[-1])
+    c = f[:, :1]
+    a = f[0] ^ c[0]
+    mask = int(numpy.bitwise_or.reduce(a))
+    return (a, int(c[0, 0])) if numpy.array_equal((a ^ c & mask) + (c & ~mask), f) else None

@@ -1,0 +1,357 @@
+"""The tile program: what a kernel family writes, what the CUDA printer prints and the simulator runs.
+
+The idea.  Five statements over index expressions, `Let For Unroll If Do`, and four declarations: integer
+parameters (a `Var`), `Global`, `Shared`, `Reg`.  All are immutable values.  Barriers, waits and fences are
+instructions, not statements.  Programs are written with `KernelBuilder` (see builder); a record checks its
+name itself (see names):
+
+    with k.If(i < n):
+        k.do(LDG[4], r, k.at(x, i))
+        k.do(STG[4], k.at(x, i), r)
+
+A register index holds only unroll variables and ints; memory is addressed by coordinates that the buffer's
+layout or strides turn into one index; values and guards are expressions.
+
+Source of the design: Exo's instruction records and tinygrad's checked IR, reduced to what tiles need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, simplify
+from layoutalg.codegen.instr import Instr
+from layoutalg.errors import IRError, ShapeError
+from layoutalg.layout import AnyLayout, innermost, layout_size, modes
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A pointer parameter: elements of `element_bytes`; a coordinate is turned into an index by `strides`.
+
+    The pointer is a multiple of `align_bytes`, which a launch checks.
+    """
+
+    name: str
+    element_bytes: int
+    strides: tuple[Expr, ...]
+    writable: bool
+    align_bytes: int = 16
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    def index(self, crd: tuple[Operand, ...]) -> Expr:
+        """Element index of a coordinate, one entry per stride.  Raises ShapeError for another number."""
+        if len(crd) != len(self.strides):
+            raise ShapeError(f"{self.name} has {len(self.strides)} modes; the coordinate has {len(crd)}")
+        total: Expr = Const(0)
+        for c, d in zip(crd, self.strides, strict=True):
+            total = total + as_expr(c) * d
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A shared-memory buffer: `layout` gives the element index of a coordinate, `offset_bytes` its place.
+
+    `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.  A ring holds
+    `stages` tiles of that layout one after the other: its coordinate has the stage behind the layout's modes.
+    An `overlay` lies over other buffers on purpose; any other overlap is refused.
+    """
+
+    name: str
+    element_bytes: int
+    layout: AnyLayout
+    size_bytes: int
+    align_bytes: int
+    offset_bytes: int
+    stages: int = 1
+    overlay: bool = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of a coordinate: of the layout's modes, and the stages of a ring."""
+        extents = tuple(map(layout_size, modes(innermost(self.layout))))
+        return extents if self.stages == 1 else (*extents, self.stages)
+
+    def index(self, crd: tuple[Operand, ...]) -> Expr:
+        """Byte offset of a coordinate; the stage is added outside of the swizzle."""
+        if self.stages == 1:
+            return as_expr(self.layout(*crd)) * self.element_bytes
+        *place, stage = crd
+        return as_expr(self.layout(*place)) * self.element_bytes + as_expr(stage) * (
+            self.size_bytes // self.stages
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register array of 32-bit words a thread, row-major; the trailing modes are an instruction's words."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    def __getitem__(self, index: Operand | tuple[Operand, ...]) -> RegRef:
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) > len(self.shape):
+            raise ShapeError(f"{self.name} has {len(self.shape)} modes; the index has {len(parts)}")
+        return RegRef(self, tuple(simplify(as_expr(p)) for p in parts))
+
+    def slice(self, *index: Operand, count: int) -> RegRef:
+        """`count` words of the last mode, starting at a full index."""
+        if len(index) != len(self.shape):
+            raise ShapeError(f"{self.name} has {len(self.shape)} modes; a slice needs an index for each")
+        return RegRef(self, tuple(simplify(as_expr(p)) for p in index), count)
+
+
+@dataclass(frozen=True, slots=True)
+class RegRef:
+    """Consecutive words of `reg` from an index on: `v[i]` of v[4][2] is two words.
+
+    A partial index covers its trailing modes; a full index covers `count` words of the last mode.
+    """
+
+    reg: Reg
+    index: tuple[Expr, ...]
+    count: int = 1
+
+    @property
+    def words(self) -> int:
+        """Number of 32-bit words it covers."""
+        return self.count * math.prod(self.reg.shape[len(self.index) :])
+
+    @property
+    def offset(self) -> Expr:
+        """Index of its first word in the register array, row-major."""
+        total: Expr = Const(0)
+        for mode, e in enumerate(self.index):
+            total = total + e * math.prod(self.reg.shape[mode + 1 :])
+        return simplify(total)
+
+    def __str__(self) -> str:
+        last = f"..+{self.count}" if self.count > 1 else ""
+        return self.reg.name + "".join(f"[{i}]" for i in self.index) + last
+
+
+@dataclass(frozen=True, slots=True)
+class MemRef:
+    """A place in a buffer: `index` counts elements of a Global and bytes of a Shared, from its start.
+
+    `tensor` and `coordinate`, of the buffer, are what the index was made of, once; a place that was computed
+    by hand has none.
+    """
+
+    buffer: Global | Shared
+    index: Expr
+    tensor: Tensor | None = None
+    coordinate: tuple[Expr, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.buffer.name}[{self.index}]"
+
+
+Arg: TypeAlias = RegRef | MemRef | Expr | int
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Run one instruction on its arguments, in the order of its operands."""
+
+    instr: Instr
+    args: tuple[Arg, ...]
+
+    def __str__(self) -> str:
+        return f"{self.instr.name}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Name the value of an expression."""
+
+    var: Var
+    value: Expr
+
+    def __str__(self) -> str:
+        return f"{self.var} = {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A place in `buffer` that a loop moves: `var` is the element index `first`, then `step` more a turn."""
+
+    var: Var
+    buffer: Global
+    first: Expr
+    step: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """Run `body` for var = 0 .. count - 1; `unroll` is a hint to the compiler (1: leave it rolled).
+
+    `carry` are the places that move along, which `body` may use; lowering adds them.
+    """
+
+    var: Var
+    count: Expr
+    body: tuple[Stmt, ...]
+    unroll: int = 1
+    carry: tuple[Carry, ...] = ()
+
+    def __str__(self) -> str:
+        return f"for {self.var} < {self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll:
+    """Repeat `body` for var = 0 .. count - 1, unrolled: register indices may use `var`."""
+
+    var: Var
+    count: int
+    body: tuple[Stmt, ...]
+
+    def __str__(self) -> str:
+        return f"unroll {self.var} < {self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Run `body` in lanes where `condition` holds, `orelse` in the others."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+    def __str__(self) -> str:
+        return f"if {self.condition}"
+
+
+Stmt: TypeAlias = Do | Let | For | Unroll | If
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A finished tile program.
+
+    `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
+    order of the kernel's signature; `notes` are the lines of its header comment.  A kernel with `awaited`
+    pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
+
+    What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
+    parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
+    parameters that are bits of a number, with what they hold.
+    """
+
+    name: str
+    threads: int
+    grid: tuple[Expr, Expr, Expr]
+    params: tuple[Global | Var, ...]
+    shared: tuple[Shared, ...]
+    regs: tuple[Reg, ...]
+    body: tuple[Stmt, ...]
+    notes: tuple[str, ...] = ()
+    min_blocks: int = 1
+    awaited: tuple[str, ...] = ()
+    conditions: tuple[Expr, ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
+    scalars: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def dependent(self) -> bool:
+        """Whether it may start while the one in front of it ends."""
+        return bool(self.awaited)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "kernel")
+        names = [self.name, *(d.name for d in (*self.params, *self.shared, *self.regs))]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise IRError("name", name, f"{name} names {count} things of {self.name}")
+
+    @property
+    def tid(self) -> Var:
+        """The thread's index in its block."""
+        return Var("tid", self.threads, "thread")
+
+    @property
+    def block_vars(self) -> tuple[Var, Var, Var]:
+        """blockIdx.x, .y, .z with their bounds."""
+        x, y, z = (Var(f"block_{d}", n, "block") for d, n in zip("xyz", self.grid, strict=True))
+        return x, y, z
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of one block."""
+        return max((s.offset_bytes + s.size_bytes for s in self.shared), default=0)
+
+    def __str__(self) -> str:
+        return "\n".join([f"kernel {self.name}", *_outline(self.body, 1)])
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, in program order, parents first.
+
+    >>> [str(s) for s in walk((Let(Var("i", 1, "let"), Const(0)),))]
+    ['i = 0']
+    """
+    for s in body:
+        yield s
+        match s:
+            case For(body=inner) | Unroll(body=inner):
+                yield from walk(inner)
+            case If(body=inner, orelse=other):
+                yield from walk(inner)
+                yield from walk(other)
+
+
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """The expressions that a statement itself reads, without those of its body.
+
+    >>> [str(e) for e in expressions(Let(Var("i", 2, "let"), Const(1)))]
+    ['1']
+    """
+    match s:
+        case Do(_, args):
+            for arg in args:
+                match arg:
+                    case RegRef(_, index):
+                        yield from index
+                    case MemRef(buffer, e):
+                        yield e
+                        if isinstance(buffer, Global):
+                            yield from buffer.strides
+                    case _ if isinstance(arg, Expr):
+                        yield arg
+        case Let(_, e) | If(e):
+            yield e
+        case For(_, count, _, _, carry):
+            yield count
+            for c in carry:
+                yield from (c.first, c.step)
+
+
+def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
+    for s in body:
+        yield "  " * level + str(s)
+        match s:
+            case For(body=inner) | Unroll(body=inner):
+                yield from _outline(inner, level + 1)
+            case If(body=inner, orelse=other):
+                yield from _outline(inner, level + 1)
+                if other:
+                    yield "  " * level + "else"
+                    yield from _outline(other, level + 1)

@@ -1,0 +1,27 @@
+"""The simulator: a tile program run on the CPU, with every hazard refused and every access traced.
+
+    hazards      vector clocks: races between threads and copies
+    copies       cp.async: what is in flight, what has landed
+    machine      Machine, Group: memory, registers, warps
+    memtrace     MemTrace: what every access cost
+    closures     expressions compiled to closures over lanes
+    operands     operands compiled to loads and stores of lanes
+    statements   statements compiled to generators
+    simulator    simulate: all blocks of a launch
+    sequence     simulate_sequence: all launches of a sequence
+
+What the simulator runs is the program that is printed.
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.sim.memtrace import MemTrace
+from layoutalg.codegen.sim.sequence import simulate_sequence
+from layoutalg.codegen.sim.simulator import Simulation, simulate
+
+__all__ = [
+    "MemTrace",
+    "Simulation",
+    "simulate",
+    "simulate_sequence",
+]

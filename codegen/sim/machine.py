@@ -1,0 +1,373 @@
+"""The machine a tile program runs on: memory, registers, barriers and copies of one block of threads.
+
+The idea.  Instructions are data; what they do to state goes through here, and is checked here.  A group is
+a run of warps with one program counter; its lanes are NumPy vectors.
+
+    load, store          bounds, alignment, races, then bytes        (lanes, words) of uint32
+    start_copy           the same, but the bytes arrive at the wait
+    registers            32-bit words that know whether they were written
+    barriers, copies     what the effects of instructions call: the methods that take a group alone
+
+Uninitialised data.  Shared memory has a twin of the same size, in which a bit is set where nobody has
+written yet: poison.  Loads carry poison into registers, stores carry it back; an instruction that computes
+is run once with the poisoned bits 0 and once with them 1, and what differs is poison.  So ragged tiles
+may load what they never use, byte by byte; only storing poison to global memory is an error, and so is
+reading a register that no instruction has written.
+
+Notes.  Offsets count bytes from the start of a buffer.  Every error names thread, buffer and statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.sim.copies import CopyQueue
+from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.errors import SimulationError, UnsupportedError
+
+_CARRIER = {1: numpy.uint8, 2: numpy.uint16}
+
+
+class Memory:
+    """Bytes, seen as rows of 32-bit words for each access width; narrower values are zero-extended.
+
+    >>> memory = Memory(numpy.arange(16, dtype=numpy.uint8))
+    >>> memory.gather(numpy.array([8, 0]), 8).tolist() == [[0x0B0A0908, 0x0F0E0D0C], [0x03020100, 0x07060504]]
+    True
+    """
+
+    def __init__(self, raw: Array) -> None:
+        self.raw = raw
+        self._rows: dict[int, Array] = {}
+
+    def gather(self, offsets: Array, width: int) -> Array:
+        """The values at byte offsets, multiples of `width`: uint32 of shape (n, words)."""
+        return self.rows(width).take(offsets // width, axis=0).astype(numpy.uint32, copy=False)
+
+    def scatter(self, offsets: Array, values: Any, width: int) -> None:
+        """Write (n, words) values, or one for all, at byte offsets that are multiples of `width`."""
+        self.rows(width)[offsets // width] = values
+
+    def rows(self, width: int) -> Array:
+        """All whole values of `width` bytes: (count, words) of u8, u16 or u32."""
+        if width not in self._rows:
+            whole = self.raw[: len(self.raw) // width * width].view(_CARRIER.get(width, numpy.uint32))
+            self._rows[width] = whole.reshape(-1, max(1, width // 4))
+        return self._rows[width]
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A declared buffer: `size_bytes` of `memory` from byte `base` on; `poison` and `shadow` watch it."""
+
+    name: str
+    memory: Memory
+    base: int
+    size_bytes: int
+    poison: Memory | None = None
+    shadow: Shadow | GridShadow | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lanes:
+    """A set of lanes of a group.
+
+    `mask` over all lanes, `index` picks the active ones, `threads` are theirs, shape (n, 1); `warps` says
+    which warps have an active lane.
+    """
+
+    mask: Array
+    index: Any
+    threads: Array
+    warps: Array
+
+    @classmethod
+    def of(cls, mask: Array, first_thread: int) -> Lanes:
+        """The lanes where `mask` is set; lane 0 is thread `first_thread`."""
+        index = slice(None) if mask.all() else numpy.flatnonzero(mask)
+        threads = numpy.arange(first_thread, first_thread + len(mask))[index, None]
+        return cls(mask, index, threads, numpy.any(mask.reshape(-1, WARP), axis=1))
+
+    def spread(self, values: Array) -> Array:
+        """Values of the active lanes as values of all lanes, 0 in the others."""
+        if isinstance(self.index, slice):
+            return values
+        out = numpy.zeros((len(self.mask), values.shape[1]), dtype=values.dtype)
+        out[self.index] = values
+        return out
+
+
+class Registers:
+    """The register words of a group's lanes, (lanes, words): values, which are written, and poison."""
+
+    def __init__(self, lanes: int, words: int) -> None:
+        self.values: Array = numpy.zeros((lanes, words), dtype=numpy.uint32)
+        self.written: Array = numpy.zeros((lanes, words), dtype=bool)
+        self.poison: Array | None = None
+        self._whole: set[tuple[int, int]] = set()  # (start, words) written in every lane
+
+    def clear(self) -> None:
+        """Nothing is written: a new block starts."""
+        self.written[:] = False
+        self.poison = None
+        self._whole.clear()
+
+    def unwritten(self, start: int, words: int, lanes: Lanes) -> int | None:
+        """The first active lane (counted among these) that reads a word nobody has written, or None."""
+        if (start, words) in self._whole:
+            return None
+        written = self.written[:, start : start + words]
+        if written.all():
+            self._whole.add((start, words))
+            return None
+        bad = ~written[lanes.index].all(axis=1)
+        return int(bad.argmax()) if bad.any() else None
+
+    def read(self, start: int, words: int, lanes: Lanes) -> tuple[Array, Array | None]:
+        """Values (lanes, words) and their poison, None where there is none."""
+        part = slice(start, start + words)
+        if self.poison is None or not self.poison[lanes.index, part].any():
+            return self.values[:, part], None
+        return self.values[:, part], self.poison[:, part]
+
+    def write(self, start: int, lanes: Lanes, values: Array, poison: Array | None) -> None:
+        """Write (lanes, words) values where lanes are active."""
+        part = slice(start, start + values.shape[1])
+        self.values[lanes.index, part] = values[lanes.index]
+        if (start, values.shape[1]) not in self._whole:
+            self.written[lanes.index, part] = True
+        if poison is not None and self.poison is None:
+            self.poison = numpy.zeros_like(self.values)
+        if self.poison is not None:
+            self.poison[lanes.index, part] = 0 if poison is None else poison[lanes.index]
+
+
+class Group:
+    """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
+
+    It is `lanes` wide: `exists` are the lanes that have a thread, `active` those that execute now, `frame`
+    the values of their variables; they stand at statement `number`, which `statement()` spells out.
+    """
+
+    def __init__(self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any]) -> None:
+        self.first_warp, self.exists, self.frame = first_warp, exists, frame
+        self.lanes = len(exists.mask)
+        self.registers = Registers(self.lanes, register_words)
+        self.copies = CopyQueue(self.lanes)
+        self.active = exists
+        self.number = 0
+        self.statement: Callable[[], str] = str
+        self.block = ""
+        self.barrier_ticket = -1
+        self._masks: dict[bytes, Lanes] = {}
+
+    def start(self, block: str) -> None:
+        """A new block begins."""
+        self.block, self.active, self.barrier_ticket = block, self.exists, -1
+        self.registers.clear()
+        self.copies.clear()
+
+    def narrowed(self, condition: Array) -> Lanes | None:
+        """The active lanes for which `condition` holds, None where there is none."""
+        mask = self.active.mask & condition
+        key = mask.tobytes()
+        if key not in self._masks:
+            self._masks[key] = Lanes.of(mask, self.first_warp * WARP)
+        lanes = self._masks[key]
+        return lanes if len(lanes.threads) else None
+
+    def absent(self) -> int | None:
+        """A thread of the group that does not execute now, None when all do."""
+        idle = self.exists.mask & ~self.active.mask
+        return self.first_warp * WARP + int(idle.argmax()) if idle.any() else None
+
+    def fail(self, what: str, i: int = 0, address: int | None = None) -> SimulationError:
+        """The error that active lane number `i` raises: '<who> <what> at <statement>'."""
+        thread = int(self.active.threads[i, 0])
+        warp, lane = divmod(thread, WARP)
+        statement = self.statement()
+        return SimulationError(
+            f"thread {thread} (warp {warp}, lane {lane}) of block {self.block} {what}, at {statement}",
+            lane=lane,
+            address=address,
+            statement=statement,
+        )
+
+
+class Machine:
+    """One block's state, and the rules of touching it.
+
+    >>> machine = Machine(warps=1, shared_bytes=64)
+    >>> group = Group(0, Lanes.of(numpy.ones(32, dtype=bool), 0), 0, [])
+    >>> tile = machine.shared_buffer("tile", 0, 64, machine.watch_shared(0, 64, 4))
+    >>> values, poison = machine.load(group, tile, numpy.arange(32) // 16 * 4, 4)
+    >>> values.shape, poison is None
+    ((32, 1), False)
+    """
+
+    def __init__(self, warps: int, shared_bytes: int) -> None:
+        self.clocks = Clocks(warps)
+        self.shared = Memory(numpy.zeros(-(-shared_bytes // 16) * 16, dtype=numpy.uint8))
+        self.poison = Memory(numpy.zeros_like(self.shared.raw))
+        self._shared_shadows: list[Shadow] = []
+        self._grid_shadows: list[GridShadow] = []
+        self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
+        self._barriers = 0
+        self.warps, self.block = warps, 0
+        self.start_block(0)
+
+    def start_block(self, number: int) -> None:
+        """Block `number` of the grid begins, with shared memory that nobody has written."""
+        self.block = number
+        self.poison.raw[:] = 0xFF
+        self._arrived.clear()
+        self.clocks.sync_block()
+        for shadow in self._shared_shadows:
+            shadow.forget()
+        for watched in self._grid_shadows:
+            watched.block = number
+
+    def watch_shared(self, first_byte: int, size_bytes: int, granule_bytes: int) -> Shadow:
+        """A shadow over a part of shared memory; buffers that overlap must share one."""
+        shadow = Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte)
+        self._shared_shadows.append(shadow)
+        return shadow
+
+    def watch_global(self, size_bytes: int, granule_bytes: int, *, reads: bool) -> GridShadow:
+        """A shadow over a global buffer that the kernel writes, and also reads if `reads`."""
+        shadow = GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads)
+        self._grid_shadows.append(shadow)
+        return shadow
+
+    def shared_buffer(self, name: str, base: int, size_bytes: int, shadow: Shadow) -> Buffer:
+        """A buffer that lies `base` bytes into shared memory."""
+        return Buffer(name, self.shared, base, size_bytes, self.poison, shadow)
+
+    # --- memory ----------------------------------------------------------------------------------------
+
+    def load(self, group: Group, buffer: Buffer, offsets: Any, width: int) -> tuple[Array, Array | None]:
+        """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError."""
+        lanes = group.active
+        at = self._checked(group, buffer, offsets, width, "reads")
+        if buffer.shadow is not None:
+            granules = buffer.shadow.granules(at, width)
+            _refuse(group, buffer, at, "reads", buffer.shadow.read(granules, lanes.threads))
+        values = lanes.spread(buffer.memory.gather(at, width))
+        if buffer.poison is None:
+            return values, None
+        poison = buffer.poison.gather(at, width)
+        return values, lanes.spread(poison) if poison.any() else None
+
+    def store(
+        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, poison: Array | None
+    ) -> None:
+        """Write (lanes, words) values where lanes are active.  Raises SimulationError."""
+        lanes = group.active
+        at = self._checked(group, buffer, offsets, width, "writes")
+        if buffer.shadow is not None:
+            granules = buffer.shadow.granules(at, width)
+            _refuse(group, buffer, at, "writes", buffer.shadow.write(granules, lanes.threads))
+        buffer.memory.scatter(at, values[lanes.index], width)
+        if poison is not None:
+            poison = poison[lanes.index] & (0xFFFFFFFF >> 32 - 8 * min(4, width))
+        if buffer.poison is not None:
+            buffer.poison.scatter(at, 0 if poison is None else poison, width)
+        elif poison is not None and poison.any():
+            i = int(poison.any(axis=1).argmax())
+            raise group.fail(f"stores uninitialised shared memory to {buffer.name}", i, int(at[i]))
+
+    def start_copy(self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array) -> None:
+        """Write like `store`, but let the bytes arrive when the thread waits for them."""
+        lanes = group.active
+        at = self._checked(group, buffer, offsets, width, "copies into")
+        shadow, mine = buffer.shadow, values[lanes.index].copy()
+        if not isinstance(shadow, Shadow) or buffer.poison is None:
+            raise UnsupportedError(f"asynchronous copies write shared memory; {buffer.name} is global")
+        poison, granules = buffer.poison, shadow.granules(at, width)
+        _refuse(group, buffer, at, "copies into", shadow.write(granules, lanes.threads, pending=True))
+
+        def land(which: Array) -> None:
+            chosen = which[lanes.index]
+            buffer.memory.scatter(at[chosen], mine[chosen], width)
+            poison.scatter(at[chosen], 0, width)
+            shadow.land(granules[chosen], lanes.threads[chosen])
+
+        group.copies.start(lanes.mask, land)
+
+    # --- what effects call -----------------------------------------------------------------------------
+
+    def commit_copies(self, group: Group) -> None:
+        """Close the group of copies that the active lanes have started since the last one."""
+        group.copies.commit(group.active.mask)
+
+    def wait_copies(self, group: Group, newest: int) -> None:
+        """Land all but the `newest` groups of copies of the active lanes."""
+        group.copies.wait(group.active.mask, newest)
+
+    def check_whole_warps(self, group: Group, instruction: str) -> None:
+        """Raise SimulationError where a warp executes an instruction of all its lanes with some of them."""
+        lanes = group.active
+        idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
+        if idle.any():
+            thread = group.first_warp * WARP + int(idle.argmax())
+            i = int((lanes.threads[:, 0] // WARP == thread // WARP).argmax())
+            raise group.fail(
+                f"executes {instruction} of a whole warp, which thread {thread} does not reach", i
+            )
+
+    def sync_warp(self, group: Group) -> None:
+        """The lanes of each executing warp meet, and see what the others wrote."""
+        self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(group.active.warps))
+
+    def arrive_block_barrier(self, group: Group) -> None:
+        """The group's warps arrive.  Raises SimulationError in divergent code."""
+        thread = group.absent()
+        if thread is not None:
+            raise group.fail(f"meets a block barrier that thread {thread} does not reach")
+        here = (group.number, group.statement())
+        for warp, (number, statement) in self._arrived.items():
+            if number != group.number:
+                raise group.fail(f"meets a block barrier while warp {warp} waits at another, {statement}")
+        for warp in range(group.first_warp, group.first_warp + len(group.exists.warps)):
+            self._arrived[warp] = here
+        group.barrier_ticket = self._barriers
+        if len(self._arrived) == self.warps:
+            self._arrived.clear()
+            self._barriers += 1
+            self.clocks.sync_block()
+
+    def block_barrier_open(self, group: Group) -> bool:
+        """True once every warp has arrived at the barrier that the group waits at."""
+        return self._barriers > group.barrier_ticket
+
+    def _checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
+        """Addresses of the active lanes in the buffer's memory: inside the buffer and aligned."""
+        if not isinstance(offsets, numpy.ndarray):
+            offsets = numpy.full(group.lanes, offsets, dtype=numpy.int64)
+        at: Array = offsets[group.active.index]
+        if int(at.max()) + width > buffer.size_bytes:
+            i = int((at > buffer.size_bytes - width).argmax())
+            raise group.fail(
+                f"{does} bytes {at[i]} to {at[i] + width - 1} of {buffer.name}, which has "
+                f"{buffer.size_bytes}", i, int(at[i]),
+            )  # fmt: skip
+        if buffer.base:
+            at = at + buffer.base
+        if int(numpy.bitwise_or.reduce(at)) & (width - 1):
+            i = int((at & (width - 1)).argmax())
+            raise group.fail(
+                f"{does} {width} bytes at byte {at[i] - buffer.base} of {buffer.name}, which is no multiple "
+                f"of {width}", i, int(at[i] - buffer.base),
+            )  # fmt: skip
+        return at
+
+
+def _refuse(group: Group, buffer: Buffer, at: Array, does: str, race: Race | None) -> None:
+    if race is not None:
+        offset = int(at[race.index]) - buffer.base
+        raise group.fail(f"{does} byte {offset} of {buffer.name}: {race.text}", race.index, offset)

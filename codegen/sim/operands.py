@@ -1,0 +1,169 @@
+"""Operands made ready to run: where an instruction's values come from and go to, for a group of lanes.
+
+The idea.  Each argument of a statement is compiled once, to a source (group -> value, poison) if its operand
+carries data in, to a target (group, value, poison) if it carries data out, to both for `inout`:
+
+    imm            the int
+    register       words of the register file, at an index made of unroll variables and ints
+    value          an expression, one word a lane
+    memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
+
+Values are uint32 arrays (lanes, words); poison has the same shape, None where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy
+
+from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef
+from layoutalg.codegen.sim.closures import Closure, Scope
+from layoutalg.codegen.sim.hazards import Array
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine
+from layoutalg.codegen.sim.memtrace import MemTrace, Site
+from layoutalg.errors import IRError, UnsupportedError
+
+Source: TypeAlias = "Callable[[Group], tuple[Any, Array | None]]"
+Target: TypeAlias = "Callable[[Group, Array, Array | None], None]"
+
+GLOBAL_ALIGN_BYTES = 256
+"""What an allocation's address is a multiple of."""
+
+
+class Operands:
+    """Compiles the operands of a kernel's statements for a machine and its buffers, by name.
+
+    `sites` lists the memory operands compiled so far; once `trace` is set, every access is noted there.
+    """
+
+    def __init__(self, kernel: Kernel, machine: Machine, buffers: Mapping[str, Buffer]) -> None:
+        self.machine, self.buffers = machine, buffers
+        self.sites: list[Site] = []
+        self.trace: MemTrace | None = None
+        self.register_words = 0
+        self._registers: dict[str, int] = {}
+        for reg in kernel.regs:
+            self._registers[reg.name] = self.register_words
+            self.register_words += math.prod(reg.shape)
+        self._bases: dict[str, int] = {}  # global buffers lie one after the other in the trace
+        end = 0
+        for p in kernel.params:
+            if isinstance(p, Global):
+                self._bases[p.name] = end
+                end += -(-buffers[p.name].size_bytes // GLOBAL_ALIGN_BYTES) * GLOBAL_ALIGN_BYTES
+
+    def compile(
+        self, operand: Operand, arg: Arg, s: Do, statement: int, scope: Scope
+    ) -> tuple[Source | None, Target | None]:
+        """Source and target of an operand of `s`.  Raises IRError where the argument does not fit."""
+        match operand.role, arg:
+            case "imm", int():
+                return partial(_immediate, arg), None
+            case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
+                place = scope.compile(self._word(arg, s))
+                source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
+                target = partial(_write_register, place) if operand.role != "in" else None
+                return source, target
+            case "value", _ if isinstance(arg, Expr):
+                return partial(_value, scope.compile(arg)), None
+            case "read", MemRef():
+                return partial(self._load, *self._access(operand, arg, s, statement, scope)), None
+            case "write", MemRef() if s.instr.engine is None:
+                return None, partial(self._store, *self._access(operand, arg, s, statement, scope))
+            case "write", MemRef() if s.instr.engine == "cp.async":
+                return None, partial(self._start_copy, *self._access(operand, arg, s, statement, scope))
+            case "write", MemRef():
+                raise UnsupportedError(f"the simulator has no engine {s.instr.engine}, which '{s}' needs")
+            case _:
+                words = f" of {operand.words} words" if operand.words else ""
+                raise IRError(
+                    "operand", s, f"operand {operand.name} of '{s}' is {operand.role}{words}; it got {arg}"
+                )
+
+    def _word(self, ref: RegRef, s: Do) -> Expr:
+        """Number of the first register word of `ref`."""
+        if ref.reg.name not in self._registers:
+            raise IRError("register", s, f"{ref.reg.name} of '{s}' is not a register of the kernel")
+        place: Expr = Const(self._registers[ref.reg.name])
+        for mode, e in enumerate(ref.index):
+            extent = ref.reg.shape[mode]
+            if e.facts.hi >= extent:
+                raise IRError("register index", s, f"{ref}: {e} reaches {e.facts.hi}, the mode has {extent}")
+            place = place + e * math.prod(ref.reg.shape[mode + 1 :])
+        return place
+
+    def _access(
+        self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
+    ) -> tuple[int, Buffer, int, Closure]:
+        """(site, buffer, width, offsets) of a memory operand."""
+        if ref.buffer.name not in self.buffers:
+            raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
+        buffer, size = self.buffers[ref.buffer.name], 1
+        if isinstance(ref.buffer, Global):
+            size = ref.buffer.element_bytes
+            if operand.role == "write" and not ref.buffer.writable:
+                raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
+        space = "global" if isinstance(ref.buffer, Global) else "shared"
+        if space != operand.space:
+            raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
+        base = self._bases.get(buffer.name, buffer.base)
+        self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
+        offsets = scope.compile(ref.index if size == 1 else ref.index * size)
+        return len(self.sites) - 1, buffer, operand.bytes, offsets
+
+    def _note(self, site: int, group: Group, offsets: Any) -> None:
+        if self.trace is not None:
+            self.trace.record(
+                site, block=self.machine.block, first_warp=group.first_warp, offsets=offsets,
+                mask=group.active.mask,
+            )  # fmt: skip
+
+    def _load(
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group
+    ) -> tuple[Array, Array | None]:
+        at = offsets(group.frame)
+        self._note(site, group, at)
+        return self.machine.load(group, buffer, at, width)
+
+    def _store(
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group, value: Array,
+        poison: Array | None,
+    ) -> None:  # fmt: skip
+        at = offsets(group.frame)
+        self._note(site, group, at)
+        self.machine.store(group, buffer, at, width, value, poison)
+
+    def _start_copy(
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group, value: Array,
+        poison: Array | None,
+    ) -> None:  # fmt: skip
+        at = offsets(group.frame)
+        self._note(site, group, at)
+        self.machine.start_copy(group, buffer, at, width, value)
+
+
+def _immediate(value: int, group: Group) -> tuple[int, None]:
+    return value, None
+
+
+def _value(compute: Closure, group: Group) -> tuple[Array, None]:
+    found = numpy.asarray(compute(group.frame), dtype=numpy.uint32)
+    return numpy.broadcast_to(found, group.lanes)[:, None], None
+
+
+def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:
+    start = place(group.frame)
+    i = group.registers.unwritten(start, words, group.active)
+    if i is not None:
+        raise group.fail(f"reads register {ref}, which nothing has written", i)
+    return group.registers.read(start, words, group.active)
+
+
+def _write_register(place: Closure, group: Group, value: Array, poison: Array | None) -> None:
+    group.registers.write(place(group.frame), group.active, value, poison)

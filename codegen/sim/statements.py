@@ -1,0 +1,239 @@
+"""A tile program made ready to run: every statement a generator over a group of lanes.
+
+The idea.  Each statement is compiled once to `run(group)`, which executes it for the group's active lanes:
+`If` and `For` narrow the lanes and restore them, loops set a variable in the group's frame, `Do` moves data
+
+    registers, memory -> sources -> arrays (lanes, words) -> effect -> arrays -> targets -> registers, memory
+
+A generator yields only where an instruction has to wait, and what it yields is the condition to go on.  Who
+runs next is the scheduler's choice (see simulate): each group has its own program counter, whatever its size.
+
+Notes.  An effect is applied first, then `ready` is asked: a barrier arrives, then waits.  An effect that
+sees poison (see machine) is applied twice, to the poisoned bits as 0 and as 1; what differs is poison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeAlias, assert_never
+
+import numpy
+
+from layoutalg.budget import spend
+from layoutalg.codegen.expr import Expr, Var
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.sim.closures import Closure, Scope
+from layoutalg.codegen.sim.hazards import Array
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine
+from layoutalg.codegen.sim.memtrace import MemTrace
+from layoutalg.codegen.sim.operands import Operands, Source, Target
+from layoutalg.errors import IRError
+
+Waits: TypeAlias = Iterator[Callable[[], bool]]
+Step: TypeAlias = Callable[[Group], Waits]
+
+
+STATEMENT, PER_WARP = 60, 4
+"""Units of work of a statement that a group executes, and of each of its warps."""
+
+
+class Program:
+    """A kernel's statements as generators, for a machine and its buffers (by name).
+
+    `slots` are the places of the kernel's thread, block and parameter variables in a group's frame;
+    `executed[n, warp]` counts how often a warp has executed statement `statements[n]`; `trace` holds every
+    memory operand if `traced`.
+    """
+
+    def __init__(
+        self, kernel: Kernel, machine: Machine, buffers: Mapping[str, Buffer], *, traced: bool
+    ) -> None:
+        self.machine = machine
+        self.operands = Operands(kernel, machine, buffers)
+        self.scope = Scope()
+        given = (kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var)))
+        self.slots = {var: self.scope.declare(var) for var in given}
+        self.statements: list[Do] = []
+        self._body = self._compile(kernel.body, self.scope, ())
+        self.executed: Array = numpy.zeros((len(self.statements), machine.warps), dtype=numpy.int64)
+        self.trace = self.operands.trace = MemTrace(self.operands.sites) if traced else None
+
+    def run(self, group: Group) -> Waits:
+        """Execute the program for a group, to its end."""
+        return _run(self._body, group)
+
+    def _compile(self, body: tuple[Stmt, ...], scope: Scope, loops: tuple[Var, ...]) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for s in body:
+            match s:
+                case Do():
+                    steps.append(self._do(s, scope, loops))
+                case Let(var, value):
+                    compute = scope.compile(value)
+                    steps.append(partial(_let, scope.declare(var, value), compute))
+                case For(var, count, inner, _, carry):
+                    trips, inside = scope.compile(count), scope.inner()
+                    slot = inside.declare(var)
+                    places = [
+                        (inside.declare(c.var), scope.compile(c.first), scope.compile(c.step)) for c in carry
+                    ]
+                    steps.append(
+                        partial(_for, slot, trips, self._compile(inner, inside, (*loops, var)), places)
+                    )
+                case Unroll(var, n, inner):
+                    inside = scope.inner()
+                    slot = inside.declare(var)
+                    steps.append(partial(_unroll, slot, n, self._compile(inner, inside, (*loops, var))))
+                case If(condition, inner, orelse):
+                    yes = self._compile(inner, scope.inner(), loops)
+                    no = self._compile(orelse, scope.inner(), loops)
+                    steps.append(partial(_if, scope.compile(condition), yes, no))
+                case _:
+                    assert_never(s)
+        return tuple(steps)
+
+    def _do(self, s: Do, scope: Scope, loops: tuple[Var, ...]) -> Step:
+        number, machine, instr = len(self.statements), self.machine, s.instr
+        self.statements.append(s)
+        where = partial(_where, s, {v.name: scope.compile(v) for v in loops})
+        sources: list[Source] = []
+        targets: list[Target] = []
+        shapes: list[int] = []
+        guards = [a for o, a in zip(instr.operands, s.args, strict=True) if o.role == "guard"]
+        allowed = [scope.compile(g) for g in guards if isinstance(g, Expr)]
+        for operand, arg in zip(instr.operands, s.args, strict=True):
+            if operand.role == "guard":
+                continue
+            source, target = self.operands.compile(operand, arg, s, number, scope)
+            if source is not None and operand.role == "read" and allowed:
+                source = partial(_guarded, source, allowed[0], operand.words)
+            if source is not None:
+                sources.append(source)
+            if target is not None:
+                targets.append(target)
+                shapes.append(operand.words)
+
+        def run(group: Group) -> Waits:
+            group.number, group.statement = number, partial(where, group.frame)
+            self._count(number, group)
+            if instr.requires.warp_converged:
+                machine.check_whole_warps(group, instr.name)
+            taken = [source(group) for source in sources]
+            given = _apply(s, machine, group, taken, shapes)
+            for target, (value, poison) in zip(targets, given, strict=True):
+                target(group, value, poison)
+            if instr.ready is not None and not instr.ready(machine, group):
+                yield partial(instr.ready, machine, group)
+
+        return run
+
+    def _count(self, number: int, group: Group) -> None:
+        warps = group.active.warps
+        self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
+        spend(STATEMENT + PER_WARP * len(warps))
+
+
+def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
+    """What is read where the guard holds, zeros in the other lanes."""
+    holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
+    outer, inner = group.active, group.narrowed(holds)
+    if inner is None:
+        return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
+    group.active = inner
+    found: tuple[Array, Array | None] = source(group)
+    group.active = outer
+    return found
+
+
+def _run(steps: tuple[Step, ...], group: Group) -> Waits:
+    for step in steps:
+        yield from step(group)
+
+
+def _let(slot: int, value: Closure, group: Group) -> Waits:
+    group.frame[slot] = value(group.frame)
+    yield from ()
+
+
+def _for(
+    slot: int,
+    count: Closure,
+    body: tuple[Step, ...],
+    places: list[tuple[int, Closure, Closure]],
+    group: Group,
+) -> Waits:
+    trips, frame = count(group.frame), group.frame
+    for place, first, _ in places:
+        frame[place] = first(frame)
+    body = (*body, partial(_advance, [(place, step) for place, _, step in places])) if places else body
+    if not isinstance(trips, numpy.ndarray):
+        yield from _unroll(slot, trips, body, group)
+        return
+    outer = group.active
+    for n in range(int(trips[outer.index].max())):
+        inner = group.narrowed(trips > n)
+        if inner is not None:
+            group.frame[slot], group.active = n, inner
+            yield from _run(body, group)
+            group.active = outer
+
+
+def _advance(places: list[tuple[int, Closure]], group: Group) -> Waits:
+    for place, step in places:
+        group.frame[place] = group.frame[place] + step(group.frame)
+    yield from ()
+
+
+def _unroll(slot: int, count: int, body: tuple[Step, ...], group: Group) -> Waits:
+    for n in range(count):
+        group.frame[slot] = n
+        yield from _run(body, group)
+
+
+def _if(condition: Closure, yes: tuple[Step, ...], no: tuple[Step, ...], group: Group) -> Waits:
+    holds = condition(group.frame)
+    if not isinstance(holds, numpy.ndarray):
+        yield from _run(yes if holds else no, group)
+        return
+    outer = group.active
+    holds = holds.astype(bool, copy=False)
+    for body, where in ((yes, holds), (no, ~holds)):
+        inner = group.narrowed(where) if body else None
+        if inner is not None:
+            group.active = inner
+            yield from _run(body, group)
+            group.active = outer
+
+
+def _where(s: Do, loops: Mapping[str, Closure], frame: list[Any]) -> str:
+    values = ", ".join(f"{name} = {value(frame)}" for name, value in loops.items())
+    return f"'{s}' with {values}" if values else f"'{s}'"
+
+
+def _apply(
+    s: Do, machine: Machine, group: Group, taken: list[tuple[Any, Array | None]], words: list[int]
+) -> list[tuple[Array, Array | None]]:
+    """The outputs of an instruction's effect and their poison."""
+    if all(poison is None for _, poison in taken):
+        values = _outputs(s, group, s.instr.effect(machine, group, *(value for value, _ in taken)), words)
+        return [(value, None) for value in values]
+    low = [value if poison is None else value & ~poison for value, poison in taken]
+    high = [value if poison is None else value | poison for value, poison in taken]
+    zeros = _outputs(s, group, s.instr.effect(machine, group, *low), words)
+    ones = _outputs(s, group, s.instr.effect(machine, group, *high), words)
+    return [(a, a ^ b) for a, b in zip(zeros, ones, strict=True)]
+
+
+def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array, ...]:
+    """What an effect returned, as one uint32 array (lanes, words) an output."""
+    values = () if result is None else (result,) if isinstance(result, numpy.ndarray) else tuple(result)
+    fits = len(values) == len(words) and all(
+        value.shape == (group.lanes, n) and value.dtype == numpy.uint32
+        for value, n in zip(values, words, strict=True)
+    )
+    if not fits:
+        got = [(value.shape, str(value.dtype)) for value in values]
+        raise IRError("effect", s, f"{s.instr} must return uint32 of {group.lanes} x {words}, returned {got}")
+    # What an effect passes on may be the registers themselves, which the first of several outputs changes.
+    return values if len(values) == 1 else tuple(value.copy() for value in values)

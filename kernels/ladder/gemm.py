@@ -1,0 +1,328 @@
+"""What each step of a product's ladder will execute and where it will be held up, before anything runs.
+
+The idea.  A step is a configuration, and everything that a counter will say of it is known from two texts:
+
+    the tile program    accesses by instruction, their wavefronts and sectors, multiplications, barriers
+    the machine code    instructions of a turn of the main loop by class, registers, and so the occupancy
+
+Divided by what a multiprocessor does in a cycle, the work of one pass over a tile of k takes at least
+
+    tensor, fma    multiplications / their rate on registers alone
+    L1             wavefronts of shared memory, and of loads that pass through the L1
+    issue          instructions of all warps / 4
+    L2, DRAM       bytes of the tiles / bytes a cycle; DRAM divides by how often the L2 serves a panel again
+
+cycles.  The largest bounds the step; what a measurement takes beyond it is latency that nothing covers.
+
+    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
+    >>> second, third = predict_steps(find_gemm_family("gemm-sm80"), 512, ("2 vectors", "3 swizzle"))
+    >>> {what: round(factor, 2) for what, factor in effects(second, third).items()}
+    {'shared wavefronts': 0.16}
+    >>> second.ways["ldmatrix.x4"], third.ways["ldmatrix.x4"]
+    (8.0, 1.0)
+
+Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
+sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
+program loads them one by one: `merged` says so.  Accesses are as the hardware serves them (gemm_served).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.expr import Const, index_cost, substitute
+from layoutalg.codegen.gpu import (
+    Cubin,
+    SassFunction,
+    SassInstruction,
+    count_classes,
+    disassemble,
+    main_loop,
+    parse_sass,
+    prepare,
+)
+from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
+from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
+from layoutalg.kernels.gemm.bench import GemmFamily
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.sm80_plan import Sm80Config, mma_of
+from layoutalg.kernels.gemm.smem_loads import served
+from layoutalg.kernels.predict import Prediction
+from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
+
+ARCH, TARGET = "sm_90", "sm_90a"
+
+FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
+"""Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
+partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
+
+L2_BYTES_PER_CYCLE = 64.0
+"""What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step at one problem; counts are of warp instructions of a whole launch unless said otherwise.
+
+    `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
+    so do `fragment_loads`, where `written_loads` are the program's, and `idle_loads`, those of shared memory
+    under @!PT that stand before asynchronous copies: no lane makes them; `idle_once` of them stand outside
+    the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
+    `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
+    `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
+    instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
+    """
+
+    family: str
+    name: str
+    problem: GemmProblem
+    config: Sm80Config | SimtConfig
+    cubin: Cubin
+    loop: Mapping[str, float]
+    executed: int
+    multiplies: int
+    written_loads: int
+    fragment_loads: int
+    idle_loads: int
+    idle_once: int
+    barriers: int
+    accesses: Prediction
+    occupancy: Occupancy
+    reuse: float
+    index: tuple[float, float]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        return (self.problem.m // self.config.tile_m) * (self.problem.n // self.config.tile_n)
+
+    @property
+    def passes(self) -> int:
+        """Tiles of k that all blocks together go through."""
+        return self.blocks * (self.problem.k // self.config.tile_k)
+
+    @property
+    def ways(self) -> Mapping[str, float]:
+        """Cost over least cost of every access, by instruction."""
+        return MappingProxyType({op: cost.total / cost.ideal for op, cost in self.accesses.items()})
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte of A and B that a block takes from the L2."""
+        return tile_intensity((self.config.tile_m, self.config.tile_n), self.problem.operand)
+
+    @property
+    def copies(self) -> int:
+        """Asynchronous copies that lanes make."""
+        return sum(c.instructions for op, c in self.accesses.items() if op.endswith(":global"))
+
+    @property
+    def merged(self) -> float:
+        """Loads of fragments in the program for one in the machine code: 1.0 where they are as written."""
+        return self.written_loads / self.fragment_loads if self.fragment_loads else 1.0
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the launch executes, under the names of the tables; nothing that it does not."""
+        shared = [c for op, c in self.accesses.items() if "global" not in op]
+        reads = [c for op, c in self.accesses.items() if op.startswith("ld.global") or op.endswith(":global")]
+        stores = [c for op, c in self.accesses.items() if op.startswith("st.global")]
+        found = {
+            "instructions": self.executed,
+            "mma" if self.family == "gemm-sm80" else "ffma": self.multiplies,
+            "ldmatrix" if self.family == "gemm-sm80" else "lds": self.fragment_loads,
+            "shared wavefronts": sum(c.total for c in shared),
+            "global loads": sum(c.instructions for c in reads),
+            "sectors loaded": sum(c.total for c in reads),
+            "sectors stored": sum(c.total for c in stores),
+            "barriers": self.barriers,
+        }
+        return MappingProxyType({what: n for what, n in found.items() if n})
+
+    @property
+    def cycles(self) -> Mapping[str, float]:
+        """Cycles that one pass over a tile of k of one block takes of each resource of a multiprocessor."""
+        c, chip = self.config, find_arch(ARCH)
+        board = chip.board
+        if board is None:
+            raise UnsupportedError(f"the rates of a board with {ARCH} are not known")
+        flops = self.problem.flops / self.passes
+        loaded = (c.tile_m + c.tile_n) * c.tile_k * self.problem.operand.nbytes
+        through_l1 = [c for op, c in self.accesses.items() if op.startswith("ld.global")]
+        wavefronts = self.counts.get("shared wavefronts", 0) + sum(
+            max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through_l1
+        )
+        clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
+        return MappingProxyType(
+            {
+                "tensor" if self.family == "gemm-sm80" else "fma": flops / FLOPS_PER_CYCLE[self.rate_name],
+                "L1": wavefronts / self.passes,
+                "issue": sum(self.loop.values()) * c.threads / chip.lanes / chip.sm_partitions,
+                "L2": loaded / L2_BYTES_PER_CYCLE,
+                "DRAM": loaded / self.reuse / (board.dram_bytes_per_s / board.sms / clock),
+            }
+        )
+
+    @property
+    def rate_name(self) -> str:
+        """The key of FLOPS_PER_CYCLE that the step multiplies at."""
+        if isinstance(self.config, SimtConfig):
+            return "ffma"
+        return f"{self.problem.operand}.k{mma_of(self.problem, self.config).k}"
+
+    @property
+    def bound(self) -> str:
+        """The resource that a pass takes most cycles of."""
+        return max(self.cycles, key=lambda what: self.cycles[what])
+
+    @property
+    def flops_per_cycle(self) -> float:
+        """Operations a cycle and multiprocessor that the bound allows."""
+        return self.problem.flops / self.passes / self.cycles[self.bound]
+
+
+_FRAGMENT = MappingProxyType({"gemm-sm80": "ldmatrix", "gemm-simt": "ld.shared"})
+_LOADS = MappingProxyType({"gemm-sm80": "ldsm", "gemm-simt": "lds"})
+"""How a family loads fragments, in the analysis' name and in the machine code's classes."""
+
+_PREDICT: Mapping[str, tuple[Callable[..., Prediction], Callable[..., int]]] = MappingProxyType(
+    {
+        "gemm-sm80": (gemm_sm80_predict.predict, gemm_sm80_predict.mma_count),
+        "gemm-simt": (gemm_simt_predict.predict, gemm_simt_predict.multiplies),
+    }
+)
+
+
+def predict_steps(family: GemmFamily, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
+    """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
+
+    Raises UnknownNameError for a step there is not, what the family's prediction raises for an `n` that
+    tiles do not divide, UnsupportedError without NVRTC or a disassembler.
+
+    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
+    >>> [step.bound for step in predict_steps(find_gemm_family("gemm-sm80"), 256, ("2 vectors",))]
+    ['L1']
+    """
+    for name in names or family.steps:
+        if name not in family.steps:
+            raise UnknownNameError(f"step of {family.name}", name, family.steps)
+        yield predict_step(family, family.problem(n), name, family.steps[name])
+
+
+def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> Step:
+    """What one configuration will do, under a name.  Raises what `predict_steps` raises.
+
+    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
+    >>> family = find_gemm_family("gemm-simt")
+    >>> step = predict_step(family, family.problem(256), "v8", family.steps["v8"])
+    >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
+    (524288, 'L1', 16)
+    """
+    predict, multiplies = _PREDICT[family.name]
+    accesses, count = predict(p, config, ARCH), multiplies(p, config)
+    kernel = family.build(p, config)
+    cubin = prepare(kernel, TARGET).cubin
+    blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
+    warps = blocks * kernel.threads // find_arch(ARCH).lanes
+    code = _Code.read(cubin, count / warps)
+    loads = round(warps * code.executed(lambda i: i.kind == _LOADS[family.name]))
+    written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
+    idle, once = code.idle_loads
+    held = occupancy_of(
+        ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
+    )
+    return Step(
+        family.name, name, p, config, cubin,
+        MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
+        round(warps * code.executed(lambda _: True)), count, written, loads,
+        round(warps * idle), round(warps * once),
+        round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
+        served(p, config, accesses, ARCH, merged=loads < written), held, _reuse(p, config, held),
+        (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The machine code of a kernel, its main loop, and how many turns of it a warp takes."""
+
+    function: SassFunction
+    loop: tuple[SassInstruction, ...]
+    turns: float
+
+    @classmethod
+    def read(cls, cubin: Cubin, multiplies: float) -> _Code:
+        """Disassemble; a warp's multiplications are all in the main loop."""
+        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
+        loop = main_loop(function)
+        inner = count_classes(loop)
+        return cls(function, loop, multiplies / (inner.get("tensor", 0) or inner["fma"]))
+
+    def executed(self, wanted: Callable[[SassInstruction], bool]) -> float:
+        """Instructions of a warp that are wanted: those of the main loop every turn, the others once."""
+        every, inner = (sum(map(wanted, x)) for x in (self.function.instructions, self.loop))
+        return every + inner * (self.turns - 1)
+
+    @property
+    def idle_loads(self) -> tuple[float, float]:
+        """Loads of shared memory that a warp goes through and no lane executes: all, outside the loop."""
+        idle = [i for i in self.function.padding if i.kind == "lds"]
+        inner = [i for i in idle if self.loop[0].address <= i.address <= self.loop[-1].address]
+        once = len(idle) - len(inner)
+        return once + len(inner) * self.turns, once
+
+
+def index_operations(kernel: Kernel, family: str) -> float:
+    """Integer instructions for the address of a load of a fragment in the main loop, in the mean.
+
+    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
+    >>> chosen = find_gemm_family("gemm-sm80")
+    >>> kernel = chosen.build(chosen.problem(512), chosen.steps["4 copy ahead"])
+    >>> index_operations(kernel, chosen.name), index_operations(lower(kernel), chosen.name)
+    (11.625, 1.0)
+    """
+    loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+    costs = [
+        index_cost(substitute(arg.index, {unroll.var: Const(value)}))
+        for unroll in (s for loop in loops for s in walk(loop.body) if isinstance(s, Unroll))
+        for do in unroll.body
+        if isinstance(do, Do)
+        for operand, arg in zip(do.instr.operands, do.args, strict=True)
+        if isinstance(arg, MemRef) and operand.op.startswith(_FRAGMENT[family])
+        for value in range(unroll.count)
+    ]
+    return sum(costs) / len(costs) if costs else 0.0
+
+
+def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:
+    """By what factor each count grows or falls from one step to the next, where by more than `least`.
+
+    What only one of the two does is left out.
+
+    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
+    >>> v7, v8 = predict_steps(find_gemm_family("gemm-simt"), 512, ("v7", "v8"))
+    >>> effects(v7, v8)["sectors loaded"]
+    0.5
+    """
+    one, two = before.counts, after.counts
+    factors = {what: two[what] / one[what] for what in one if what in two}
+    return MappingProxyType({what: f for what, f in factors.items() if abs(f - 1) > least})
+
+
+def _reuse(p: GemmProblem, config: Any, held: Occupancy) -> float:
+    """How often a panel is loaded that came from DRAM once: blocks go down panels of tile columns."""
+    board = find_arch(ARCH).board
+    sms = board.sms if board else 1
+    grid = p.n // config.tile_n, p.m // config.tile_m
+    found = l2_locality(
+        grid, in_flight=sms * held.blocks_per_sm, order=min(config.panel, grid[0]),
+        tile=(config.tile_n, config.tile_m),
+    )  # fmt: skip
+    return found.reuse

@@ -1,0 +1,190 @@
+"""Why the tile of a permute lies in shared memory as it does: what it costs, and that no swizzle costs less.
+
+The idea.  Every access of one block's tile is served on the plan's own addresses, warp by warp, and held
+against two numbers that depend on no layout:
+
+    ideal     what the instruction needs when nothing conflicts
+    least     what it needs under ANY placement that keeps the chunks of the copy whole, whatever it is:
+              a chunk of 16 bytes covers 4 of the 32 banks, so the n words that lanes want at one place of
+              their chunks lie in 8 banks, and take at least n / 8 wavefronts
+
+Where the chosen swizzle reaches the least it is optimal.  Where extents are powers of two, the tile is also a
+question to the synthesizer, whose answer has a certificate that can be checked without it
+(layoutalg.synthesis.check_certificate).
+
+>>> from layoutalg.kernels.move.problem import normalise, permute_problem
+>>> from layoutalg.kernels.move.plan import configs
+>>> x = normalise(permute_problem((33554432, 2), (1, 0), "f32"))
+>>> for claim in certify(x, configs(x)[0]).claims:
+...     print(claim)
+cp.async.16: 64 wavefronts, conflict-free
+ld.shared.b32: 128 wavefronts, 64 if nothing conflicted, and no swizzle of whole chunks takes less
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
+from layoutalg.arch import Arch, Instruction
+from layoutalg.dtype import dtype
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.move.gather import by_width, reads
+from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
+from layoutalg.layout import Layout
+from layoutalg.synthesis import Synthesis, synthesize
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One access of the first block's tile: its wavefronts, those without conflicts, the least there are."""
+
+    op: str
+    wavefronts: int
+    ideal: int
+    least: int
+
+    @property
+    def is_least(self) -> bool:
+        """True when no placement that keeps chunks whole takes fewer wavefronts."""
+        return self.wavefronts == self.least
+
+    def __str__(self) -> str:
+        if self.wavefronts == self.ideal:
+            return f"{self.op}: {self.wavefronts} wavefronts, conflict-free"
+        why = (
+            "and no swizzle of whole chunks takes less"
+            if self.is_least
+            else f"and no swizzle of whole chunks takes less than {self.least}"
+        )
+        return f"{self.op}: {self.wavefronts} wavefronts, {self.ideal} if nothing conflicted, {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class TileCertificate:
+    """What is known of a tile's layout: a claim for each access, and the synthesizer's answer if it has one.
+
+    `synthesis` is None where extents or distances are no powers of two.
+    """
+
+    claims: tuple[Claim, ...]
+    synthesis: Synthesis | None
+
+
+def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCertificate:
+    """What the tile of a staged configuration costs in shared memory, beside the least it can.
+
+    Raises UnsupportedError for a configuration that has no tile.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.plan import configs
+    >>> from layoutalg.synthesis import check_certificate
+    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
+    >>> check_certificate(certify(x, configs(x)[0]).synthesis)
+    'Sw<3,4,6> o 0 o (16384):(1) is conflict-free for 2 accesses: K & F = 0 in F2^12, dim K = 7, dim F = 5'
+    """
+    if c.way != "staged":
+        raise UnsupportedError("a direct move has no tile in shared memory; a staged configuration has one")
+    stage = Stage(x, c)
+    accesses = [_writes(stage), *_reads(stage)]
+    claims = tuple(_claim(stage, *access, arch) for access in accesses)
+    return TileCertificate(claims, _synthesis(stage, accesses, arch))
+
+
+def _writes(stage: Stage) -> tuple[str, Any, Any]:
+    """The access by which chunks get into the tile, the byte of chunk x, and which there are."""
+    import numpy as np
+
+    origins = (0,) * stage.moves.rank
+    x = np.arange(stage.loads)
+    chunk = load_chunk(stage, x, origins, block_base(stage, origins))
+    there = np.ones(x.shape, dtype=bool)
+    for predicate in (*chunk.exists, *(() if chunk.inside is None else (chunk.inside,))):
+        there = there & predicate
+    nbytes = stage.chunk_bytes
+    op = f"cp.async.{nbytes}" if stage.config.via == "cp.async" else f"st.shared.b{8 * nbytes}"
+    return op, np.broadcast_to(chunk.place, x.shape)[None], there
+
+
+def _reads(stage: Stage) -> list[tuple[str, Any, Any]]:
+    """The loads of vectors, by width: the byte of each one of vector x, (load, x), and which x there are."""
+    import numpy as np
+
+    origins = (0,) * stage.moves.rank
+    x = np.arange(stage.stores)
+    vector = Store(stage, x, origins, block_base(stage, origins))
+    there = np.ones(x.shape, dtype=bool)
+    for predicate in vector.row:
+        there = there & predicate
+    return [
+        (
+            f"ld.shared.b{8 * nbytes}",
+            np.stack([np.broadcast_to(vector.place(read.first), x.shape) for read in together]),
+            there,
+        )
+        for nbytes, together in by_width(reads(stage)).items()
+    ]
+
+
+def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> Claim:
+    import numpy as np
+
+    rule, machine = warp_rule(op, "shared", arch)
+    more = -places.shape[1] % 32
+    active = np.broadcast_to(np.pad(there, (0, more)), (len(places), len(there) + more)).reshape(-1, 32)
+    at = np.pad(places, ((0, 0), (0, more))).reshape(-1, 32) * active
+    served, ideal = served_batch(
+        rule, machine, *batch_lanes(rule, machine, stage.layout(at) * active, active)
+    )
+    least = sum(
+        max(int(floor), _least(stage, rule, machine, lanes[on]))
+        for floor, lanes, on in zip(ideal, at, active, strict=True)
+    )
+    return Claim(op, int(served.sum()), int(ideal.sum()), least)
+
+
+def _least(stage: Stage, rule: Instruction, machine: Arch, lanes: Any) -> int:
+    """Wavefronts of one access of a word or less a lane wherever chunks lie: words at one place of a chunk
+    share as many banks as there are chunks in a line of banks; 0 where that says nothing."""
+    words = stage.chunk_bytes // machine.bank_bytes
+    if not words or rule.width_bytes > machine.bank_bytes or rule.group_lanes < machine.lanes:
+        return 0
+    wanted = {int(byte) // machine.bank_bytes for byte in lanes}
+    each = [sum(word % words == place for word in wanted) for place in range(words)]
+    return max(-(-n // (machine.banks // words)) for n in each)
+
+
+def _synthesis(stage: Stage, found: Sequence[tuple[str, Any, Any]], arch: str | Arch) -> Synthesis | None:
+    """The tile as a question to the synthesizer, its bytes in the order of the plain layout."""
+    nbytes = stage.elements * stage.size
+    if nbytes & (nbytes - 1) or stage.lead or stage.config.pad_bytes or not stage.src_aligned:
+        return None
+    accesses: list[Access] = []
+    for op, places, there in found:
+        rule, _ = warp_rule(op, "shared", arch)
+        tv = _thread_value(places, rule.width_bytes)
+        if tv is None or not there.all() or int(places.max()) + rule.width_bytes > nbytes:
+            return None
+        accesses.append(Access(op, tv, dtype("u8")))
+    return synthesize((nbytes,), accesses, element="u8", arch=arch)
+
+
+def _thread_value(places: Any, width: int) -> Layout | None:
+    """Places (round, thread) of accesses of `width` bytes as (thread, value, round); None if not linear."""
+    import numpy as np
+
+    rounds, threads = places.shape
+    if threads & (threads - 1) or rounds & (rounds - 1) or threads < 32 or places[0, 0]:
+        return None
+    strides = [
+        tuple(int(line[1 << j]) for j in range((n - 1).bit_length()))
+        for line, n in ((places[0], threads), (places[:, 0], rounds))
+    ]
+    lanes, turns = (Layout((2,) * len(d) or 1, d or 0) for d in strides)
+    if not np.array_equal(lanes(np.arange(threads))[None] + turns(np.arange(rounds))[:, None], places):
+        return None
+    return Layout((lanes.shape, width, turns.shape), (lanes.stride, 1, turns.stride))

@@ -1,0 +1,378 @@
+"""The plan of a permute: which modes make the tile, how wide both sides move, how the tile is swizzled.
+
+The idea.  What matters are the two fastest modes:
+
+    the same on both sides          rows stay whole: elements go from memory to memory ("direct")
+    different, or rows too short    a tile over the modes that are fastest on either side, long enough that
+                                    a block reads and writes runs of `RUN_BYTES`, goes through shared memory
+
+Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
+heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
+(rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
+vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (certificate); then
+vectors of eight or four elements are taken where they cost less.  The swizzle of the tile is the cheapest of
+a few, counted on the plan's own addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import lcm, prod
+from types import MappingProxyType
+from typing import Any, Literal
+
+from layoutalg.analysis import batch_lanes, served_batch, warp_rule
+from layoutalg.arch import Arch, find_arch
+from layoutalg.kernels.move.gather import begin_bytes, by_width, permutes, reads, words_of
+from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk, pieces
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
+from layoutalg.layout import Swizzle, Swizzles
+
+SECTOR_BYTES = 32
+"""What memory is read and written by."""
+
+ROW_BYTES = 64
+"""Rows at least as long move directly."""
+
+ODD_TILE_BYTES = 72 << 10
+"""The most of a tile of short odd runs: three blocks fit an SM."""
+
+SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
+"""XORs of the 16-byte pieces of a line with other bits of the offset."""
+
+SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
+"""Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
+whole address anew where rows start anywhere."""
+
+FEW_ELEMS = 4
+"""Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
+
+SHORT_ELEMS = 128
+"""Runs of the destination that are shorter are taken several at a time, where they start anywhere."""
+
+ODD_RUNS = MappingProxyType({1: (4, 64), 2: (4, 64), 4: (2, 128)})
+"""By element width: how many such runs, and the bytes of the source's rows that a tile then reads."""
+
+MANY_LOADS = 1920
+"""Chunks of a tile, aligned on both sides, that keep 1024 threads busy twice."""
+
+ENOUGH_ROUNDS = 3.75
+"""Nearly four chunks or vectors a thread, from which twice as many threads are better.
+
+Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 threads instead of 256."""
+
+SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
+"""Threads of an SM; what its blocks' tiles have to hold together, for memory to be busy."""
+
+INSTRUCTIONS = MappingProxyType(
+    {
+        "vector": 20, "cut": 4, "digit": 0.4, "swizzle": 0.4, "swizzle anywhere": 2.4, "wavefront": 0.8,
+        "wavefront of bytes": 1.6, "torn sector": 9.0,
+    }
+)  # fmt: skip
+"""What storing a vector takes beyond its loads and byte permutes, in instructions: to address it, to store a
+piece of one that is cut, for each element to carry digits, for each load to swizzle; and what a wavefront is
+worth, which single bytes feel more, and a sector that a warp writes part of.
+
+Fitted to 41 tiles timed on an H200, with two or three widths each: the choice of a width that follows loses
+3 % on average of what the best one reaches.  Torn sectors were weighed on 23 other tensors, whose rows are
+multiples of 4 elements and not of 8: (64,516,1004) -> (0,2,1), f16, has 0.85 of a copy instead of 0.53."""
+
+DIRECT_THREADS, DIRECT_PASSES = 256, 4
+"""A block of a direct move, and the elements each of its threads has in flight."""
+
+
+def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
+    """The configurations that fit a problem, best first.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> c = configs(normalise(permute_problem((4096, 4096), (1, 0), "f32")))[0]
+    >>> c.tile, c.chunk, c.vec
+    ((64, 64), 4, 4)
+    """
+    return tuple(dict.fromkeys(_candidates(x, arch)))
+
+
+def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
+    """The first of `configs`, without making the others.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
+    >>> best(x) == configs(x)[0]
+    True
+    """
+    return next(_candidates(x, arch))
+
+
+def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
+    sms = board.sms if (board := find_arch(arch).board) else 1
+    if _rows_stay_whole(x):
+        yield _direct(x, sms)
+    longer = _staged(x, RUN_BYTES, sms, arch)
+    if (odd := _odd_rows(x, longer, arch)) is not None:
+        yield odd
+    if longer is not None:
+        yield longer
+    if (shorter := _staged(x, RUN_BYTES // 2, sms, arch)) is not None:
+        yield shorter
+    yield _direct(x, sms)
+
+
+def _rows_stay_whole(x: Moves) -> bool:
+    """True when the fastest mode is the same on both sides and its rows are long, or elements wide."""
+    first = x.modes[0]
+    if first.src == 0 or abs(first.src) != min(abs(m.src) for m in x.modes if m.src):
+        return False
+    if x.element_bytes < 8:
+        return False
+    together = first.extent if first.src == first.dst == 1 else 1
+    alone = len(x.modes) == 1
+    return alone or together * x.element_bytes >= ROW_BYTES
+
+
+def _direct(x: Moves, sms: int) -> PermuteConfig:
+    """Tiles of consecutive elements of the destination."""
+    tile = [1] * x.rank
+    left = DIRECT_THREADS * DIRECT_PASSES
+    while left > 32 * DIRECT_PASSES and prod(m.extent for m in x.modes) // left < 2 * sms:
+        left //= 2
+    threads = max(32, left // DIRECT_PASSES)
+    for k, m in enumerate(x.modes):
+        tile[k] = even_part(m.extent, left, 1)
+        left //= tile[k]
+        if tile[k] < m.extent or left < 2:
+            break
+    return PermuteConfig("direct", tuple(tile), threads, via="registers")
+
+
+def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConfig | None:
+    tile = choose_tile(x, run_bytes, sms)
+    size = x.element_bytes
+    plain = PermuteConfig("staged", tile, 32)
+    stage = Stage(x, plain)
+    chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
+    asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
+    via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
+    c = replace(plain, chunk=chunk, via=via, lines=asynchronous and _is_dense(x))
+    options: list[tuple[float, PermuteConfig]] = []
+    wide = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
+    for vec in (wide, *(n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < wide)):
+        option = replace(c, vec=vec)
+        option = replace(option, turned=_turns(Stage(x, option)))
+        if Stage(x, option).tile_bytes > TILE_BYTES[1]:
+            continue
+        options.append(_stored(x, option, arch))
+        if option.turned:
+            break
+    return min(options, key=lambda option: option[0])[1] if options else None
+
+
+def _is_dense(x: Moves) -> bool:
+    """True when what is read is most of what the source's lines hold."""
+    return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
+
+
+def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteConfig | None:
+    """What is better for elements whose runs are short, whole and start anywhere: several of them at a time,
+    of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
+
+    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.79 of the copy in f32 instead of 0.70,
+    0.73 in f16 instead of 0.60, 0.63 in u8 instead of 0.50.  Blocks walk through the tile's modes first:
+    sectors that they share are still in the L2.
+    """
+    if c is None or x.element_bytes not in ODD_RUNS or x.rank < 2:
+        return None
+    stage, (first, second, *_) = Stage(x, c), x.modes
+    runs, row_bytes = ODD_RUNS[x.element_bytes]
+    short = first.extent < SHORT_ELEMS and c.tile[0] == first.extent
+    follows = second.dst == first.extent and second.extent >= runs and c.tile[1] == 1
+    if not (short and follows and stage.lead and stage.src_run and stage.src_run[0] > 1):
+        return None
+    tile = [*c.tile]
+    tile[1] = runs
+    tile[stage.src_run[0]] = min(tile[stage.src_run[0]], row_bytes // x.element_bytes)
+    few = replace(
+        c, tile=tuple(tile), vec=FEW_ELEMS, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="tile"
+    )
+    return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= ODD_TILE_BYTES else None
+
+
+def _widest(length: int, size: int, most: int) -> int:
+    """Elements of the widest access, of 16, 8 or 4 bytes, that a run is worth; a run of 0 is none."""
+    limit = min(max(4, length * size // 2), size * most) if length else 0
+    return next((n // size for n in (16, 8, 4) if size < n <= limit), 1)
+
+
+def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
+    """The configuration with threads and swizzle, and what a block of it costs."""
+    stage = Stage(x, c)
+    threads = _threads(stage)
+    c = replace(c, threads=threads, loading=_loading(stage, threads), storing=_storing(stage, threads))
+    wavefronts, c = _swizzled(x, c, arch)
+    return _cost(Stage(x, c), wavefronts), c
+
+
+def _threads(stage: Stage) -> int:
+    """Threads of a block: each has several chunks and vectors, and enough blocks fit an SM."""
+    work = max(stage.stores, stage.loads)
+    threads = 64
+    while threads < 512 and work >= ENOUGH_ROUNDS * threads:
+        threads *= 2
+    if threads == 512 and stage.src_aligned and stage.dst_aligned and stage.loads >= MANY_LOADS:
+        threads = 1024
+    while threads > 64 and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
+        threads //= 2
+    if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
+        threads = min(threads, 256)  # more rounds for what is computed once
+    return threads
+
+
+def _cost(stage: Stage, wavefronts: float) -> float:
+    """What a block's stores cost: instructions, and wavefronts of shared memory as so many of them."""
+    vec, size, swizzled = stage.config.vec, stage.size, stage.config.swizzle.bits > 0
+    found = reads(stage)
+    words = () if stage.config.turned else words_of(begin_bytes(found), size)
+    moved = 2 * vec if stage.config.turned else sum(len(permutes(word)) for word in words)
+    kind = "swizzle" if stage.src_aligned and not stage.lead else "swizzle anywhere"
+    each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
+    cut, torn = _ends(stage)
+    ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in pieces(stage))
+    carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
+    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + carried
+    worth = INSTRUCTIONS["wavefront of bytes" if size == 1 else "wavefront"]
+    return (
+        stage.stores / 32 * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group) + worth * wavefronts
+    )
+
+
+def _ends(stage: Stage) -> tuple[float, float]:
+    """Of some warps of a block in the middle: how often one has a vector that is cut, and how many sectors
+    it writes beyond those that its vectors fill."""
+    import numpy as np
+
+    origins = tuple(n // 2 * t for n, t in zip(stage.counts, stage.tile, strict=True))
+    x = _some_warps(stage.stores)
+    vector = Store(stage, x, origins, block_base(stage, origins))
+    row, whole = (
+        np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
+        for predicates in (vector.row, vector.whole)
+    )
+    sector = np.where(row, vector.target * stage.size // SECTOR_BYTES, -1)
+    sector.sort(axis=1)
+    written = (np.diff(sector, axis=1, prepend=-1) > 0).sum(axis=1)
+    filled = row.sum(axis=1) * stage.config.vec * stage.size / SECTOR_BYTES
+    return float((row & ~whole).any(axis=1).mean()), float((written - filled).mean())
+
+
+def _storing(stage: Stage, threads: int) -> int:
+    """The most threads whose rounds repeat a vector's place in its run, or its inner digits; 0 for all.
+
+    What a round shares with the one before is computed once.
+    """
+    inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
+    period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
+    return _whole_periods(period, stage.stores, threads)
+
+
+def _loading(stage: Stage, threads: int) -> int:
+    """The most threads whose rounds repeat a chunk's place in its row; 0 for all."""
+    return _whole_periods(stage.chunks, stage.loads, threads)
+
+
+def _whole_periods(period: int, work: int, threads: int) -> int:
+    """The most of `threads` that are a multiple of a period; 0 where all are, or too few would be left."""
+    most = threads // period * period
+    return most if period > 1 and most < threads and most * 4 >= threads * 3 and work > most else 0
+
+
+def whole_elems(swizzles: Swizzles) -> int:
+    """Elements that swizzles keep together.
+
+    >>> whole_elems(Swizzles(Swizzle(3, 4, 3)))
+    16
+    """
+    return 1 << min((s.base for s in swizzles if s.bits), default=4)
+
+
+def _turns(stage: Stage) -> bool:
+    """True when words of several rows can be transposed in registers."""
+    size, c = stage.size, stage.config
+    if size >= 4 or not stage.src_run or not stage.dst_rows or stage.lead:
+        return False
+    group, first = 4 // size, stage.src_run[0]
+    if first != stage.dst_rows[0] or first in stage.dst_run:
+        return False
+    words = replace(c, chunk=max(group, 1))
+    return (
+        c.vec % group == 0
+        and c.chunk % group == 0
+        and stage.tile[first] % group == 0
+        and Stage(stage.moves, words).src_aligned
+    )
+
+
+def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
+    """The lanes, padding and swizzle that cost the fewest wavefronts, what comes first among equals; and
+    these, for a block."""
+    found: list[tuple[float, PermuteConfig]] = []
+    least = Stage(x, c).tile_bytes
+    for lanes, pad in product((0, 8, 4), (0, 16, 32)):
+        option = replace(c, pad_bytes=pad, lanes=lanes)
+        stage = Stage(x, option)
+        if stage.tile_bytes > max(TILE_BYTES[1], least) or not _is_whole(stage, lanes):
+            continue
+        accesses, loads = _accesses(stage), stage.stores * len(reads(stage))
+        arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
+        for swizzle in SWIZZLES:
+            cost, ideal = _wavefronts(accesses, swizzle, arch)
+            cost += arithmetic * loads if swizzle.bits else 0
+            found.append((cost / 32, replace(option, swizzle=swizzle)))
+            if cost == ideal:
+                return found[-1]
+    return min(found, key=lambda option: option[0])
+
+
+def _is_whole(stage: Stage, lanes: int) -> bool:
+    """True when lanes can be arranged so, and write whole sectors next to each other."""
+    return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.size >= SECTOR_BYTES)
+
+
+def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
+    """Reads and writes of the first block's tile: the op, how often, and bytes of some of its warps."""
+    import numpy as np
+
+    origins = (0,) * stage.moves.rank
+    base = block_base(stage, origins)
+    x = _some_warps(stage.stores)
+    vector = Store(stage, x, origins, base)
+    y = _some_warps(stage.loads)
+    writes = np.broadcast_to(load_chunk(stage, y, origins, base).place, y.shape)
+    found = [(f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes)]
+    for nbytes, together in by_width(reads(stage)).items():
+        places = [np.broadcast_to(vector.place(read.first), x.shape) for read in together]
+        found.append((f"ld.shared.b{8 * nbytes}", stage.stores * len(together), np.concatenate(places)))
+    return tuple(found)
+
+
+def _some_warps(work: int) -> Any:
+    """What the lanes of up to eight warps work on, evenly spread."""
+    import numpy as np
+
+    warps = max(1, min(8, work // 32))
+    return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
+
+
+def _wavefronts(
+    accesses: tuple[tuple[str, int, Any], ...], swizzle: Swizzle, arch: str | Arch
+) -> tuple[float, float]:
+    """Wavefronts of all accesses under a swizzle, and the ideal."""
+    total = ideal = 0.0
+    for op, times, places in accesses:
+        rule, machine = warp_rule(op, "shared", arch)
+        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, swizzle(places)))
+        total, ideal = total + times * float(served.mean()), ideal + times * float(floor.mean())
+    return total, ideal

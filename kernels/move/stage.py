@@ -1,0 +1,386 @@
+"""The tile of a permute: which elements a block moves, in what pieces, and where they lie in shared memory.
+
+The idea.  A block moves the product of `tile[k]` coordinates of every mode k, in two phases:
+
+    load     chunk x of the tile: `chunk` elements that lie together in the source, aligned in memory
+    store    vector x of the tile: `vec` elements that lie together in the destination, aligned in memory
+
+A row, a run of elements that are contiguous in the source, is staged as memory has it: it starts in shared
+memory as many bytes after a 16-byte boundary as in the source.  So rows of odd length are read 16 bytes at a
+time, and because the distance of two rows in shared memory is that in the source modulo 16, every row's
+start is one linear function of its coordinates: nothing depends on the row but its address.
+
+    f32 rows of 99 elements, tile 64 wide     source  396 bytes apart = 12 mod 16      staged 268 bytes apart
+
+The destination is written in aligned vectors too.  Where its rows start between vectors, a block owns the
+vectors that START in its tile, and stages `lead` more coordinates in front, which its neighbour owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+from typing import Literal
+
+from layoutalg.kernels.move.problem import Mode, Moves
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+
+PLAIN = Swizzle(0, 4, 3)
+"""No swizzle."""
+
+WORD_BYTES = 4
+"""What a bank holds."""
+
+LINE_BYTES = 128
+"""What all banks hold."""
+
+LEAD_PARTS = 8
+"""A lead of whole runs is staged where it is at most one part in so many of the tile."""
+
+ENOUGH_BYTES = 64
+"""Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteConfig:
+    """How one block works; `tile` in coordinates of each mode, `chunk` and `vec` in elements.
+
+    `way` "direct" moves single elements from memory to memory; "staged" through shared memory, whose rows
+    are `pad_bytes` further apart than they must and whose byte offsets go through `swizzle`.  `turned`:
+    32-bit words of several rows are transposed in registers, where single elements would be gathered
+    otherwise.  `via`: chunks are copied asynchronously, or loaded and stored; with `lines` the L2 fetches
+    whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
+    are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
+    all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
+    that tiles cut first, then along the destination's.
+    """
+
+    way: Literal["direct", "staged"]
+    tile: tuple[int, ...]
+    threads: int
+    chunk: int = 1
+    vec: int = 1
+    turned: bool = False
+    pad_bytes: int = 0
+    swizzle: Swizzle = PLAIN
+    via: Literal["cp.async", "registers"] = "cp.async"
+    lines: bool = False
+    lanes: int = 0
+    loading: int = 0
+    storing: int = 0
+    walk: Literal["target", "source", "tile"] = "target"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The geometry of a configuration, in plain numbers.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> x = normalise(permute_problem((97, 99), (1, 0), "f32"))
+    >>> stage = Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 4))
+    >>> stage.counts, stage.chunks, stage.coefficients, stage.lead
+    ((1, 2), 17, (268, 4), 0)
+    """
+
+    moves: Moves
+    config: PermuteConfig
+
+    # --- the tile --------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.moves.element_bytes
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes of the problem."""
+        return self.moves.modes
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Coordinates of each mode that a block owns."""
+        return self.config.tile
+
+    @property
+    def elements(self) -> int:
+        """Elements of a tile."""
+        return prod(self.tile)
+
+    @cached_property
+    def by_source(self) -> tuple[int, ...]:
+        """Modes by source stride, broadcast ones last."""
+        strides = [abs(m.src) for m in self.modes]
+        return tuple(sorted(range(len(strides)), key=lambda k: (strides[k] == 0, strides[k])))
+
+    @cached_property
+    def src_run(self) -> tuple[int, ...]:
+        """Modes of the tile that make a contiguous run of the source, a row, fastest first."""
+        return self._run(self.by_source, [m.src for m in self.modes])
+
+    @cached_property
+    def dst_run(self) -> tuple[int, ...]:
+        """Modes of the tile that make a contiguous run of the destination, fastest first.
+
+        Of narrow elements only as many as whole vectors need where the next one is fastest in the source: it
+        then counts runs, whose elements are neighbours in words.
+        """
+        strides = [m.dst for m in self.modes]
+        run = self._run(range(len(self.modes)), strides)
+        for n in range(1, len(run)) if self.size < WORD_BYTES else ():
+            if run[n] != self.by_source[0]:
+                continue
+            length = prod(self.tile[k] for k in run[:n])
+            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.config.vec == 0
+            if aligned and length % self.config.vec == 0 and length * self.size >= ENOUGH_BYTES:
+                return run[:n]
+        return run
+
+    def _run(self, order: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+        run, length = [], 1
+        for k in order:
+            if strides[k] != length or self.tile[k] == 1 < self.modes[k].extent:
+                break
+            run.append(k)
+            length *= self.modes[k].extent
+            if self.tile[k] < self.modes[k].extent:
+                break
+        return tuple(run)
+
+    @cached_property
+    def src_length(self) -> int:
+        """Elements of a row."""
+        return prod(self.tile[k] for k in self.src_run)
+
+    @cached_property
+    def dst_length(self) -> int:
+        """Elements of a run of the destination."""
+        return prod(self.tile[k] for k in self.dst_run)
+
+    @cached_property
+    def dst_inner(self) -> int:
+        """Elements of a run of the destination along all but its last mode."""
+        return prod(self.tile[k] for k in self.dst_run[:-1])
+
+    @cached_property
+    def src_aligned(self) -> bool:
+        """True when every row of every tile starts at a chunk."""
+        starts = self._starts(self.moves.src_offset, [m.src for m in self.modes], self.src_run)
+        return starts % self.config.chunk == 0
+
+    @cached_property
+    def dst_aligned(self) -> bool:
+        """True when every run of the destination in every tile starts at a vector."""
+        starts = self._starts(self.moves.dst_offset, [m.dst for m in self.modes], self.dst_run)
+        return starts % self.config.vec == 0
+
+    def _starts(self, offset: int, strides: Sequence[int], run: tuple[int, ...]) -> int:
+        """The greatest common divisor of everywhere a run of a tile can start (16 for 0)."""
+        found = gcd(16, offset)
+        for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True)):
+            if k not in run:
+                found = gcd(found, strides[k])
+            elif t < m.extent:
+                found = gcd(found, t * strides[k])
+        return found
+
+    @cached_property
+    def lead(self) -> int:
+        """Coordinates of the destination run's last mode, `last`, that lie in front of the tile's own.
+
+        0 where every run of the destination starts at a vector.
+        """
+        return 0 if self.dst_aligned else -(-(self.config.vec - 1) // self.dst_inner)
+
+    @cached_property
+    def last(self) -> int:
+        """The mode that has a lead; -1 where none has."""
+        return self.dst_run[-1] if self.lead else -1
+
+    @cached_property
+    def halo(self) -> bool:
+        """True when the lead is staged: neighbouring tiles share the runs of the destination.
+
+        Where a coordinate is a whole run of inner modes and much of the tile, staging it costs more than the
+        vectors that are stored in pieces.
+        """
+        if not self.lead or self.dst_length % self.config.vec:
+            return False
+        if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
+            return False
+        return self.tile[self.last] < self.modes[self.last].extent and self.last not in self.src_run
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each mode."""
+        return tuple(
+            -(-(m.extent + (self.lead if self.halo and k == self.last else 0)) // t)
+            for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True))
+        )
+
+    @cached_property
+    def walk(self) -> tuple[int, ...]:
+        """The modes in the order in which consecutive blocks walk along them."""
+        if self.config.walk == "source":
+            return self.by_source
+        cut = self.by_source if self.config.walk == "tile" else ()
+        first = [k for k in cut if 1 < self.tile[k] < self.modes[k].extent]
+        return (*first, *(k for k in range(len(self.modes)) if k not in first))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        return prod(self.counts)
+
+    # --- loading ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def held(self) -> tuple[int, ...]:
+        """Coordinates of each mode that a block loads; 1 where the source broadcasts."""
+        return tuple(
+            (t + (self.lead if self.halo and k == self.last else 0)) if m.src else 1
+            for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True))
+        )
+
+    @cached_property
+    def chunks(self) -> int:
+        """Chunks of a row."""
+        chunk = self.config.chunk
+        return -(-(self.src_length + (0 if self.src_aligned else chunk - 1)) // chunk)
+
+    @cached_property
+    def src_rows(self) -> tuple[int, ...]:
+        """Modes that count the rows, by source stride."""
+        return tuple(k for k in self.by_source if k not in self.src_run and self.held[k] > 1)
+
+    @property
+    def loads(self) -> int:
+        """Chunks of a tile."""
+        return self.chunks * prod(self.held[k] for k in self.src_rows)
+
+    # --- shared memory ---------------------------------------------------------------------------------
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk."""
+        return self.config.chunk * self.size
+
+    @cached_property
+    def coefficients(self) -> tuple[int, ...]:
+        """Bytes of shared memory between neighbours along each mode; 0 where the source broadcasts."""
+        return self._placement[0]
+
+    @cached_property
+    def tile_bytes(self) -> int:
+        """Shared memory of a block: whole lines of the banks, so that the swizzle stays inside.
+
+        Every access lies inside.  A tile starts less than a chunk behind a boundary, and ends `span` later;
+        chunks end with the line, vectors reach `over` further.  Where rows start at chunks all tiles start
+        `ahead` of a boundary, by the lead that lies in front of them in their rows; vectors then reach no
+        further than the lead that `over` counts once more than `span` does.
+        """
+        span, over = self._placement[1], self._over_bytes
+        if not self.src_aligned:
+            return _whole_lines(self.chunk_bytes + span + over)
+        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run else 0
+        ahead = -lead % self.chunk_bytes
+        return _whole_lines(span + max(over, ahead + max(0, over - lead)))
+
+    @cached_property
+    def _over_bytes(self) -> int:
+        """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
+        if not self.dst_run or self.config.vec == 1:
+            return 0
+        steps = [self.coefficients[k] for k in self.dst_run]
+        held = self.dst_length + self.lead * self.dst_inner
+        furthest = [0]
+        for position in range(held, self.vectors * self.config.vec + self.lead * self.dst_inner):
+            place = 0
+            for k, step in zip(self.dst_run[:-1], steps, strict=False):
+                position, digit = divmod(position, self.tile[k])
+                place += digit * step
+            furthest.append(place + position * steps[-1])
+        return max(0, max(furthest) - sum((self.tile[k] - 1) * self.coefficients[k] for k in self.dst_run))
+
+    @cached_property
+    def _placement(self) -> tuple[tuple[int, ...], int]:
+        """The coefficients, and the bytes from the tile's first element to its last."""
+        found = [0] * len(self.modes)
+        step = self.size
+        for k in self.src_run:
+            found[k] = step
+            step *= self.tile[k]
+        span = step + (self.lead * found[self.last] if self.last in self.src_run else 0)
+        pad, unit = self.config.pad_bytes, self.chunk_bytes if self.src_aligned else self.size
+        for k in self.src_rows:
+            residue = self.modes[k].src * self.size % self.chunk_bytes
+            found[k] = row_distance(span, residue, self.chunk_bytes, unit) + pad
+            dummy = self.lead if k == self.last and not self.halo else 0
+            span += (self.held[k] + dummy - 1) * found[k]
+            pad = 0
+        return tuple(found), span
+
+    @cached_property
+    def layout(self) -> AnyLayout:
+        """Where a byte of the tile lies in shared memory."""
+        plain, swizzle = Layout(self.tile_bytes, 1), self.config.swizzle
+        return ComposedLayout(swizzle, 0, plain) if swizzle.bits else plain
+
+    # --- storing ---------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> int:
+        """Runs of the destination whose elements are neighbours in shared memory, stored by one thread."""
+        return 4 // self.size if self.config.turned else 1
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of a run of the destination."""
+        more = self.config.vec - 1 if self.lead and not self.halo else 0
+        return -(-(self.dst_length + more) // self.config.vec)
+
+    @cached_property
+    def dst_rows(self) -> tuple[int, ...]:
+        """Modes that count the runs of the destination, by source stride."""
+        return tuple(k for k in self.by_source if k not in self.dst_run and self.tile[k] > 1)
+
+    @cached_property
+    def lanes(self) -> int:
+        """Consecutive threads that store one run of the destination."""
+        lanes = self.config.lanes
+        return lanes if lanes and self.vectors % lanes == 0 and self.dst_rows else self.vectors
+
+    @cached_property
+    def word_rows(self) -> int:
+        """Neighbouring runs that share a 32-bit word of shared memory and are kept apart in a warp."""
+        apart = 4 // self.size if self.size < 4 and self.lanes < self.vectors else 1
+        return apart if self.group == 1 and self.dst_rows and self.tile[self.dst_rows[0]] % apart == 0 else 1
+
+    @property
+    def stores(self) -> int:
+        """Vectors of a tile; those of a group count once."""
+        return self.vectors * prod(self.tile[k] for k in self.dst_rows) // self.group
+
+
+def _whole_lines(nbytes: int) -> int:
+    """Lines of 128 bytes, all banks once, that hold as many."""
+    return -(-nbytes // LINE_BYTES) * LINE_BYTES
+
+
+def row_distance(span: int, residue: int, chunk_bytes: int, unit_bytes: int) -> int:
+    """The least distance, `residue` modulo a chunk, of rows of `span` bytes whose chunks do not meet.
+
+    Rows start at any multiple of `unit_bytes`.
+
+    >>> row_distance(256, 0, 16, 16), row_distance(256, 12, 16, 4), row_distance(5, 1, 16, 1)
+    (256, 268, 33)
+    """
+    distance = residue
+    while any(
+        (start + distance) // chunk_bytes < -(-(start + span) // chunk_bytes)
+        for start in range(0, chunk_bytes, unit_bytes)
+    ):
+        distance += chunk_bytes
+    return distance
