@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from layoutalg.codegen.builder import KernelBuilder
-from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
-from layoutalg.codegen.instr_sm75 import LDG, LDS
-from layoutalg.codegen.instr_sm80 import CP_ASYNC_ZFILL, CP_COMMIT
-from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Global, Kernel, MemRef, Reg, Shared
+from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate, simplify
+from layoutalg.codegen.instr import CP_ASYNC_ZFILL, CP_COMMIT, LDG, LDS
+from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, Shared
 from layoutalg.layout import Layout
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -169,7 +166,7 @@ def programs(draw: Draw, *, guards: bool = True) -> RandomProgram:
     k = KernelBuilder("random", threads)
     n, ld = k.param("n", 300), k.param("ld", 3000, 0, multiple=draw(st.sampled_from((1, 8, 20))))
     sources = {w: k.pointer(f"src{w}", w) for w in WIDTHS}
-    tiles = {w: k.shared(f"tile{w}", w, Layout((TILE,)), TILE, 16) for w in WIDTHS}
+    tiles = {w: k.shared_buffer(f"tile{w}", w, Layout((TILE,)), TILE, 16) for w in WIDTHS}
     author = _Author(draw, k, sources, tiles, k.reg("v", 4), guards, [k.tid, k.tid, n, ld])
     for axis in range(draw(st.integers(1, 3))):
         extent = (n + 31) // 32 if draw(st.booleans()) else Const(draw(st.integers(1, 5)))

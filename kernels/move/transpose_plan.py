@@ -17,7 +17,7 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.access_cost import Costs, Prediction
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
 from layoutalg.kernels.predict import edge_tiles, edge_walks, element_steps, vector_steps

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from layoutalg.codegen.access_classes import MAX_EXECUTIONS, MAX_POINTS
-from layoutalg.codegen.access_cost import Cost
-from layoutalg.codegen.builder import KernelBuilder
 from layoutalg.codegen.expr import Const, Operand
-from layoutalg.codegen.instr_sm75 import LDG, LDS, STG, STS
-from layoutalg.codegen.instr_sm80 import CP_ASYNC_ZFILL
-from layoutalg.codegen.lower import lower
-from layoutalg.codegen.simulate import simulate
-from layoutalg.codegen.tile import Kernel
-from layoutalg.codegen.traffic import traffic, traffic_by_access, traffic_enumerated
+from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, LDS, STG, STS
+from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import (
+    MAX_EXECUTIONS,
+    MAX_POINTS,
+    Cost,
+    traffic,
+    traffic_by_access,
+    traffic_enumerated,
+)
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.random_programs import RandomProgram, programs
@@ -93,8 +95,8 @@ def test_an_access_is_listed_with_its_statement_and_buffer() -> None:
 
 def test_bank_conflicts_are_counted_from_the_buffers_place() -> None:
     k = KernelBuilder("banks", 32)
-    k.shared("front", 4, Layout((31,)), 31, 4)
-    tile, v = k.shared("tile", 4, Layout((1024,)), 1024, 4), k.reg("v", 1)
+    k.shared_buffer("front", 4, Layout((31,)), 31, 4)
+    tile, v = k.shared_buffer("tile", 4, Layout((1024,)), 1024, 4), k.reg("v", 1)
     k.do(STS[4], k.at(tile, k.tid * 32), v)
     k.do(LDS[4], v, k.at(tile, k.tid))
     assert traffic(k.build(), {}) == {"ld.shared.b32": Cost(1, 1, 1), "st.shared.b32": Cost(1, 32, 1)}
@@ -102,7 +104,7 @@ def test_bank_conflicts_are_counted_from_the_buffers_place() -> None:
 
 def test_a_guard_masks_what_is_read_and_not_what_is_written() -> None:
     k = KernelBuilder("guarded", 64)
-    tile, src = k.shared("tile", 4, Layout((64,)), 64, 16), k.pointer("src", 4)
+    tile, src = k.shared_buffer("tile", 4, Layout((64,)), 64, 16), k.pointer("src", 4)
     k.do(CP_ASYNC_ZFILL[4], k.at(tile, k.tid), k.at(src, k.tid), k.tid < 40)
     found = traffic(k.build(), {})
     assert found["cp.async.4:global"] == Cost(2, 5, 5)
@@ -167,7 +169,7 @@ def test_parameters_are_checked_as_a_launch_checks_them() -> None:
 
 def test_an_operation_that_the_architecture_lacks_is_refused() -> None:
     k = KernelBuilder("copies", 32)
-    tile = k.shared("tile", 4, Layout((32,)), 32, 16)
+    tile = k.shared_buffer("tile", 4, Layout((32,)), 32, 16)
     k.do(CP_ASYNC_ZFILL[4], k.at(tile, k.tid), k.at(k.pointer("src", 4), k.tid), Const(0) < Const(1))
     with pytest.raises(UnsupportedError):
         traffic(k.build(), {}, "sm_75")
