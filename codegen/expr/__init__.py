@@ -22,6 +22,7 @@ from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
     OPERATION,
+    apply_operator,
     children,
     evaluate,
     is_predicate,
@@ -80,6 +81,7 @@ __all__ = [
     "VarKind",
     "Xor",
     "affine",
+    "apply_operator",
     "as_expr",
     "check_name",
     "children",
