@@ -8,6 +8,7 @@
     rewrite      rules applied until none fits
     rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
+    affine_map   an expression as a map over F2: its columns
     ctext        an expression as C
     cost         what an expression costs in instructions
 
@@ -16,6 +17,7 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 
 from __future__ import annotations
 
+from layoutalg.codegen.expr.affine_map import Affine, affine
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
@@ -52,11 +54,12 @@ from layoutalg.codegen.expr.nodes import (
     render,
 )
 from layoutalg.codegen.expr.simplifier import simplify
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.sums import terms, total, weights
 
 __all__ = [
     "OPERATION",
     "Add",
+    "Affine",
     "And",
     "Const",
     "Eq",
@@ -75,6 +78,7 @@ __all__ = [
     "Var",
     "VarKind",
     "Xor",
+    "affine",
     "as_expr",
     "check_name",
     "children",
@@ -91,4 +95,5 @@ __all__ = [
     "to_c",
     "total",
     "variables",
+    "weights",
 ]

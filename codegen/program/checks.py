@@ -7,6 +7,7 @@ What depends on data, such as bounds of global memory and races, is the simulato
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
@@ -14,6 +15,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -43,6 +45,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     _launch(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
+    check_tensors(kernel)
     _bounds(kernel)
     check_waits(kernel)
 
@@ -59,6 +62,10 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
             kernel.shared_bytes,
             chip.max_shared_bytes_per_block,
         )
+    for one, other in itertools.combinations(kernel.shared, 2):
+        low, high = sorted((one, other), key=lambda b: b.offset_bytes)
+        if low.offset_bytes + low.size_bytes > high.offset_bytes and not other.overlay:
+            raise IRError("overlap", other, f"{one.name} and {other.name} overlap in shared memory")
     helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
     for name in (kernel.name, *_names(kernel)):
         if name in helpers:

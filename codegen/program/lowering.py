@@ -8,8 +8,9 @@ For swizzled layouts it splits as
 Summands in other variables, such as the stage of a ring of buffers, are taken out first and stay summands.
 A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
 after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
-either the thread's or the unroll's splits with Cx = 0; otherwise the split is decided on the whole table of
-values, so it is exact by construction.  An address it does not fit stays as it is.
+either the thread's or the unroll's splits with Cx = 0; an address that is affine over F2, as swizzled ones
+are, splits by its columns; of any other the split is decided on the whole table of its values.  An address
+that does not split stays as it is.
 
 A global address that an outermost loop moves in equal steps, k * 32 or k * 64 * ld, is carried: the loop has
 a pointer to where it is and adds the step, so that the address costs one 64-bit addition a turn.  What else
@@ -39,6 +40,7 @@ from layoutalg.codegen.expr import (
     Var,
     VarKind,
     Xor,
+    affine,
     evaluate,
     simplify,
     substitute,
@@ -333,7 +335,6 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     import numpy
 
     unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
-    extents = [v.facts.hi + 1 for v in unrolled]
     threads = tid.facts.hi + 1
     if not unrolled or any(v.kind != "unroll" for v in unrolled):
         return None
@@ -342,20 +343,55 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     if tid not in variables(rest):
         values = evaluate(own, {tid: numpy.arange(threads)})
         return numpy.broadcast_to(values, threads).copy(), own, Const(0), rest
-    if math.prod(extents) * threads > _TABLE_LIMIT:
+    found = split_by_columns(index, tid) or split_by_table(index, tid)
+    if found is None:
         return None
-    grids = numpy.indices([*extents, threads], dtype=numpy.int64)
-    env = dict(zip([*unrolled, tid], grids, strict=True))
-    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, threads)
-    c = f[:, :1]
-    at_zero = {v: Const(0) for v in unrolled}
+    values, constant = found
+    mask = int(numpy.bitwise_or.reduce(values))
+    base = simplify(Xor(substitute(index, dict.fromkeys(unrolled, Const(0))), Const(constant)))
+    of_unroll = simplify(substitute(index, {tid: Const(0)}))
+    keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
+    xor = simplify(And(of_unroll, Const(mask & keep)))
+    return values, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
 
+
+def split_by_columns(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) of an index that is affine over F2; None of any other.
+
+    Of such a map f(t, u) = A(t) ^ c(u), and no bit of c that A never sets meets a carry: what
+    `split_by_table` finds out from every value follows from the columns.
+
+    >>> t, u = Var("tid", 4), Var("u", 2, "unroll")
+    >>> split_by_columns((t * 4 ^ u * 4) + u * 64 + 1, t)
+    (array([ 0,  4,  8, 12]), 1)
+    """
+    import numpy
+
+    found = affine(index)
+    if found is None:
+        return None
+    threads = numpy.arange(tid.facts.hi + 1)
+    values = numpy.zeros_like(threads)
+    for bit, column in enumerate(found.columns.get(tid, ())):
+        values ^= (threads >> bit & 1) * column
+    return values, found.constant
+
+
+def split_by_table(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) where f(t, u) = (A(t) ^ c & OR(A)) + (c & ~OR(A)), decided on all of its values.
+
+    None where that does not hold, and of a table of more than _TABLE_LIMIT values.
+    """
+    import numpy
+
+    unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
+    extents = [v.facts.hi + 1 for v in (*unrolled, tid)]
+    if math.prod(extents) > _TABLE_LIMIT:
+        return None
+    grids = numpy.indices(extents, dtype=numpy.int64)
+    env = dict(zip([*unrolled, tid], grids, strict=True))
+    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, extents[-1])
+    c = f[:, :1]
     a = f[0] ^ c[0]
     mask = int(numpy.bitwise_or.reduce(a))
-    if numpy.array_equal((a ^ c & mask) + (c & ~mask), f):
-        base = simplify(Xor(substitute(index, at_zero), Const(int(c[0, 0]))))
-        of_unroll = simplify(substitute(index, {tid: Const(0)}))
-        keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
-        xor = simplify(And(of_unroll, Const(mask & keep)))
-        return a, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
-    return None
+    return (a, int(c[0, 0])) if numpy.array_equal((a ^ c & mask) + (c & ~mask), f) else None

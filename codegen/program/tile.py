@@ -64,6 +64,7 @@ class Shared:
 
     `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.  A ring holds
     `stages` tiles of that layout one after the other: its coordinate has the stage behind the layout's modes.
+    An `overlay` lies over other buffers on purpose; any other overlap is refused.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Shared:
     align_bytes: int
     offset_bytes: int
     stages: int = 1
+    overlay: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import LDS, STS
 from layoutalg.codegen.program import Do, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
-from layoutalg.codegen.program.lowering import chained, split_address
+from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")
@@ -59,6 +59,44 @@ def test_disjoint_constants_become_immediates_and_cost_no_xor() -> None:
 @pytest.mark.parametrize("index", [TID * U, SWIZZLED(TID % 32 + U * 8, 0), TID % 7 ^ TID // (U + 1)], ids=str)
 def test_what_does_not_split_is_left_alone(index: Expr) -> None:
     assert split_address(index, TID) is None
+
+
+@st.composite
+def swizzled_addresses(draw: st.DrawFn) -> Expr:
+    """Addresses of a swizzled tile of powers of two, by a coordinate of thread and unroll digits."""
+    bits = draw(st.integers(5, 9))
+    rows = draw(st.integers(1, bits - 1))
+    strides = draw(st.sampled_from(((1 << bits - rows, 1), (1, 1 << rows))))
+    tile = Layout((1 << rows, 1 << bits - rows), strides)
+    width, base = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    layout = ComposedLayout(Swizzle(width, base, width + draw(st.integers(0, 2))), 0, tile)
+    by = draw(st.permutations([(TID, 64), (U, 4), (W, 2)]))
+    place: Expr = Const(0)
+    weight = 1
+    for v, extent in by:
+        place, weight = place + v * weight, weight * extent
+    place = place % (1 << bits)
+    index = layout(place % (1 << rows), place // (1 << rows)) * draw(st.sampled_from((1, 2, 4, 16)))
+    return simplify(
+        index + W * draw(st.sampled_from((0, 1 << 14))) + Const(draw(st.sampled_from((0, 1 << 16))))
+    )
+
+
+@given(swizzled_addresses())
+def test_the_columns_say_what_the_table_says(index: Expr) -> None:
+    by_columns, by_table = split_by_columns(index, TID), split_by_table(index, TID)
+    assert by_columns is not None and by_table is not None
+    assert np.array_equal(by_columns[0], by_table[0]) and by_columns[1] == by_table[1]
+
+
+def test_a_table_too_large_splits_by_its_columns() -> None:
+    wide = [Var(f"w{i}", 16, "unroll") for i in range(5)]
+    index: Expr = TID * 4
+    for i, v in enumerate(wide):
+        index = index ^ v * (1 << 2 * i + 3)
+    split = split_address(index, TID)
+    assert split is not None and split_by_table(index, TID) is None
+    assert str(split[1]) == "tid * 4"
 
 
 def test_other_variables_are_left_alone() -> None:
