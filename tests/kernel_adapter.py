@@ -50,6 +50,12 @@ ALPHA, BETA = 1.0, 2.0
 UNIT_BYTES = 16
 """Buffers are whole units."""
 
+RENAMED: Mapping[str, str] = {
+    "rows_per_block": "kept", "threads_per_row": "sharing", "lanes_per_row": "fast", "groups_per_row": "slow",
+    "rows_per_thread": "outs",
+}  # fmt: skip
+"""Fields of configurations that had other names when choices were stored."""
+
 Case: TypeAlias = Mapping[str, Any]
 
 
@@ -243,7 +249,7 @@ def _chained(
 def plain(value: Any) -> Any:
     """A configuration as JSON: records by field, layouts and swizzles as text."""
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {RENAMED.get(f.name, f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [plain(x) for x in value]
     return value if isinstance(value, bool | int | float) else str(value)
