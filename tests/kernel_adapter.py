@@ -32,11 +32,12 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_wor
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
 from layoutalg.kernels.move.plan import best
-from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem, relayout_problem
+from layoutalg.kernels.rowwise.norm import NormLaunches
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce_predict import predict as predict_reduction
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
@@ -116,23 +117,42 @@ def problem(family: str, **asked: Any) -> Any:
     return permute_problem(**asked)
 
 
-def plan(case: Case) -> Planned:
-    """How a case is computed on an H200.  Raises what the library raises."""
+def chosen(case: Case) -> tuple[Any, Any]:
+    """The problem of a case, and how it is computed on an H200: its configuration, or its plan of launches.
+
+    A product takes the step of its ladder that is named, or the best way with so many parts of k.
+    """
     family, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
+    step, splits = (asked.pop(name, None) for name in ("step", "splits"))
+    p = problem(family, **asked)
     if family in FAMILIES:
-        return _matrix(family, problem(family, **asked))
+        return p, FAMILIES[family].configs(p, ARCH)[0]
     if family in GEMM_FAMILIES:
-        step, splits = asked.pop("step", None), asked.pop("splits", None)
-        return _product(family, problem(family, **asked), step, splits)
-    return _tensor(family, problem(family, **asked))
+        of = GEMM_FAMILIES[family]
+        ways = of.configs(p, ARCH) if step is None else (of.steps[step],)
+        return p, next(c for c in ways if splits in (None, c.splits))
+    if family in FOLD:
+        return p, plans(p, ARCH)[0]
+    return p, norm_plan(p, ARCH) if family in OPS else best(normalise(p), ARCH)
+
+
+def plan(case: Case) -> Planned:
+    """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
+    family, (p, way) = case["family"], chosen(case)
+    if family in FAMILIES:
+        return _matrix(family, p, way)
+    if family in GEMM_FAMILIES:
+        return _product(p, way)
+    if family in FOLD:
+        return _reduction(p, way)
+    return _norm(p, way) if family in OPS else _move(p, way)
 
 
 def configured(family: str, asked: Case, **fields: Any) -> Any:
     """The kernels of the chosen configuration with other fields.  Raises what the library raises."""
     p = problem(family, **asked)
     if family in FAMILIES:
-        chosen = FAMILIES[family].configs(p, ARCH)[0]
-        return FAMILIES[family].build(p, replace(chosen, **fields))
+        return FAMILIES[family].build(p, replace(FAMILIES[family].configs(p, ARCH)[0], **fields))
     if family in GEMM_FAMILIES:
         return launches(p, replace(GEMM_FAMILIES[family].configs(p, ARCH)[0], **fields), ARCH).kernels
     return norm_plan(p, ARCH, replace(norm_plan(p, ARCH).config, **fields)).kernels
@@ -156,9 +176,8 @@ def compiled(launch: Launch) -> Compiled:
 # --- families ------------------------------------------------------------------------------------------
 
 
-def _matrix(name: str, p: MatrixProblem) -> Planned:
+def _matrix(name: str, p: MatrixProblem, config: Any) -> Planned:
     family = FAMILIES[name]
-    config = family.configs(p, ARCH)[0]
     given: dict[str, int | str] = {
         "m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd, "src": "src", "dst": "dst"
     }  # fmt: skip
@@ -171,11 +190,7 @@ def _matrix(name: str, p: MatrixProblem) -> Planned:
     return Planned(plain(config), (launch,), buffers, [_costs(family.predict(p, config))])
 
 
-def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) -> Planned:
-    """The way that is chosen, or a step by name, or the best one with so many parts of k."""
-    family = GEMM_FAMILIES[name]
-    found = family.configs(p, ARCH) if step is None else (family.steps[step],)
-    c = next(c for c in found if splits in (None, c.splits))
+def _product(p: GemmProblem, c: Any) -> Planned:
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), ARCH)
     one = Launches(p, c.splits, wide.kernels)
     element, to = p.operand.name, p.result.name
@@ -199,32 +214,25 @@ def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) ->
     return Planned(plain(c), steps, _taken(buffers, steps), predicted)
 
 
-def _tensor(name: str, p: Any) -> Planned:
-    if name in FOLD:
-        return _reduction(p)
-    if name in OPS:
-        return _norm(p)
-    moves = normalise(p)
-    config = best(moves, ARCH)
+def _move(p: PermuteProblem, config: Any) -> Planned:
     buffers = {
         "src": _buffer(p.source_elems * p.element_bytes),
         "dst": _buffer(p.target_elems * p.element_bytes, written=True),
     }
-    return _chained(chain_of(p, ARCH), plain(config), [predict_permute(moves, config, ARCH)], buffers)
+    return _chained(chain_of(p, ARCH), plain(config), [predict_permute(normalise(p), config, ARCH)], buffers)
 
 
-def _reduction(p: ReduceProblem) -> Planned:
-    chosen = plans(p, ARCH)[0]
-    choice = {"passes": [plain(one.config) for one in chosen.passes]}
+def _reduction(p: ReduceProblem, way: ReducePlan) -> Planned:
+    choice = {"passes": [plain(one.config) for one in way.passes]}
     buffers = {
         "src": _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name),
         "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True),
     }
-    return _chained(chain_of(p, ARCH), choice, predict_reduction(chosen, ARCH), buffers)
+    return _chained(chain_of(p, ARCH), choice, predict_reduction(way, ARCH), buffers)
 
 
-def _norm(p: NormProblem) -> Planned:
-    chosen, element = norm_plan(p, ARCH), p.dtype
+def _norm(p: NormProblem, way: NormLaunches) -> Planned:
+    element = p.dtype
     elems = {
         "src": p.axes.source_elems, "dst": p.axes.target_elems,
         "weight": p.axes.count + p.weight_offset, "bias": p.axes.count + p.bias_offset,
@@ -232,7 +240,7 @@ def _norm(p: NormProblem) -> Planned:
     buffers = {
         name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
     }
-    return _chained(chain_of(p, ARCH), plain(chosen.config), [predict_norm(chosen, ARCH)], buffers)
+    return _chained(chain_of(p, ARCH), plain(way.config), [predict_norm(way, ARCH)], buffers)
 
 
 def _chained(
