@@ -22,10 +22,12 @@ from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
     OPERATION,
+    apply_operator,
     children,
     evaluate,
     is_predicate,
     minus,
+    rebuild,
     substitute,
     variables,
 )
@@ -79,6 +81,7 @@ __all__ = [
     "VarKind",
     "Xor",
     "affine",
+    "apply_operator",
     "as_expr",
     "check_name",
     "children",
@@ -87,6 +90,7 @@ __all__ = [
     "index_cost",
     "is_predicate",
     "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",
