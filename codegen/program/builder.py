@@ -398,9 +398,13 @@ class KernelBuilder:
 
     def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
         """Run an instruction."""
-        refs = tuple(_argument(a) for a in args)
+        refs = tuple(map(_argument, args))
         if len(refs) != len(instr.operands):
             raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
+        refs = tuple(
+            Const(a) if o.role == "value" and isinstance(a, int) else a
+            for o, a in zip(instr.operands, refs, strict=True)
+        )
         self._scopes[-1].body.append(Do(instr, refs))
 
     @contextmanager

@@ -1,12 +1,12 @@
-"""Arithmetic on register tensors: `v * alpha + b` writes a formula, which one instruction per vector computes.
+"""Arithmetic on register tensors: `v * alpha + b` is a formula, computed by one instruction per vector.
 
     y = k.map(v * alpha + b)               a fragment of v's shape
     k.store(exp(v - m) / s, part)          m and s are one value per thread
     k.store((x + bias).to("f16"), part)    rounded, two elements per word
 
-The idea.  Fragments, typed parameters and numbers are leaves; Python's operators and the functions below build
-a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats with floats,
-integers with integers; f16 and bf16 are computed with as floats, and `to` is the last step.
+The idea.  Fragments, typed parameters and numbers are leaves; Python's operators and the functions below
+build a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats with
+floats, integers with integers; f16 and bf16 are computed with as floats, and `to` is the last step.
 """
 
 from __future__ import annotations
