@@ -8,7 +8,7 @@
     rewrite      rules applied until none fits
     rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
-    affine       an expression as a map over F2: its columns
+    columns      an expression as a map over F2: its columns
     ctext        an expression as C
     cost         what an expression costs in instructions
 
@@ -17,7 +17,7 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 
 from __future__ import annotations
 
-from layoutalg.codegen.expr.affine import Affine, affine
+from layoutalg.codegen.expr.columns import Affine, affine
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
@@ -27,6 +27,7 @@ from layoutalg.codegen.expr.expr import (
     evaluate,
     is_predicate,
     minus,
+    rebuild,
     substitute,
     variables,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "index_cost",
     "is_predicate",
     "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",

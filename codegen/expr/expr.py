@@ -133,6 +133,8 @@ def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
             return type(node)(new[0], amount)
         case Select():
             return Select(*new)
+        case Minus():
+            return Minus(new[0], new[1])
         case _:
             return type(node)(*new)
 

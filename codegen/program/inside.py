@@ -116,7 +116,7 @@ def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
                 yield x + 1, count
             case FloorDiv(Var(extent=Mul(q, d)), by) if by in (q, d):
                 yield x + 1, q if by == d else d
-            case Minus(a, b) if x.is_exact:
+            case Minus(a, b) if x.exact:
                 yield x + b, a
 
 

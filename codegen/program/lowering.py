@@ -36,18 +36,22 @@ from layoutalg.codegen.expr import (
     And,
     Const,
     Expr,
+    Minus,
     Mul,
     Var,
     VarKind,
     Xor,
     affine,
+    children,
     evaluate,
+    rebuild,
     simplify,
     substitute,
     terms,
     total,
     variables,
 )
+from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
     Carry,
@@ -81,16 +85,16 @@ def lower(kernel: Kernel) -> Kernel:
     """
     names = Counter(s.var.name for s in walk(kernel.body) if isinstance(s, Let))
     repeated = frozenset(name for name, times in names.items() if times > 1)
-    body = _flatten(kernel.body, {}, repeated)
+    body = _flatten(kernel.body, {}, repeated, Conditions())
     bases = _Bases(kernel)
-    body = _split_body(body, bases, {})
+    body = _with_exact(_split_body(body, bases, {}), Conditions(), {})
     return replace(kernel, body=(*bases.lets(), *body))
 
 
 def _flatten(
-    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str]
+    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str], known: Conditions
 ) -> tuple[Stmt, ...]:
-    """Write out one-step unrolls and decided branches, substituting `values`.
+    """Write out one-step unrolls and branches that are decided where they stand, substituting `values`.
 
     A body that names what another scope names too (`repeated`) keeps its scope.
     """
@@ -111,20 +115,86 @@ def _flatten(
                 out.append(Let(var, expr(value)))
             case For(_, count, inner, _, carry):
                 places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
-                inner = _flatten(inner, values, repeated)
+                inner = _flatten(inner, values, repeated, known)
                 out.append(replace(s, count=expr(count), body=inner, carry=places))
             case Unroll(var, 1, inner):
-                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated))
+                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated, known))
             case Unroll(_, _, inner):
-                out.append(replace(s, body=_flatten(inner, values, repeated)))
+                out.append(replace(s, body=_flatten(inner, values, repeated, known)))
             case If(condition, inner, orelse):
-                condition = expr(condition)
-                taken, other = _flatten(inner, values, repeated), _flatten(orelse, values, repeated)
+                condition = known.condition(expr(condition))
+                taken, other = (
+                    _acting(_flatten(part, values, repeated, known.under(condition, holds)))
+                    for part, holds in ((inner, True), (orelse, False))
+                )
                 if condition.facts.is_constant:
                     out += opened(taken if condition.facts.lo else other)
-                else:
+                elif taken or other:
                     out.append(If(condition, taken, other))
     return tuple(out)
+
+
+def _acting(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body of a branch, empty where it does nothing."""
+    return body if any(isinstance(s, Do) for s in walk(body)) else ()
+
+
+def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, bool]) -> tuple[Stmt, ...]:
+    """The body with its differences marked that are exact because of the branches in which they stand.
+
+    It comes last: what is named in front of a branch is computed by threads that do not take it.
+    """
+
+    def expr(e: Expr) -> Expr:
+        return _marked(e, known, {}) if _has_open(e, opens) else e
+
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
+            case Let(var, value):
+                out.append(Let(var, expr(value)))
+            case For(_, count, inner, _, carry):
+                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
+                out.append(replace(s, count=expr(count), body=_with_exact(inner, known, opens), carry=places))
+            case Unroll(_, _, inner):
+                out.append(replace(s, body=_with_exact(inner, known, opens)))
+            case If(condition, inner, orelse):
+                parts = ((inner, True), (orelse, False))
+                taken, other = (_with_exact(x, known.under(condition, y), opens) for x, y in parts)
+                out.append(If(_marked_condition(condition, known, opens), taken, other))
+    return tuple(out)
+
+
+def _marked_condition(condition: Expr, known: Conditions, opens: dict[Expr, bool]) -> Expr:
+    """The second part of a conjunction stands where the first one holds."""
+    if not _has_open(condition, opens):
+        return condition
+    match condition:
+        case And(a, b):
+            after = known.under(a, True)
+            return And(_marked_condition(a, known, opens), _marked_condition(b, after, opens))
+    return _marked(condition, known, {})
+
+
+def _has_open(node: Expr, opens: dict[Expr, bool]) -> bool:
+    """Whether an expression has a difference that is not known to be exact."""
+    if node not in opens:
+        found = isinstance(node, Minus) and not node.exact
+        opens[node] = found or any(_has_open(c, opens) for c in children(node))
+    return opens[node]
+
+
+def _marked(node: Expr, known: Conditions, done: dict[Expr, Expr]) -> Expr:
+    if node not in done:
+        old = children(node)
+        new = tuple([_marked(c, known, done) for c in old])
+        done[node] = node if new == old else rebuild(node, new)
+        match node:
+            case Minus(a, b) if not node.exact and known.orders(b, a):
+                done[node] = Minus(new[0], new[1], exact=True)
+    return done[node]
 
 
 def map_arg(arg: Arg, change: Any) -> Arg:
