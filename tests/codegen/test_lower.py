@@ -217,7 +217,7 @@ def test_a_difference_is_exact_where_its_branch_says_so() -> None:
     """The lane's own part is computed in front of the branch, and stops at 0 there."""
     k = KernelBuilder("k", threads=32)
     x, v = k.pointer("x", 4), k.reg("v", 1)
-    tile = k.shared("tile", 4, Layout(32), 128, 16)
+    tile = k.shared_buffer("tile", 4, Layout(32), 128, 16)
     with k.For("j", 4) as j:
         at = Minus(k.tid + j * 8, Const(5))
         with k.If(k.tid + j * 8 >= 5):
