@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from layoutalg.codegen.gpu import require_gpu, to_device, to_host
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.chains import (
     UNIT_BYTES,
@@ -44,7 +45,6 @@ from layoutalg.kernels.family import (
 from layoutalg.kernels.move import permute_predict
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import norm_modes, norm_predict, reduce_predict

@@ -21,10 +21,10 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import load, prepare, to_device, to_host, version
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import MemTrace, simulate
+from layoutalg.codegen.traffic import Cost, Prediction
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.predict import Cost, Prediction
 from layoutalg.layout import whole_number
 
 Target: TypeAlias = Literal["simulator", "gpu"]

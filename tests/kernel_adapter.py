@@ -22,6 +22,7 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
@@ -32,7 +33,6 @@ from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
-from layoutalg.kernels.predict import Prediction
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm

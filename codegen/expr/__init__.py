@@ -8,7 +8,7 @@
     rewrite      rules applied until none fits
     rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
-    affine       an expression as a map over F2: its columns
+    columns      an expression as a map over F2: its columns
     ctext        an expression as C
     cost         what an expression costs in instructions
 
@@ -17,11 +17,12 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 
 from __future__ import annotations
 
-from layoutalg.codegen.expr.affine import Affine, affine
+from layoutalg.codegen.expr.columns import Affine, affine
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
     OPERATION,
+    apply_operator,
     children,
     evaluate,
     is_predicate,
@@ -80,6 +81,7 @@ __all__ = [
     "VarKind",
     "Xor",
     "affine",
+    "apply_operator",
     "as_expr",
     "check_name",
     "children",

@@ -60,6 +60,7 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
 )
 
@@ -90,6 +91,7 @@ __all__ = [
     "check_integers",
     "contract",
     "dependent",
+    "expressions",
     "is_dynamic",
     "launch_sequence",
     "lines",

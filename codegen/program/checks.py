@@ -29,6 +29,7 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
 )
 from layoutalg.codegen.program.waits import check_waits
@@ -95,7 +96,7 @@ def _body(
     together: Together,
 ) -> None:  # fmt: skip
     for s in body:
-        for e in _expressions(s):
+        for e in expressions(s):
             _scoped(e, s, scope)
         match s:
             case Do():
@@ -128,27 +129,6 @@ def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[V
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
     if any(v.name == var.name for v in scope):
         raise IRError("shadowing", s, f"{var.name} is already in scope at '{s}'")
-
-
-def _expressions(s: Stmt) -> Iterator[Expr]:
-    match s:
-        case Do(_, args):
-            for arg in args:
-                match arg:
-                    case RegRef(_, index):
-                        yield from index
-                    case MemRef(buffer, e):
-                        yield e
-                        if isinstance(buffer, Global):
-                            yield from buffer.strides
-                    case _ if isinstance(arg, Expr):
-                        yield arg
-        case Let(_, e) | If(e):
-            yield e
-        case For(_, count, _, _, carry):
-            yield count
-            for c in carry:
-                yield from (c.first, c.step)
 
 
 def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:

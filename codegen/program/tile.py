@@ -318,6 +318,32 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 yield from walk(other)
 
 
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """The expressions that a statement itself reads, without those of its body.
+
+    >>> [str(e) for e in expressions(Let(Var("i", 2, "let"), Const(1)))]
+    ['1']
+    """
+    match s:
+        case Do(_, args):
+            for arg in args:
+                match arg:
+                    case RegRef(_, index):
+                        yield from index
+                    case MemRef(buffer, e):
+                        yield e
+                        if isinstance(buffer, Global):
+                            yield from buffer.strides
+                    case _ if isinstance(arg, Expr):
+                        yield arg
+        case Let(_, e) | If(e):
+            yield e
+        case For(_, count, _, _, carry):
+            yield count
+            for c in carry:
+                yield from (c.first, c.step)
+
+
 def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
     for s in body:
         yield "  " * level + str(s)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import Cubin, Loaded, compile_cubin, device_array, load_cubin, require_gpu, to_cuda
 from layoutalg.codegen.program import Kernel, dependent
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
@@ -43,7 +44,6 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.gemm.splitk import build_combine, predict_combine
-from layoutalg.kernels.predict import Prediction
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""

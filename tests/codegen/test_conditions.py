@@ -23,7 +23,8 @@ def predicates(draw: st.DrawFn) -> Expr:
     def compared() -> Expr:
         x = draw(st.sampled_from(COMPARED))
         y: Expr = draw(st.one_of(st.integers(0, 60).map(Const), st.sampled_from(COMPARED)))
-        return draw(st.sampled_from((Lt(x, y), Lt(y, x), Le(x, y), Le(y, x), Eq(x, y))))
+        pairs: tuple[Expr, ...] = (Lt(x, y), Lt(y, x), Le(x, y), Le(y, x), Eq(x, y))
+        return draw(st.sampled_from(pairs))
 
     found = compared()
     for _ in range(draw(st.integers(0, 2))):

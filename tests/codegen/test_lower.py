@@ -73,7 +73,8 @@ def swizzled_addresses(draw: st.DrawFn) -> Expr:
     width, base = draw(st.integers(1, 3)), draw(st.integers(0, 3))
     layout = ComposedLayout(Swizzle(width, base, width + draw(st.integers(0, 2))), 0, tile)
     by = draw(st.permutations([(TID, 64), (U, 4), (W, 2)]))
-    place, weight = Const(0), 1
+    place: Expr = Const(0)
+    weight = 1
     for v, extent in by:
         place, weight = place + v * weight, weight * extent
     place = place % (1 << bits)

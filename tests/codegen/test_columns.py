@@ -31,7 +31,7 @@ def assert_right(node: Expr) -> None:
 
 
 def trees() -> st.SearchStrategy[Expr]:
-    leaf = st.sampled_from([T, U, Const(0), Const(5), Const(64)])
+    leaf: st.SearchStrategy[Expr] = st.sampled_from([T, U, Const(0), Const(5), Const(64)])
 
     def grown(child: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         number = st.sampled_from((1, 2, 3, 4, 8, 34))
