@@ -128,6 +128,18 @@ class KernelBuilder:
         self._grid[axis] = as_expr(extent)
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
+    def grid(self, extents: tuple[Operand, ...], tile: tuple[int, ...]) -> tuple[Var, ...]:
+        """One block per tile: its place along each of up to three modes, the last tile sticking out.
+
+        Raises ShapeError where the modes differ.
+        """
+        if len(extents) != len(tile) or len(tile) > 3:
+            raise ShapeError(
+                f"grid of {self.name}: {len(extents)} extents and tiles of {len(tile)} modes; up to 3 are alike"
+            )
+        counts = [simplify((as_expr(n) + (t - 1)) // t) for n, t in zip(extents, tile, strict=True)]
+        return tuple(self.block(axis, count) for axis, count in enumerate(counts))
+
     def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
         """An integer parameter in [least, most], a multiple of `multiple`.
 
