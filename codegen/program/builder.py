@@ -135,7 +135,7 @@ class KernelBuilder:
         """
         if len(extents) != len(tile) or len(tile) > 3:
             raise ShapeError(
-                f"grid of {self.name}: {len(extents)} extents and tiles of {len(tile)} modes; up to 3 are alike"
+                f"grid of {self.name}: {len(extents)} extents and tiles of {len(tile)} modes; 3 at most"
             )
         counts = [simplify((as_expr(n) + (t - 1)) // t) for n, t in zip(extents, tile, strict=True)]
         return tuple(self.block(axis, count) for axis, count in enumerate(counts))
