@@ -18,21 +18,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
+from layoutalg.kernels.chains import Chain, chain_of
+from layoutalg.kernels.families import FAMILIES
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.refinement import relayout_problem
+
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.chains import Chain, chain_of
-from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import best
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
-from layoutalg.kernels.move.refinement import relayout_problem
 from layoutalg.kernels.predict import Prediction
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem

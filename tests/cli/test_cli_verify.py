@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.commands.verify import VERIFIED_PRODUCTS
 from layoutalg.kernels.family import Check, VerifyReport
 from layoutalg.kernels.gemm import verify as gemm_verify
+from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
 from tests.command import answer, refusal, run
 
 
