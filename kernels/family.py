@@ -19,9 +19,9 @@ from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import Kernel, LaunchSequence
+from layoutalg.codegen.traffic import Cost, Prediction
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.predict import Cost, Prediction
 from layoutalg.moved import moved
 
 __getattr__ = moved(

@@ -32,10 +32,10 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
+from layoutalg.codegen.traffic import Cost, Prediction
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.family import Expected, Family, total
-from layoutalg.kernels.predict import Cost, Prediction
 from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.layout import whole_number
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import LaunchSequence
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels import FAMILIES, Family, VerifyReport, verify
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem
-from layoutalg.kernels.predict import Prediction
 
 MATRIX_OPS = ("tiled_copy", "transpose")
 """Families of a matrix with leading dimensions."""

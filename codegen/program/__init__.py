@@ -1,6 +1,10 @@
 """The tile program: its statements, how it is written, checked and lowered.
 
     tile        Kernel, Global, Shared, Reg and the five statements
+    tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
+    fragment    Fragment: the registers of a thread by the places of a partition
+    copying     tiled copies: load, store and copy partitions, under predicates
+    pipeline    a ring of shared tiles that cp.async fills, stated once
     builder     KernelBuilder: how a program is written
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
@@ -18,7 +22,9 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 from __future__ import annotations
 
 from layoutalg.codegen.program.builder import KernelBuilder
+from layoutalg.codegen.program.copying import ThreadSlice, Where
 from layoutalg.codegen.program.dependent_launch import dependent
+from layoutalg.codegen.program.fragment import Fragment
 from layoutalg.codegen.program.launch_contract import (
     GRID_LIMITS,
     check_argument,
@@ -30,6 +36,7 @@ from layoutalg.codegen.program.launch_contract import (
     text,
 )
 from layoutalg.codegen.program.lowering import lower
+from layoutalg.codegen.program.pipeline import pipeline
 from layoutalg.codegen.program.printable import printed
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
@@ -38,6 +45,7 @@ from layoutalg.codegen.program.sequence import (
     overlapped,
     printed_sequence,
 )
+from layoutalg.codegen.program.tensor import Side, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -52,6 +60,7 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
 )
 
@@ -61,6 +70,7 @@ __all__ = [
     "Arg",
     "Do",
     "For",
+    "Fragment",
     "Global",
     "If",
     "Kernel",
@@ -71,20 +81,29 @@ __all__ = [
     "Reg",
     "RegRef",
     "Shared",
+    "Side",
     "Stmt",
+    "Tensor",
+    "ThreadSlice",
     "Unroll",
+    "Where",
     "check_argument",
     "check_integers",
     "contract",
     "dependent",
+    "expressions",
     "is_dynamic",
     "launch_sequence",
     "lines",
+    "local_tile",
     "lower",
     "overlapped",
+    "partition",
+    "pipeline",
     "pointer_type",
     "printed",
     "printed_sequence",
     "text",
     "walk",
+    "whole",
 ]

@@ -28,6 +28,7 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
@@ -40,7 +41,6 @@ from layoutalg.kernels.gemm.simt_rules import check_config as check_simt
 from layoutalg.kernels.gemm.simt_rules import check_element
 from layoutalg.kernels.gemm.sm80_plan import LADDER as SM80_LADDER
 from layoutalg.kernels.gemm.sm80_rules import check_config as check_sm80
-from layoutalg.kernels.predict import Prediction
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
@@ -29,7 +30,6 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.gemm.splitk import build_combine, predict_combine
-from layoutalg.kernels.predict import Prediction
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""

@@ -14,6 +14,7 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_assign
@@ -34,7 +35,6 @@ from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_pr
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile
-from layoutalg.kernels.predict import Prediction
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""

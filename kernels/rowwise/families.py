@@ -25,12 +25,12 @@ from layoutalg.codegen.gpu import (
     require_gpu,
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.predict import Prediction
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import (
     norm,

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.kernels.gemm.family import way
+from layoutalg.codegen.traffic import Prediction
+from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.smem_loads import copied_words, served
-from layoutalg.kernels.predict import Prediction
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.gemm_launch import CONFIGS, launch_all
@@ -46,7 +46,7 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     first, second = predictions(p, c)
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
-    label = f"{p}, {way(c)}"
+    label = f"{p}, {gemm_family.way(c)}"
     yield from compared(f"{label}, parts", served(p, c, first), seen[0], fewer)
     yield from compared(f"{label}, sums", second, seen[1])
 

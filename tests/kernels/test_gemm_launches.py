@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.program import SCRATCH, Global, check_argument, lower
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.gemm import (
     simt_configs as gemm_simt_configs,
@@ -30,7 +31,6 @@ from layoutalg.kernels.gemm.launches import (
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (

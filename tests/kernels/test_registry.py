@@ -11,10 +11,10 @@ import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
 from layoutalg.kernels.family import total
-from layoutalg.kernels.predict import Cost
 from tests.command import run
 
 

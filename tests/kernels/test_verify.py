@@ -13,6 +13,7 @@ import pytest
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.elements import bits_of
@@ -22,7 +23,6 @@ from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
