@@ -41,7 +41,8 @@ from layoutalg.kernels.arrays import (
     view,
 )
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import (
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import (
     CARRIER,
     Moves,
     PermuteProblem,
@@ -50,8 +51,7 @@ from layoutalg.kernels.move.permute_modes import (
     permute_problem,
     reference,
 )
-from layoutalg.kernels.move.permute_plan import best
-from layoutalg.kernels.move.refinement import relayout_problem
+from layoutalg.kernels.move.relayout import relayout_problem
 from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 

@@ -43,8 +43,8 @@ from layoutalg.kernels.family import (
     traced_costs,
 )
 from layoutalg.kernels.move import permute_predict
-from layoutalg.kernels.move.permute_modes import CARRIER, PermuteProblem, normalise, reference
-from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, normalise, reference
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rounding import agrees, largest_share, norm_bound, reduction_bound
 from layoutalg.kernels.rowwise import norm as norm_family

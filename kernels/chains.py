@@ -26,8 +26,8 @@ from layoutalg.codegen.program import Global, Kernel, dependent, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels.move import permute as permute_family
-from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import reduce as reduce_family
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem

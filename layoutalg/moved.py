@@ -59,9 +59,10 @@ _ROOMS: Mapping[str, str] = {
     ),
     "kernels.move": (
         "kernels.copy_family=tiled_copy kernels.transpose_family=transpose kernels.transpose_plan "
-        "kernels.permute_family=permute kernels.permute_modes kernels.permute_plan kernels.permute_stage "
-        "kernels.permute_tile kernels.permute_index kernels.permute_reads kernels.permute_certificate "
-        "kernels.permute_predict kernels.permute_bench kernels.refinement"
+        "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
+        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
+        "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
+        "kernels.permute_bench kernels.refinement=relayout"
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "

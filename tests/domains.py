@@ -30,10 +30,10 @@ from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
 from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
 from layoutalg.kernels.gemm.launches import Config, Launches, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.move import permute_plan
+from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
-from layoutalg.kernels.move.permute_modes import normalise
-from layoutalg.kernels.move.permute_modes import reference as permuted
+from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.rounding import reduction_bound
 from layoutalg.kernels.rowwise import reduce as reduce_family
 from layoutalg.kernels.rowwise.norm import plan as plan_norm

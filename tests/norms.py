@@ -12,7 +12,7 @@ import numpy as np
 
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.move.permute_modes import strided
+from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rounding import norm_bound
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, reference

@@ -30,10 +30,10 @@ from layoutalg.errors import MismatchError
 from layoutalg.kernels.baselines import torch_assign
 from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import CARRIER, PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
 from layoutalg.kernels.move.permute_predict import bounds, predict
-from layoutalg.kernels.move.permute_stage import PermuteConfig
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.kernels.predict import Prediction
 
 Case: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"

@@ -38,7 +38,7 @@ from layoutalg.codegen.instr import (
     within,
 )
 from layoutalg.codegen.program import Global, KernelBuilder, MemRef, Reg, RegRef
-from layoutalg.kernels.move.permute_index import minus
+from layoutalg.kernels.move.misaligned import minus
 from layoutalg.kernels.rowwise.norm_modes import NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring
 from layoutalg.kernels.rowwise.norm_vectors import words

@@ -45,7 +45,7 @@ from layoutalg.codegen.instr import (
     within,
 )
 from layoutalg.codegen.program import Global, Reg, RegRef
-from layoutalg.kernels.move.permute_index import minus
+from layoutalg.kernels.move.misaligned import minus
 from layoutalg.kernels.rowwise.norm_exchange import combine
 from layoutalg.kernels.rowwise.norm_pieces import Index
 from layoutalg.kernels.rowwise.norm_program import Body, Group, Vector

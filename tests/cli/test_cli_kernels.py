@@ -19,7 +19,7 @@ from layoutalg.kernels.family import Check, VerifyReport
 from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.move import permute_bench
 from layoutalg.kernels.move.permute_bench import PermuteRow
-from layoutalg.kernels.move.permute_stage import PermuteConfig
+from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run

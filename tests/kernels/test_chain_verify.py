@@ -12,7 +12,7 @@ from layoutalg.errors import ShapeError
 from layoutalg.kernels import chain_verify
 from layoutalg.kernels.chain_verify import predicted, verify_chain
 from layoutalg.kernels.chains import OPERATIONS, Chain, chain_of, find_problem
-from layoutalg.kernels.move.permute_modes import permute_problem
+from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from layoutalg.kernels.trials import TENSOR_TRIALS

@@ -17,8 +17,8 @@ from layoutalg.kernels.move.permute_bench import (
     make_ready,
     random_cases,
 )
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_stage import PermuteConfig
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.kernels.predict import Cost
 
 

@@ -20,7 +20,7 @@ from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.decide import cosize
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.move.permute_modes import PermuteProblem, move_problem
+from layoutalg.kernels.move.problem import PermuteProblem, move_problem
 from layoutalg.layout import AnyLayout, Layout, flatten_tree, product
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.kernels.move.permute_modes import (
+from layoutalg.kernels.move.problem import (
     CARRIER,
     Moves,
     move_problem,

@@ -10,8 +10,7 @@ import numpy as np
 
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_index import (
+from layoutalg.kernels.move.misaligned import (
     Store,
     block_base,
     block_origins,
@@ -20,9 +19,10 @@ from layoutalg.kernels.move.permute_index import (
     load_chunk,
     minus,
 )
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests.permutations import random_problem
 from tests.sweeps import each
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from layoutalg.kernels.move.permute_stage import Stage
+from layoutalg.kernels.move.stage import Stage
 
 Index: TypeAlias = Any
 """An int, an integer array or an index expression."""
@@ -51,8 +51,8 @@ def digits(x: Index, extents: Sequence[int]) -> list[Index]:
 def block_origins(stage: Stage, block: Index) -> list[Index]:
     """First coordinate of each mode that a block owns.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> block_origins(Stage(x, PermuteConfig("staged", (32, 32), 256, 4, 4)), 1)
     [32, 0]
@@ -64,8 +64,8 @@ def block_origins(stage: Stage, block: Index) -> list[Index]:
 def block_base(stage: Stage, origins: Sequence[Index]) -> Index:
     """Elements between a chunk's boundary and the first element of a block's tile, lead included.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((97, 99), (1, 0), "f32", src_offset=2))
     >>> block_base(Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 1)), (0, 64))
     2
@@ -98,8 +98,8 @@ class Load:
 def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) -> Load:
     """Chunk x of the tile of a block.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> load_chunk(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0).source
     68
@@ -142,8 +142,8 @@ def direct_element(
 ) -> tuple[Index, Index, tuple[Index, ...]]:
     """Element x of the tile of a block: source, destination, and when it exists.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((3, 5), (1, 0), "f32"))
     >>> direct_element(Stage(x, PermuteConfig("direct", (3, 5), 32)), 4, (0, 0))
     (6, 4, ())
@@ -170,8 +170,8 @@ class Store:
 
     Where its run exists (`row`) and it is not `whole`, the pieces of it that exist are stored.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> v = Store(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0)
     >>> v.target, [v.place(e) for e in range(4)]
@@ -298,8 +298,8 @@ class Store:
 def pieces(stage: Stage) -> list[tuple[int, int]]:
     """(first element, elements) of what a vector is stored in where it is not whole: words, or elements.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((63, 65), (1, 0), "f16"))
     >>> pieces(Stage(x, PermuteConfig("staged", (63, 64), 256, 8, 8)))
     [(0, 2), (2, 2), (4, 2), (6, 2)]
