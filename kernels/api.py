@@ -50,8 +50,8 @@ from layoutalg.kernels.move.problem import (
     normalise,
     permute_problem,
     reference,
+    relayout_problem,
 )
-from layoutalg.kernels.move.relayout import relayout_problem
 from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 

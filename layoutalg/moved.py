@@ -62,7 +62,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
         "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
-        "kernels.permute_bench kernels.refinement=relayout"
+        "kernels.permute_bench kernels.refinement=problem"
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "

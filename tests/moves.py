@@ -25,8 +25,7 @@ from layoutalg.errors import LayoutAlgError, NotInjectiveError, UnsupportedError
 from layoutalg.kernels.api import problem_of
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import PermuteProblem, normalise
-from layoutalg.kernels.move.relayout import relayout_problem
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, relayout_problem
 from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 

@@ -4,7 +4,6 @@
     transpose            transpose: its program; transpose_plan: its configurations
     permute              permute: its program
     problem              a problem as it is asked, and the few modes that are left of it
-    relayout             relayout as a permute
     plan                 which modes make the tile, how wide both sides move; tile, stage
     misaligned, gather   where chunks and vectors of the tile lie, and how vectors are read from it
     certificate          why the tile lies in shared memory as it does

@@ -13,8 +13,7 @@ from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_predict import predict
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import normalise, reference
-from layoutalg.kernels.move.relayout import common_modes, relayout_problem
+from layoutalg.kernels.move.problem import common_modes, normalise, reference, relayout_problem
 from layoutalg.kernels.predict import Cost
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.notation import parse
