@@ -203,7 +203,7 @@ class _Writer:
         if c.slow == 1:
             return
         size = c.slow * c.kept * values
-        sums = k.shared("sums", 4, Layout(size, 1), size, 16)
+        sums = k.shared_buffer("sums", 4, Layout(size, 1), size, 16)
         other = k.reg("other", values)
         half = c.slow // 2
         while half:
