@@ -23,9 +23,9 @@ from layoutalg.kernels.chains import Chain, Problem, chain_of
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm.bench import GEMM_FAMILIES, GemmFamily
 from layoutalg.kernels.matrix import reference
-from layoutalg.kernels.move import tiled_copy as copy_family
-from layoutalg.kernels.move import transpose as transpose_family
-from layoutalg.kernels.move import transpose_plan
+from layoutalg.kernels.move.matrix import build_copy, build_transpose, copy_problem, transpose_problem
+from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs
+from layoutalg.kernels.move.matrix_predict import predict_copy, predict_transpose
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise.norm_modes import OPS, norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import FOLD, reduce_problem
@@ -63,12 +63,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         f.name: f
         for f in (
             Family(
-                "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions", copy_family.problem,
-                copy_family.configs, copy_family.build, reference, copy_family.predict,
+                "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions", copy_problem,
+                copy_configs, build_copy, reference, predict_copy,
             ),
             Family(
-                "transpose", "dst[n, m] = src[m, n] with leading dimensions", transpose_family.problem,
-                transpose_plan.configs, transpose_family.build, reference, transpose_plan.predict,
+                "transpose", "dst[n, m] = src[m, n] with leading dimensions", transpose_problem,
+                transpose_configs, build_transpose, reference, predict_transpose,
             ),
         )
     }
