@@ -14,9 +14,9 @@ a transpose goes through shared memory, so that both sides of global memory see 
     4  after the barrier each lane loads one vector along m and stores it
 
 Consecutive blocks of a transpose walk down a column of tiles, so that what they store lies in the same rows
-of the destination: 1 to 4 % faster than along a row (H200).  Full tiles take a path without predicates, under a
-block-uniform branch; of tiles that stick out of the matrix every vector has a predicate, its coordinates
-inside of the extents, or where the edge cuts vectors every element.
+of the destination: 1 to 4 % faster than along a row (H200).  Full tiles take a path without predicates, under
+a block-uniform branch; of tiles that stick out of the matrix every vector has a predicate, that its
+coordinates are inside of the extents, or where the edge cuts vectors every element.
 """
 
 from __future__ import annotations
