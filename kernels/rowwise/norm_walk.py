@@ -36,7 +36,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from layoutalg.kernels.move.misaligned import digits, minus
+from layoutalg.kernels.move.misaligned import minus
+from layoutalg.kernels.rowwise.reduce_walk import digits
 from layoutalg.kernels.rowwise.norm_modes import NormMode, NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring, Segment
 from layoutalg.kernels.rowwise.norm_vectors import places_of_rows
