@@ -184,5 +184,8 @@ class Store:
     @cached_property
     def _row_place(self) -> Index:
         """The byte of the tile where the run starts."""
-        *row, _ = self._coordinate
-        return self.base * self.stage.size + _offset(row, self.stage.coefficients)
+        stage, row = self.stage, self._coordinate
+        total = self.base * stage.size
+        for k in stage.dst_rows:
+            total = total + row[k] * stage.coefficients[k]
+        return total

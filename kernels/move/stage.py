@@ -325,7 +325,8 @@ class Stage:
         held = self.dst_length + self.lead * self.dst_inner
         past = range(held, self.vectors * self.config.vec + self.lead * self.dst_inner)
         furthest: int = max(map(self.run_place, past), default=0)
-        return max(0, furthest - self.run_place(self.dst_length - 1))
+        last: int = self.run_place(self.dst_length - 1)
+        return furthest - last if furthest > last else 0
 
     @cached_property
     def _placement(self) -> tuple[tuple[int, ...], int]:
@@ -434,11 +435,12 @@ def coordinate_of(digits: Digits, number: Any, rank: int) -> tuple[Any, ...]:
     (1, 24, 0)
     """
     found: list[Any] = [0] * rank
-    for place, (extent, step, mode) in enumerate(digits):
-        if extent > 1:
-            digit = number % extent if place + 1 < len(digits) else number
-            found[mode] = found[mode] + digit * step
-            number = number // extent
+    counting = [digit for digit in digits if digit[0] > 1]
+    for extent, step, mode in counting[:-1]:
+        found[mode] = found[mode] + number % extent * step
+        number = number // extent
+    for _, step, mode in counting[-1:]:
+        found[mode] = found[mode] + number * step
     return tuple(found)
 
 
