@@ -6,8 +6,9 @@
     expr         what is done with any tree: evaluate, substitute, variables
     sums         sums as lists of terms
     rewrite      rules applied until none fits
-    rules_bits, rules_sums, rules_truth   the rules, each proved by enumeration in its test
+    rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
+    columns      an expression as a map over F2: its columns
     ctext        an expression as C
     cost         what an expression costs in instructions
 
@@ -16,9 +17,20 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 
 from __future__ import annotations
 
+from layoutalg.codegen.expr.columns import Affine, affine
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
-from layoutalg.codegen.expr.expr import OPERATION, children, evaluate, is_predicate, substitute, variables
+from layoutalg.codegen.expr.expr import (
+    OPERATION,
+    apply_operator,
+    children,
+    evaluate,
+    is_predicate,
+    minus,
+    rebuild,
+    substitute,
+    variables,
+)
 from layoutalg.codegen.expr.names import check_name
 from layoutalg.codegen.expr.nodes import (
     Add,
@@ -29,6 +41,7 @@ from layoutalg.codegen.expr.nodes import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Operand,
@@ -43,11 +56,12 @@ from layoutalg.codegen.expr.nodes import (
     render,
 )
 from layoutalg.codegen.expr.simplifier import simplify
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.sums import terms, total, weights
 
 __all__ = [
     "OPERATION",
     "Add",
+    "Affine",
     "And",
     "Const",
     "Eq",
@@ -55,6 +69,7 @@ __all__ = [
     "FloorDiv",
     "Le",
     "Lt",
+    "Minus",
     "Mod",
     "Mul",
     "Operand",
@@ -65,6 +80,8 @@ __all__ = [
     "Var",
     "VarKind",
     "Xor",
+    "affine",
+    "apply_operator",
     "as_expr",
     "check_name",
     "children",
@@ -72,6 +89,8 @@ __all__ = [
     "evaluate",
     "index_cost",
     "is_predicate",
+    "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",
@@ -80,4 +99,5 @@ __all__ = [
     "to_c",
     "total",
     "variables",
+    "weights",
 ]

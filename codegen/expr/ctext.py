@@ -6,6 +6,12 @@ is widened to `u64` exactly where two narrow operands meet a wide result:
 
     row * ld + col     with row, ld < 2^30      ->     (u64)row * ld + col
 
+A difference is computed modulo the width, which is what it is wherever it is proved not to be below 0;
+elsewhere it is compared first, and 0 there:
+
+    15 - i                              ->     15 - i                       of i < 16
+    Minus(n, i)                         ->     i < n ? n - i : 0
+
 A literal and a comparison are ints in C.  Beside an unsigned operand C converts them; where no operand is
 unsigned they are written so.  No operation is done on signed integers:
 
@@ -28,6 +34,8 @@ from layoutalg.codegen.expr.nodes import (
     Const,
     Expr,
     FloorDiv,
+    Lt,
+    Minus,
     Or,
     Select,
     Shl,
@@ -35,7 +43,7 @@ from layoutalg.codegen.expr.nodes import (
     Var,
     Xor,
 )
-from layoutalg.codegen.expr.sums import terms
+from layoutalg.codegen.expr.sums import signed_terms
 from layoutalg.errors import IRError, ResourceError
 
 _SELECT_POWER = 1
@@ -81,13 +89,14 @@ def summands(node: Expr) -> str:
     """The summands of a sum, to be added to a pointer one by one.
 
     Pointers do not wrap, so that the compiler may add the parts in any order and fold constants into the
-    address; a sum in 32 bits it must add as it stands.
+    address; a sum in 32 bits it must add as it stands.  Of an exact difference both parts are summands.
 
     >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
     >>> summands(i * ld + (i ^ 8) + 3)
     '(u64)i * ld + (i ^ 8) + 3'
     """
-    return " + ".join(_emit(t, SYMBOL[Add][1] + 1)[0] for t in terms(node))
+    texts = [(_emit(t, SYMBOL[Add][1] + 1)[0], sign) for t, sign in signed_terms(node)]
+    return texts[0][0] + "".join(f" {'+' if sign > 0 else '-'} {text}" for text, sign in texts[1:])
 
 
 def _emit(node: Expr, outer: int) -> tuple[str, _Rank]:
@@ -121,6 +130,8 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
     match node:
         case Var() | Const() | Select() | Shl() | Shr():
             raise TypeError(node)
+        case Minus() if not node.exact:
+            return _emit_monus(node, outer)
     symbol, power = SYMBOL[type(node)]
     if isinstance(node, FloorDiv):
         symbol = "/"
@@ -134,6 +145,13 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
     strong = _CAST_POWER if bitwise else power + 1
     left, right, rank = _pair(node.a, power if same or not bitwise else strong, node.b, strong, is_wide(node))
     return _wrap(f"{left} {symbol} {right}", power, outer), rank
+
+
+def _emit_monus(node: Minus, outer: int) -> tuple[str, _Rank]:
+    power = SYMBOL[Minus][1]
+    left, right, rank = _pair(node.a, power, node.b, power + 1, wide=False)
+    positive = to_c(Lt(node.b, node.a))
+    return _wrap(f"{positive} ? {left} - {right} : 0", _SELECT_POWER, outer), rank
 
 
 def _pair(a: Expr, power_a: int, b: Expr, power_b: int, wide: bool) -> tuple[str, str, _Rank]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
 
-from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul
+from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Minus, Mod, Mul
 
 ONE = Const(1)
 """What the constant of a linear combination counts."""
@@ -32,6 +32,29 @@ def terms(node: Expr) -> list[Expr]:
             return terms(a) + terms(b)
         case _:
             return [node]
+
+
+def signed_terms(node: Expr) -> list[tuple[Expr, int]]:
+    """The summands of a sum with their signs, 1 or -1, exact differences taken apart; the first sign is 1.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> [(str(t), sign) for t, sign in signed_terms(Var("j", 8) + (9 - Var("i", 8)) * 4)]
+    [('j', 1), ('36', 1), ('i * 4', -1)]
+    """
+    out: list[tuple[Expr, int]] = []
+    for t in terms(node):
+        match scaled(t):
+            case Minus(a, b) as difference, weight if difference.exact:
+                for part, side in ((a, 1), (b, -1)):
+                    out += [(_scaled_by(x, weight), side * sign) for x, sign in signed_terms(part)]
+            case _:
+                out.append((t, 1))
+    return out
+
+
+def _scaled_by(node: Expr, weight: int) -> Expr:
+    x, c = scaled(node)
+    return Const(node.value * weight) if isinstance(node, Const) else times(x, c * weight)
 
 
 def total(parts: Iterable[Expr]) -> Expr:
@@ -102,6 +125,25 @@ def combination(parts: Mapping[Expr, int]) -> Expr:
     i * 3 + 7
     """
     return total(Const(w) if x == ONE else times(x, w) for x, w in parts.items() if w)
+
+
+def cancelled(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+    """Two sums without the terms that they share; None where they share none.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> i, j = Var("i", 8), Var("j", 8)
+    >>> [str(side) for side in cancelled(i * 3 + j + 4, i + 9)]
+    ['i * 2 + j', '5']
+    """
+    left, right = weights(a), weights(b)
+    shared = {x: min(w, right[x]) for x, w in left.items() if right.get(x)}
+    if not shared:
+        return None
+    return _less(left, shared), _less(right, shared)
+
+
+def _less(side: Mapping[Expr, int], shared: Mapping[Expr, int]) -> Expr:
+    return combination({x: w - shared.get(x, 0) for x, w in side.items()})
 
 
 def content(node: Expr) -> int:

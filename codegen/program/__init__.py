@@ -1,6 +1,10 @@
 """The tile program: its statements, how it is written, checked and lowered.
 
     tile        Kernel, Global, Shared, Reg and the five statements
+    tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
+    fragment    Fragment: the registers of a thread by the places of a partition
+    copying     tiled copies: load, store and copy partitions, under predicates
+    pipeline    a ring of shared tiles that cp.async fills, stated once
     builder     KernelBuilder: how a program is written
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
@@ -10,6 +14,7 @@
     launch_contract    what a launch must give a kernel
     lowering    an equal program with cheap addresses
     printable   the program that is printed: checked and lowered
+    sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
 """
@@ -17,7 +22,9 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 from __future__ import annotations
 
 from layoutalg.codegen.program.builder import KernelBuilder
+from layoutalg.codegen.program.copying import ThreadSlice, Where
 from layoutalg.codegen.program.dependent_launch import dependent
+from layoutalg.codegen.program.fragment import Fragment
 from layoutalg.codegen.program.launch_contract import (
     GRID_LIMITS,
     check_argument,
@@ -29,7 +36,16 @@ from layoutalg.codegen.program.launch_contract import (
     text,
 )
 from layoutalg.codegen.program.lowering import lower
+from layoutalg.codegen.program.pipeline import pipeline
 from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.sequence import (
+    SCRATCH,
+    LaunchSequence,
+    launch_sequence,
+    overlapped,
+    printed_sequence,
+)
+from layoutalg.codegen.program.tensor import Side, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -44,34 +60,50 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
 )
 
 __all__ = [
     "GRID_LIMITS",
+    "SCRATCH",
     "Arg",
     "Do",
     "For",
+    "Fragment",
     "Global",
     "If",
     "Kernel",
     "KernelBuilder",
+    "LaunchSequence",
     "Let",
     "MemRef",
     "Reg",
     "RegRef",
     "Shared",
+    "Side",
     "Stmt",
+    "Tensor",
+    "ThreadSlice",
     "Unroll",
+    "Where",
     "check_argument",
     "check_integers",
     "contract",
     "dependent",
+    "expressions",
     "is_dynamic",
+    "launch_sequence",
     "lines",
+    "local_tile",
     "lower",
+    "overlapped",
+    "partition",
+    "pipeline",
     "pointer_type",
     "printed",
+    "printed_sequence",
     "text",
     "walk",
+    "whole",
 ]

@@ -37,6 +37,7 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Or,
@@ -354,6 +355,8 @@ def _between(node: Expr, of: list[Interval]) -> Interval:
     match node:
         case Add() | Mul():
             return OPERATION[type(node)](a, c), OPERATION[type(node)](b, d)
+        case Minus():
+            return OPERATION[Minus](a, d), OPERATION[Minus](b, c)
         case Shl(_, amount):
             return a << amount, b << amount
         case Shr(_, amount):

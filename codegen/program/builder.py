@@ -36,8 +36,9 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, copy, load, store
+from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
 from layoutalg.codegen.program.fragment import Fragment, words_of
+from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tensor import Tensor, whole
 from layoutalg.codegen.program.tile import (
     Arg,
@@ -63,10 +64,12 @@ MOST_EXTENT = 1 << 30
 """The most that an extent is unless less is stated: coordinates of tiles then fit 32 bits."""
 
 
-def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
+def _argument(arg: Arg | Reg | Fragment) -> Arg:
     match arg:
         case Reg():
             return RegRef(arg, ())
+        case Fragment():
+            return arg.words
         case RegRef() | MemRef() | int():
             return arg
         case _:
@@ -186,7 +189,9 @@ class KernelBuilder:
         end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
         offset = 0 if overlay else -(-end // align_bytes) * align_bytes
         size = size_elems * element_bytes
-        buffer = Shared(self._declare(name), element_bytes, layout, size, align_bytes, offset, stages)
+        buffer = Shared(
+            self._declare(name), element_bytes, layout, size, align_bytes, offset, stages, overlay
+        )
         self._shared.append(buffer)
         return buffer
 
@@ -221,13 +226,17 @@ class KernelBuilder:
     ) -> Tensor:
         """A pointer parameter as a tensor: `shape` and `strides` (in elements) are integers or parameters.
 
-        An extent of None is stated by nobody: its coordinates are not checked when the kernel is built.
+        An extent of None is stated by nobody: its coordinates are not checked when the kernel is built.  Of a
+        tensor that is written no two coordinates may be one element: where the parameters' ranges do not say
+        so it becomes a condition of the launch.  Raises IRError where they say the opposite.
         """
         element = dtype(element)
         extents = tuple(None if n is None else as_expr(n) for n in shape)
         if len(extents) != len(strides):
             raise ShapeError(f"{name} has {len(extents)} extents and {len(strides)} strides")
         buffer = self.pointer(name, element.nbytes, strides, writable=writable, align_bytes=align_bytes)
+        if writable:
+            self._keep_apart(buffer, extents)
         return self._whole(buffer, element, extents)
 
     def shared(
@@ -253,6 +262,16 @@ class KernelBuilder:
             name, element.nbytes, layout, cosize(layout) * stages, align, overlay=over, stages=stages
         )
         return self._whole(buffer, element, ())
+
+    def _keep_apart(self, buffer: Global, extents: tuple[Expr | None, ...]) -> None:
+        """The elements along the mode of stride 1 end before another stride leads to the next ones."""
+        for n, one in zip(extents, buffer.strides, strict=True):
+            for d in buffer.strides:
+                if n is None or one != Const(1) or d is one:
+                    continue
+                if (apart := simplify(n <= d)) == Const(0):
+                    raise IRError("overlap", buffer, f"{buffer.name} has {n} elements in a row, {d} apart")
+                self.require(apart)
 
     def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:
         found = self._wholes[buffer.name] = whole(buffer, element, extents)
@@ -305,6 +324,14 @@ class KernelBuilder:
         """
         copy(self, src, dst, where=where)
 
+    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
+        mma(self, tiled, acc, a, b)
+
+    def clear(self, held: Fragment) -> None:
+        """Set registers to zero."""
+        clear(self, held)
+
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
         value = simplify(as_expr(value))
@@ -338,7 +365,7 @@ class KernelBuilder:
         taken = self._names.union(*(scope.names for scope in self._scopes))
         return next(n for i in itertools.count() if (n := f"{name}{i or ''}") not in taken)
 
-    def do(self, instr: Instr, *args: RegRef | Reg | MemRef | Expr | int) -> None:
+    def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
         """Run an instruction."""
         refs = tuple(_argument(a) for a in args)
         if len(refs) != len(instr.operands):
@@ -385,14 +412,16 @@ class KernelBuilder:
         outer.append(If(taken.condition, taken.body, tuple(body)))
 
     def build(self) -> Kernel:
-        """The finished, immutable kernel."""
+        """The finished, immutable kernel.  Raises what `check_tensors` raises."""
         x, y, z = self._grid
         (scope,) = self._scopes
-        return Kernel(
+        kernel = Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
             tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
             constants=tuple(self._constants), scalars=tuple(self._scalars),
         )  # fmt: skip
+        check_tensors(kernel)
+        return kernel
 
     @contextmanager
     def _scope(self, var: Var | None = None, condition: Expr | None = None) -> Iterator[list[Stmt]]:

@@ -46,6 +46,7 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
 from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
@@ -54,7 +55,6 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config, mma_of
 from layoutalg.kernels.gemm.smem_loads import served
-from layoutalg.kernels.predict import Prediction
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -77,7 +77,7 @@ class Step:
     the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
     `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
     `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
-    instructions for its address, as the program writes it and lowered, by the model of codegen.cost.
+    instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
     """
 
     family: str

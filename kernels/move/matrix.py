@@ -39,6 +39,7 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.program import Kernel, KernelBuilder
 from layoutalg.codegen.program.fragment import Fragment
 from layoutalg.codegen.program.tensor import Tensor, local_tile
+from layoutalg.codegen.traffic import describe
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move.matrix_plan import (
@@ -50,7 +51,6 @@ from layoutalg.kernels.move.matrix_plan import (
     store_copy,
 )
 from layoutalg.kernels.move.matrix_predict import copy_tile, transpose_tile
-from layoutalg.kernels.predict import describe
 from layoutalg.layout import Layout
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.matrix_plan import (
     CopyConfig,
@@ -11,7 +12,7 @@ from layoutalg.kernels.move.matrix_plan import (
     matrix_accesses,
     tile_accesses,
 )
-from layoutalg.kernels.predict import Costs, Prediction, edge_tiles, edge_walks, element_steps, vector_steps
+from layoutalg.kernels.predict import edge_tiles, edge_walks, element_steps, vector_steps
 from layoutalg.layout import Layout, concat
 
 

@@ -18,22 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from layoutalg.codegen.expr import minus
 from layoutalg.kernels.move.stage import Stage
 
 Index: TypeAlias = Any
 """An int, an integer array or an index expression."""
-
-
-def minus(x: Index, y: Index, most: int) -> Index:
-    """x - y for 0 <= y <= x <= most; some number below 2 * most + 2 where y > x.
-
-    >>> minus(9, 4, 9), minus(9, 9, 100)
-    (5, 0)
-    """
-    top = 1 << most.bit_length()
-    if isinstance(y, int):
-        return (x + (top - y)) % top if y else x
-    return (x + 1 + (y ^ (top - 1))) % top
 
 
 # --- loading -------------------------------------------------------------------------------------------
@@ -63,8 +52,8 @@ def bent(stage: Stage, k: int, at: Index) -> Index:
     """The coordinate of the source along a mode that has a halo, or runs backwards."""
     m = stage.modes[k]
     if stage.halo and k == stage.last:
-        at = minus(at, stage.lead, stage.counts[k] * stage.tile[k] + stage.lead)
-    return minus(m.extent - 1, at, m.extent + stage.tile[k]) if m.src < 0 else at
+        at = minus(at, stage.lead)
+    return minus(m.extent - 1, at) if m.src < 0 else at
 
 
 def in_halo(stage: Stage, at: Index) -> list[Index]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.kernels.move.misaligned import block_base, minus
+from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
@@ -92,14 +92,6 @@ def test_what_is_stored_was_loaded_there(seed: int) -> None:
             for e in range(c.chunk):
                 tile[place + e * stage.size] = source + e
             assert len(set(place.tolist())) == len(place)  # chunks do not meet
-
-
-def test_subtraction_without_subtraction() -> None:
-    for most in (1, 5, 8, 100):
-        for x in range(most + 1):
-            for y in range(x + 1):
-                assert minus(x, y, most) == x - y
-                assert int(minus(np.array(x), np.array(y), most)) == x - y
 
 
 def test_a_number_is_a_coordinate_by_definition() -> None:
