@@ -22,6 +22,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import (
@@ -55,9 +56,10 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     Unroll,
 )
+from layoutalg.codegen.program.values import Arithmetic, Scalar, Value, mapped, reduced
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError
+from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, IntTuple, Layout, layout_size, modes
 
 MOST_EXTENT = 1 << 30
@@ -136,11 +138,21 @@ class KernelBuilder:
         self._params.append(var)
         return var
 
-    def scalar(self, name: str, holds: str) -> Var:
+    def word(self, name: str, holds: str) -> Var:
         """A parameter of 32 bits of a number, of which `holds` says what they are; any bits are accepted."""
         var = self.param(name, (1 << 32) - 1, 0)
         self._scalars.append((name, holds))
         return var
+
+    def scalar(self, name: str, element: str | DType) -> Scalar:
+        """A parameter that is a number, f32 or s32, for arithmetic on registers: `v * alpha`.
+
+        Raises UnsupportedError for other types.
+        """
+        element = dtype(element)
+        if element.name not in ("f32", "s32"):
+            raise UnsupportedError(f"{name} of {element}: f32 and s32 are accepted")
+        return Scalar(self.word(name, element.name), element)
 
     def constant(self, name: str, value: int) -> Const:
         """A value built into the statements where a parameter of this name could be."""
@@ -312,17 +324,36 @@ class KernelBuilder:
         """
         return load(self, part, where=where, into=into, name=name, instr=instr)
 
-    def store(self, held: Fragment, part: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
-        """Store registers to a partition of the same places; as in `load`, but nothing is stored where the
-        predicate fails.
+    def store(
+        self, held: Fragment | Value, part: Tensor, *, where: Where = None, instr: Instrs = None
+    ) -> None:
+        """Store registers, or a value of them, to a partition of the same places; as in `load`, but nothing
+        is stored where the predicate fails.
         """
-        store(self, held, part, where=where, instr=instr)
+        store(self, held if isinstance(held, Fragment) else self.map(held), part, where=where, instr=instr)
 
     def copy(self, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
         """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
         zeros where the predicate fails; else through registers.
         """
         copy(self, src, dst, where=where)
+
+    def map(self, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped") -> Fragment:
+        """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
+
+        Of several fragments all have the same places, or one element that stands for all.  Raises
+        UnsupportedError for types that do not go together, ShapeError for sizes.
+        """
+        return mapped(self, value, into, name)
+
+    def reduce(
+        self, op: Literal["sum", "max"], held: Fragment, *, lanes: int = 32, name: str = ""
+    ) -> Fragment:
+        """The sum or the maximum of all elements of `lanes` neighbouring lanes: one f32, the same in each.
+
+        `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes.
+        """
+        return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
 
     def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
         """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
@@ -367,9 +398,13 @@ class KernelBuilder:
 
     def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
         """Run an instruction."""
-        refs = tuple(_argument(a) for a in args)
+        refs = tuple(map(_argument, args))
         if len(refs) != len(instr.operands):
             raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
+        refs = tuple(
+            Const(a) if o.role == "value" and isinstance(a, int) else a
+            for o, a in zip(instr.operands, refs, strict=True)
+        )
         self._scopes[-1].body.append(Do(instr, refs))
 
     @contextmanager
