@@ -36,9 +36,7 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_16,
     Instr,
 )
-from layoutalg.codegen.program import Kernel, KernelBuilder
-from layoutalg.codegen.program.fragment import Fragment
-from layoutalg.codegen.program.tensor import Tensor, local_tile
+from layoutalg.codegen.program import Fragment, Kernel, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.traffic import describe
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
