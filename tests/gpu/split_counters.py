@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import Prediction
-from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
@@ -43,7 +43,7 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     metrics = [*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION, COPIES]
     arguments = (name, dtype, *map(str, rest))
     seen = count_launches("^gemm_", metrics, "tests.gpu.split_counters", *arguments)
-    yield from product_rows(f"{p}, {choice_name(c)}", p, c, seen)
+    yield from product_rows(f"{p}, {gemm_family.way(c)}", p, c, seen)
 
 
 def product_rows(
