@@ -18,7 +18,21 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Minus, Mod, Mul, Or, Shl, Shr, Var, Xor
+from layoutalg.codegen.expr.nodes import (
+    Add,
+    And,
+    Const,
+    Expr,
+    FloorDiv,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+)
 from layoutalg.f2 import Columns
 
 

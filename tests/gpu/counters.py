@@ -18,7 +18,8 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES, reduce_bench
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.rowwise import cases as rowwise_cases
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -74,7 +75,7 @@ def bench_cases(ops: Collection[str]) -> tuple[Case, ...]:
     """The cases of `layoutalg bench reduce` that are of some operations: (op, type, shape, axes)."""
     return tuple(
         (c.op, c.dtype, ",".join(map(str, c.shape)), ",".join(map(str, c.axes)))
-        for c in (*reduce_bench.CASES, *reduce_bench.random_cases())
+        for c in (*rowwise_cases.CASES, *rowwise_cases.random_cases())
         if c.op in ops
     )
 

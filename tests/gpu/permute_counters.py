@@ -14,9 +14,9 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.cases import CASES as QUOTED
+from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_bench import CASES as QUOTED
-from layoutalg.kernels.move.permute_bench import random_cases
 from layoutalg.kernels.move.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
