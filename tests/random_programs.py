@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate, simplify
+from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate, simplify
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, CP_COMMIT, LDG, LDS
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, Shared
 from layoutalg.layout import Layout
@@ -74,7 +74,7 @@ class _Author:
             return named if self.number(0, 6) else Const(self.number(0, 70))
         found: Expr
         a = self.expression(depth - 1)
-        kind = self.pick(("+", "+", "+", "*", "*", "//", "%", "^", "&", "|", "<<", ">>", "?", "x", "v"))
+        kind = self.pick(("+", "+", "+", "*", "*", "//", "%", "^", "&", "|", "<<", ">>", "?", "x", "v", "-"))
         match kind:
             case "*":
                 found = a * self.pick(DIVISORS)
@@ -93,7 +93,7 @@ class _Author:
                 found = Select(self.predicate(1), a, self.expression(depth - 1))
             case _:
                 b = self.expression(depth - 1)
-                found = {"+": a + b, "^": a ^ b, "&": a & b, "|": a | b, "x": a * b}[kind]
+                found = {"+": a + b, "^": a ^ b, "&": a & b, "|": a | b, "x": a * b, "-": Minus(a, b)}[kind]
         return found if found.facts.hi <= MOST else found % self.pick((31, 64, 1000, 4096))
 
     def predicate(self, depth: int = 2) -> Expr:

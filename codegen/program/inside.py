@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import (
     And,
@@ -36,9 +37,11 @@ from layoutalg.codegen.expr import (
     variables,
     weights,
 )
-from layoutalg.codegen.program.tensor import Tensor
 from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
 from layoutalg.errors import AlignmentError, IRError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
                         here = here.where(arg)
                 for operand, arg in zip(instr.operands, args, strict=True):
                     match arg:
-                        case MemRef(Global() as buffer, _, Tensor() as tensor):
+                        case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, arg, tensor, buffer, operand.bytes, here)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from layoutalg.arch import Arch, Space
-from layoutalg.codegen.expr import Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
+from layoutalg.codegen.expr import And, Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program import (
     Do,
@@ -166,6 +166,8 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
             match node:
                 case FloorDiv(Var() as var, by) | Mod(Var() as var, by) if variables(by) <= set(values):
                     found.setdefault(var, set()).add(int(evaluate(by, values)))
+                case And(Var() as var, Const(mask)) if mask:  # a field of bits is a digit
+                    found.setdefault(var, set()).update((mask & -mask, 1 << mask.bit_length()))
     return found
 
 

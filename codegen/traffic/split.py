@@ -266,6 +266,8 @@ def _common(a: Split, c: Value) -> int:
 
 def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
     """The narrower operand is compared whole; of the wider one the bits above it are added or masked."""
+    if isinstance(node, And) and a.exact != b.exact:
+        return _masked(b, a) if a.exact else _masked(a, b)
     if _top(a.hi) < _top(b.hi):
         a, b = b, a
     above = 1 << _top(b.hi).bit_length()
@@ -280,6 +282,15 @@ def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
             return Split(own, _most(a.lo, b.lo), reach if reach > 1 else _most(a.hi, b.hi), keys)
         case Xor():
             return Split(own, 0, reach, keys)
+
+
+def _masked(a: Split, mask: Split) -> Split:
+    """a & mask for a mask that the points decide: of f, only the bits below the mask's highest matter."""
+    above = 1 << _top(mask.own).bit_length()
+    g = gcd(a.stride, above)
+    both = _least(a.lo, mask.own) if _top(a.hi) <= 1 and above <= 2 else 0  # of predicates, the smaller one
+    hi = _least(a.hi, mask.own) if g < above else a.own % g & mask.own
+    return Split(a.own % g & mask.own, both, hi, (*a.keys, mask.own, a.own % above // g), g)
 
 
 def _comparison(node: Lt | Le | Eq, a: Split, b: Split) -> Split:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 
@@ -46,6 +48,13 @@ def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:
     assert {op: (c.instructions, c.total, c.ideal) for op, c in found.items()} == {
         op: trace.total(op) for op in {t.site.op for t in trace.totals() if t.instructions}
     }
+
+
+@settings(deadline=None)
+@given(programs())
+def test_short_variables_may_be_taken_apart_too(p: RandomProgram) -> None:
+    with mock.patch("layoutalg.codegen.traffic.accesses._LONG", 2):
+        assert traffic(p.kernel, p.params) == traffic_enumerated(p.kernel, p.params)
 
 
 @pytest.mark.deep
