@@ -17,6 +17,8 @@ Pointers are multiples of 16 bytes; a tensor that starts elsewhere has an offset
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
 from layoutalg.codegen.instr import (
@@ -34,12 +36,12 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_8,
     TRANSPOSE_16,
 )
-from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared
+from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.problem import Moves
-from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.move.stage import WORD_BYTES, Digits, PermuteConfig, Stage, coordinates
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 """Transposes words of as many rows."""
@@ -56,8 +58,8 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     """
     stage = Stage(x, c)
     k = KernelBuilder(f"permute_b{8 * stage.size}", c.threads, notes=_notes(stage))
-    src = k.pointer("src", stage.size)
-    dst = k.pointer("dst", stage.size, writable=True)
+    src = _tensor(k, stage, "src", [m.src for m in stage.modes])
+    dst = _tensor(k, stage, "dst", stage.dst_strides)
     block = k.block(0, stage.blocks)
     origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
     if c.way == "direct":
@@ -79,6 +81,32 @@ def _all(predicates: Iterable[Expr | bool]) -> Expr:
     return total
 
 
+ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
+"""Element types by width: elements are moved, never computed with."""
+
+
+def _tensor(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
+    """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
+    of an element's place where it is no inner product.
+    """
+    steps = (*map(abs, strides), 1)
+    return k.tensor(name, ELEMENT[stage.size], (None,) * len(steps), steps, writable=name == "dst")
+
+
+def _flat(tensor: Tensor, place: Expr) -> MemRef:
+    """The element at a number of elements from the buffer's start."""
+    return tensor.moved(*(0,) * (len(tensor.origin) - 1), place).at(0)
+
+
+def _partition(
+    tensor: Tensor, offset: int, origins: Sequence[Var], extents: Sequence[int], digits: Digits
+) -> Tensor:
+    """A block's part of a side, by the numbers of its elements, chunks or vectors; an extent of 0 bounds nothing."""
+    bounds = tuple(Const(n) if n else None for n in extents)
+    layout = coordinates(tuple(d for d in digits if d[0] > 1))
+    return replace(tensor.moved(*origins, offset), extents=(*bounds, None), coordinates=layout)
+
+
 def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, list[Expr]]:
     """The index of one of `threads` threads in a round of a loop over `total`, and that it is one of them."""
     x = k.tid + loop * threads
@@ -86,23 +114,36 @@ def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, 
     return x, [*among, x < total] if total % threads else among
 
 
-def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: Sequence[Var]) -> None:
-    passes = -(-stage.elements // k.threads)
+def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: Sequence[Var]) -> None:
+    passes, moves = -(-stage.elements // k.threads), stage.moves
     v = k.reg("v", passes, max(1, stage.size // 4))
+    extents = [m.extent if m.extent % t else 0 for m, t in zip(stage.modes, stage.tile, strict=True)]
+    here, there = (
+        _partition(side, offset, origins, extents, stage.element_digits)
+        for side, offset in ((src, moves.src_offset), (dst, moves.dst_offset))
+    )
+    bent = moves.src_swizzle or moves.dst_swizzle or any(m.src < 0 for m in stage.modes)
+
+    def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
+        if not bent:
+            return here.at(x), there.at(x), here.inside(x)
+        source, target, exists = direct_element(stage, x, origins)
+        return _flat(src, source), _flat(dst, target), _all(exists)
+
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
-        source, _, exists = direct_element(stage, x, origins)
-        with k.If(_all([*below, *exists])):
-            k.do(LDG[stage.size], v[i], k.at(src, source))
+        source, _, exists = element(x)
+        with k.If(_all([*below, exists])):
+            k.do(LDG[stage.size], v[i], source)
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
-        _, target, exists = direct_element(stage, x, origins)
-        with k.If(_all([*below, *exists])):
-            k.do(STG_WHOLE[stage.size], k.at(dst, target), v[i])
+        _, target, exists = element(x)
+        with k.If(_all([*below, exists])):
+            k.do(STG_WHOLE[stage.size], target, v[i])
 
 
 def _load(
-    k: KernelBuilder, stage: Stage, src: Global, tile: Shared, origins: Sequence[Var], base: Var
+    k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
     chunk, size = stage.config.chunk, stage.size
     held = k.reg("held", max(1, chunk * size // 4))
@@ -113,13 +154,13 @@ def _load(
         with k.If(_all([*below, *at.exists])):
             source, place = k.let("source", at.source), as_expr(at.place)
             if at.inside is None:
-                _copy(k, stage, held, k.at(tile, place), k.at(src, source))
+                _copy(k, stage, held, k.at(tile, place), _flat(src, source))
             else:
                 with k.If(at.inside):
-                    _copy(k, stage, held, k.at(tile, place), k.at(src, source))
+                    _copy(k, stage, held, k.at(tile, place), _flat(src, source))
                 with k.Else(), k.For("e", chunk) as e, k.If(source + e < stage.moves.src_elems):
                     one = held.slice(0, count=max(1, size // 4))
-                    k.do(LDG[size], one, k.at(src, source + e))
+                    k.do(LDG[size], one, _flat(src, source + e))
                     k.do(STS[size], k.at(tile, place + e * size), one)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
@@ -136,7 +177,7 @@ def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemR
 
 
 def _store(
-    k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, origins: Sequence[Var], base: Var
+    k: KernelBuilder, stage: Stage, tile: Shared, dst: Tensor, origins: Sequence[Var], base: Var
 ) -> None:
     c, size, group = stage.config, stage.size, stage.group
     u = k.reg("u", group, max(1, c.vec * size // 4))
@@ -150,7 +191,7 @@ def _store(
             for member, vector in enumerate(vectors):
                 with k.If(_all(vector.row if member else ())):
                     with k.If(_all(vector.ends.whole)):
-                        k.do(STG_WHOLE[c.vec * size], k.at(dst, vector.target), u[member])
+                        k.do(STG_WHOLE[c.vec * size], _flat(dst, vector.target), u[member])
                     if vector.ends.whole:
                         with k.Else():
                             _store_parts(k, stage, dst, vector, u[member], one)
@@ -189,13 +230,13 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     return v, begin_bytes(found)
 
 
-def _store_parts(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:
+def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, words: RegRef, one: Reg) -> None:
     """Store what exists of a vector: words where they are whole, single elements of the others."""
     size, target = stage.size, k.let("target", vector.target)
     for first, count in parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
         with k.If(_all(vector.ends.all_of(first, count))):
-            at = k.at(dst, target + first)
+            at = _flat(dst, target + first)
             if count > 1 or first * size % 4 == 0:
                 k.do(STG_WHOLE[count * size], at, word)
             else:
@@ -204,7 +245,7 @@ def _store_parts(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, wor
             with k.Else():
                 for e in range(first, first + count):
                     with k.If(_all(vector.ends.exists(e))):
-                        _put_narrow(k, k.at(dst, target + e), word, e * size % 4, size, one)
+                        _put_narrow(k, _flat(dst, target + e), word, e * size % 4, size, one)
 
 
 def _put_narrow(k: KernelBuilder, at: MemRef, word: RegRef, byte: int, size: int, one: Reg) -> None:
