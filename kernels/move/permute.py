@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import (
     BAR,
     BYTE_PERMUTE,
@@ -36,12 +38,12 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_8,
     TRANSPOSE_16,
 )
-from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor
+from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor, whole
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
-from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
+from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.problem import Moves
-from layoutalg.kernels.move.stage import WORD_BYTES, Digits, PermuteConfig, Stage, coordinates
+from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage, coordinates
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 """Transposes words of as many rows."""
@@ -85,6 +87,10 @@ ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
 """Element types by width: elements are moved, never computed with."""
 
 
+Way: TypeAlias = Literal["load", "store", "read", "write"]
+"""What a partition is of: chunks of the source, vectors of the destination, single elements of either."""
+
+
 def _tensor(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
     """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
     of an element's place where it is no inner product.
@@ -98,13 +104,38 @@ def _flat(tensor: Tensor, place: Expr) -> MemRef:
     return tensor.moved(*(0,) * (len(tensor.origin) - 1), place).at(0)
 
 
-def _partition(
-    tensor: Tensor, offset: int, origins: Sequence[Var], extents: Sequence[int], digits: Digits
-) -> Tensor:
-    """A block's part of a side, by the numbers of its elements, chunks or vectors; an extent of 0 bounds nothing."""
-    bounds = tuple(Const(n) if n else None for n in extents)
-    layout = coordinates(tuple(d for d in digits if d[0] > 1))
-    return replace(tensor.moved(*origins, offset), extents=(*bounds, None), coordinates=layout)
+def _partition(stage: Stage, tensor: Tensor, origins: Sequence[Operand], way: Way) -> Tensor:
+    """A block's part of a side, by the numbers of its elements, chunks or vectors.
+
+    Along the modes of a run the tile is one mode, the last: its elements are counted from the buffer's start.
+    """
+    run, offset, digits = {
+        "load": (stage.src_run, stage.moves.src_offset, stage.chunk_digits),
+        "store": (stage.dst_run, stage.moves.dst_offset, stage.vector_digits),
+        "read": ((), stage.moves.src_offset, stage.element_digits),
+        "write": ((), stage.moves.dst_offset, stage.element_digits),
+    }[way]
+    ragged = [m.extent if m.extent % t else None for m, t in zip(stage.modes, stage.tile, strict=True)]
+    at, bounds = [*map(as_expr, origins), Const(offset)], [*ragged, None]
+    for k in run:
+        at[k], bounds[k] = Const(0), None
+    if run:
+        inner = prod(stage.tile[k] for k in run[:-1])
+        at[-1] = at[-1] + origins[run[-1]] * inner
+        end = ragged[run[-1]]
+        bounds[-1] = offset + end * inner if end and way == "load" else None
+    return replace(
+        tensor.moved(*at),
+        extents=tuple(None if n is None else Const(n) for n in bounds),
+        coordinates=coordinates(tuple(d for d in digits if d[0] > 1)),
+    )
+
+
+def _staged(stage: Stage, tile: Shared, base: Operand) -> Tensor:
+    """The block's bytes in shared memory, by the numbers of chunks that start where no row is skewed."""
+    steps = (*stage.coefficients, stage.size)
+    layout = tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits if n > 1)
+    return replace(whole(tile).moved(base * stage.size + stage.lead_bytes), coordinates=coordinates(layout))
 
 
 def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, list[Expr]]:
@@ -117,11 +148,7 @@ def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, 
 def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: Sequence[Var]) -> None:
     passes, moves = -(-stage.elements // k.threads), stage.moves
     v = k.reg("v", passes, max(1, stage.size // 4))
-    extents = [m.extent if m.extent % t else 0 for m, t in zip(stage.modes, stage.tile, strict=True)]
-    here, there = (
-        _partition(side, offset, origins, extents, stage.element_digits)
-        for side, offset in ((src, moves.src_offset), (dst, moves.dst_offset))
-    )
+    here, there = _partition(stage, src, origins, "read"), _partition(stage, dst, origins, "write")
     bent = moves.src_swizzle or moves.dst_swizzle or any(m.src < 0 for m in stage.modes)
 
     def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
@@ -145,26 +172,37 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
 def _load(
     k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
-    chunk, size = stage.config.chunk, stage.size
-    held = k.reg("held", max(1, chunk * size // 4))
+    held = k.reg("held", max(1, stage.chunk_bytes // 4))
     threads = stage.config.loading or k.threads
+    here, there = _partition(stage, src, origins, "load"), _staged(stage, tile, base)
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
-        at = load_chunk(stage, x, origins, base)
-        with k.If(_all([*below, *at.exists])):
-            source, place = k.let("source", at.source), as_expr(at.place)
-            if at.inside is None:
-                _copy(k, stage, held, k.at(tile, place), _flat(src, source))
-            else:
-                with k.If(at.inside):
-                    _copy(k, stage, held, k.at(tile, place), _flat(src, source))
-                with k.Else(), k.For("e", chunk) as e, k.If(source + e < stage.moves.src_elems):
-                    one = held.slice(0, count=max(1, size // 4))
-                    k.do(LDG[size], one, _flat(src, source + e))
-                    k.do(STS[size], k.at(tile, place + e * size), one)
+        if stage.is_straight:
+            with k.If(_all([*below, here.inside(x)])):
+                _copy(k, stage, held, there.at(x), here.at(x))
+        else:
+            _load_skewed(k, stage, held, src, tile, load_chunk(stage, x, origins, base), below)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
+
+
+def _load_skewed(
+    k: KernelBuilder, stage: Stage, held: Reg, src: Tensor, tile: Shared, at: Load, below: list[Expr]
+) -> None:
+    """A chunk of a row that starts anywhere; past the end of the buffer single elements."""
+    size = stage.size
+    with k.If(_all([*below, *at.exists])):
+        source, place = k.let("source", at.source), as_expr(at.place)
+        if at.inside is None:
+            _copy(k, stage, held, k.at(tile, place), _flat(src, source))
+        else:
+            with k.If(at.inside):
+                _copy(k, stage, held, k.at(tile, place), _flat(src, source))
+            with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
+                one = held.slice(0, count=max(1, size // 4))
+                k.do(LDG[size], one, _flat(src, source + e))
+                k.do(STS[size], k.at(tile, place + e * size), one)
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
