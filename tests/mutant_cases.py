@@ -88,7 +88,9 @@ def _chain(name: str, p: Problem, chain: Chain | None = None, costs: Any = None)
 def _in_two(name: str, p: ReduceProblem) -> Case:
     """A reduction in two passes, where all groups of threads of the second have something to add."""
     plan = next(
-        x for x in plans(p) if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.slow // 2
+        x
+        for x in plans(p)
+        if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.groups_per_row // 2
     )
     costs: dict[str, Any] = {}
     for one in reduce_predict.predict(plan):

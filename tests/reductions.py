@@ -59,7 +59,11 @@ def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
     base = rng.choice(plans(p)).passes[0].config
     if rng.random() < 0.3:
         return plan_with(p, base)
-    rows = base.outs > 1 or base.fast > 1 or Walk(plan_with(p, base).passes[0].form, base).rows
+    rows = (
+        base.rows_per_thread > 1
+        or base.lanes_per_row > 1
+        or Walk(plan_with(p, base).passes[0].form, base).rows
+    )
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
     slow = rng.choice((1, 1, 2, 4))
     kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))

@@ -38,7 +38,7 @@ def combine(b: Body, op: str, d: Reg, *, last: bool = False) -> None:
     >>> [s.name for s in b.k.build().shared]
     ['part0']
     """
-    (n,), kept, sharing = d.shape, b.config.kept, b.config.sharing
+    (n,), kept, sharing = d.shape, b.config.rows_per_block, b.config.threads_per_row
     low, high = (1, min(WARP, sharing)) if b.walk.rows else (kept, min(WARP, kept * sharing))
     for mask in powers(low, high):
         b.k.do(butterfly(op, n), mask, d)
@@ -53,7 +53,7 @@ def combine(b: Body, op: str, d: Reg, *, last: bool = False) -> None:
 
 def _of_rows(b: Body, op: str, d: Reg, unit: int) -> None:
     """Join what each warp has of a row."""
-    k, warps = b.k, b.config.sharing // unit
+    k, warps = b.k, b.config.threads_per_row // unit
     part = _buffer(b, b.config.threads // unit)
     with k.If((k.tid % unit).eq(0)):
         k.do(STS[4], k.at(part, k.tid // unit), d)
@@ -65,7 +65,7 @@ def _of_rows(b: Body, op: str, d: Reg, unit: int) -> None:
 
 def _of_columns(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
     """Join what each unit of threads has of a tile of columns."""
-    k, (n,), kept = b.k, d.shape, b.config.kept
+    k, (n,), kept = b.k, d.shape, b.config.rows_per_block
     units = b.config.threads // unit
     part = _buffer(b, units * kept * n)
     with _writers(b):
@@ -81,7 +81,7 @@ def _of_columns(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) ->
 
 def _of_skewed(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
     """Join what each unit of threads has of a skewed tile, column by column."""
-    k, (n,), kept = b.k, d.shape, b.config.kept
+    k, (n,), kept = b.k, d.shape, b.config.rows_per_block
     units = b.config.threads // unit
     part = _buffer(b, units * kept * n)
     places = [at % n * kept + at // n for at in b.places]  # elements of one number lie side by side
@@ -105,7 +105,7 @@ def _buffer(b: Body, size: int) -> Shared:
 
 def _writers(b: Body) -> AbstractContextManager[None]:
     """Code of one thread of each column of a unit."""
-    return b.where([b.k.tid % WARP < b.config.kept] if b.config.kept < WARP else [])
+    return b.where([b.k.tid % WARP < b.config.rows_per_block] if b.config.rows_per_block < WARP else [])
 
 
 # --- between kernels -----------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def parts(b: Body, *planes: Reg) -> Iterator[None]:
     [4]
     """
     partial = b.k.pointer("partial", 4)
-    splits, sharing = b.config.splits, b.config.sharing
+    splits, sharing = b.config.splits, b.config.threads_per_row
     with b.present(), b.k.For("part", -(-splits // sharing)) as part:
         split = b.k.let("of", part * sharing + b.y)
         with b.where([split < splits] if splits % sharing else []):

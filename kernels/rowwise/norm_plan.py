@@ -65,7 +65,7 @@ def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
 
     >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
     >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
-    NormConfig(vec=4, kept=1, sharing=64, hold='registers', depth=4, splits=1, staged=0)
+    NormConfig(vec=4, rows_per_block=1, threads_per_row=64, hold='registers', depth=4, splits=1, staged=0)
     """
     chip = find_arch(arch)
     sms = chip.board.sms if chip.board else 1
@@ -92,10 +92,14 @@ def _vectors(x: NormModes) -> Iterator[int]:
 def _fits(w: Walk, room: int) -> bool:
     """True when what a configuration holds has room, and most threads have something to do."""
     c, size = w.config, w.modes.element_bytes
-    if w.skewed and (c.kept < LEAST_SKEWED or c.sharing % w.period or c.sharing < _alike(c.kept, w.period)):
+    if w.skewed and (
+        c.rows_per_block < LEAST_SKEWED
+        or c.threads_per_row % w.period
+        or c.threads_per_row < _alike(c.rows_per_block, w.period)
+    ):
         return False
     held = (w.rounds - w.staged) * words(c.vec, size)
-    if c.hold != "registers" and w.steps <= c.sharing:
+    if c.hold != "registers" and w.steps <= c.threads_per_row:
         return False
     if c.threads > MOST_THREADS or w.staged > w.rounds or w.staged * c.threads * c.vec * size > room:
         return False
@@ -114,7 +118,7 @@ def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     splits = min(ceil(2 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
     twice = NormConfig(vec, 1, 512, "global", 8)
     if rows < sms // 2 and splits > 1:
-        if room and steps >= 8 * twice.sharing * splits:
+        if room and steps >= 8 * twice.threads_per_row * splits:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
     for held in (FEW_WORDS, HELD_WORDS):

@@ -75,7 +75,7 @@ def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, 
     """
     import numpy as np
 
-    unit, kept = unit_bytes // w.modes.element_bytes, w.config.kept
+    unit, kept = unit_bytes // w.modes.element_bytes, w.config.rows_per_block
     column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
     exists = column < prod(w.columns)
     keys: list[Any] = [exists]
@@ -97,13 +97,13 @@ def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, 
 
 def _edge(w: Walk, at: Any) -> Any:
     """Which of the skewed tiles that the ends of rows cut; 0: none of these."""
-    inside = (at >= 2 * w.config.vec) & (at + w.config.kept * w.config.vec <= w.lead.extent)
+    inside = (at >= 2 * w.config.vec) & (at + w.config.rows_per_block * w.config.vec <= w.lead.extent)
     return (at + 1) * ~inside
 
 
 def _split_classes(w: Walk, unit_bytes: int) -> Iterator[tuple[int, int]]:
     """Splits that cost the same: one of them, and how many."""
-    each, size = w.rounds * w.config.sharing, w.modes.element_bytes
+    each, size = w.rounds * w.config.threads_per_row, w.modes.element_bytes
     lone = [m for m in w.modes.modes if m.reduced]
     moves = [0]
     if len(lone) == 1:
@@ -300,13 +300,13 @@ def _exchanged(w: Walk, part: Part) -> tuple[int, ...]:
 def _exchange(w: Walk, n: int, side: Any, places: list[Any], readers: Any, costs: Costs) -> None:
     import numpy as np
 
-    kept, threads = w.config.kept, w.config.threads
+    kept, threads = w.config.rows_per_block, w.config.threads
     if w.exchange_unit is None:
         return
     unit, tid = w.exchange_unit, np.arange(threads)
     units = threads // unit
     if w.rows:
-        warps = w.config.sharing // WARP
+        warps = w.config.threads_per_row // WARP
         _shared(costs, "st", 1, tid // WARP, tid % WARP == 0)
         _shared(costs, "ld", 1, side * warps + tid % warps, readers)
         return
@@ -335,7 +335,7 @@ def _partial(
     w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, places: list[Any], costs: Costs
 ) -> None:
     """The statistics of parts, written by the first kernel and read by the second."""
-    splits, sharing = w.config.splits, w.config.sharing
+    splits, sharing = w.config.splits, w.config.threads_per_row
     kind = "st" if part == "statistics" else "ld"
     for turn in range(1 if part == "statistics" else -(-splits // sharing)):
         of = split if part == "statistics" else turn * sharing + y

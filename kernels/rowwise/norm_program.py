@@ -164,7 +164,7 @@ class Body:
     def present(self) -> Iterator[None]:
         """Code of threads whose column exists."""
         columns = prod(self.walk.columns)
-        with self.where([self.column < columns] if columns % self.config.kept else []):
+        with self.where([self.column < columns] if columns % self.config.rows_per_block else []):
             yield
 
     # --- vectors ---------------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ class NormConfig:
     """
 
     vec: int
-    kept: int
-    sharing: int
+    rows_per_block: int
+    threads_per_row: int
     hold: Hold
     depth: int = 4
     splits: int = 1
@@ -64,7 +64,7 @@ class NormConfig:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.kept * self.sharing
+        return self.rows_per_block * self.threads_per_row
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Walk:
     @cached_property
     def width(self) -> int:
         """Columns of a tile: of each row of a skewed one, all vectors but the first and the last."""
-        return (self.config.kept - 2 * self.skewed) * self.config.vec
+        return (self.config.rows_per_block - 2 * self.skewed) * self.config.vec
 
     @cached_property
     def vectors(self) -> int:
@@ -130,20 +130,20 @@ class Walk:
     @cached_property
     def rounds(self) -> int:
         """Steps of a thread, at most."""
-        return -(-self.steps // (self.config.sharing * self.config.splits))
+        return -(-self.steps // (self.config.threads_per_row * self.config.splits))
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
         """Extents that count the places side by side: kept modes, the first in vectors, or in whole tiles."""
         kept, c = [m.extent for m in self.modes.modes if not m.reduced], self.config
         if self.skewed:
-            return (-(-(kept[0] + c.vec - 1) // self.width) * c.kept, *kept[1:])
+            return (-(-(kept[0] + c.vec - 1) // self.width) * c.rows_per_block, *kept[1:])
         return tuple(kept) if self.rows else (kept[0] // c.vec, *kept[1:])
 
     @cached_property
     def tiles(self) -> int:
         """Blocks side by side."""
-        return -(-prod(self.columns) // self.config.kept)
+        return -(-prod(self.columns) // self.config.rows_per_block)
 
     @property
     def blocks(self) -> int:
@@ -174,13 +174,13 @@ class Walk:
         n, before = self.words[plane], self.config.splits * sum(self.told[:plane])
         at = split * self.told[plane] + before
         if self.skewed and n > 1:
-            return at + column // self.config.kept * (self.config.kept * n)
+            return at + column // self.config.rows_per_block * (self.config.rows_per_block * n)
         return at + column * n
 
     @property
     def exchange_unit(self) -> int | None:
         """Threads that have one statistic after butterflies and meet the others in shared memory, or None."""
-        kept, sharing = self.config.kept, self.config.sharing
+        kept, sharing = self.config.rows_per_block, self.config.threads_per_row
         if self.rows:
             return WARP if sharing > WARP else None
         unit = max(WARP, kept)
@@ -195,7 +195,7 @@ class Walk:
         >>> [(s.first, s.count, s.plain) for s in Walk(x, NormConfig(8, 1, 32, "registers")).segments]
         [(0, 1, False), (1, 2, True), (3, 1, False)]
         """
-        share, splits = self.config.sharing, self.config.splits
+        share, splits = self.config.threads_per_row, self.config.splits
         full, first = self.steps // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if self.steps % (share * splits) == 0 else 0
@@ -255,19 +255,19 @@ class Walk:
         """
         c = self.config
         if self.rows:
-            return tid // c.sharing, tid % c.sharing
-        y, alike = tid // c.kept, c.sharing // self.period
-        return tid % c.kept, y if self.period == 1 else y % alike * self.period + y // alike
+            return tid // c.threads_per_row, tid % c.threads_per_row
+        y, alike = tid // c.rows_per_block, c.threads_per_row // self.period
+        return tid % c.rows_per_block, y if self.period == 1 else y % alike * self.period + y // alike
 
     def block(self, block: Index) -> tuple[Index, Index]:
         """(first column, split) of a block."""
         if self.config.splits == 1:
-            return block * self.config.kept, 0
-        return block % self.tiles * self.config.kept, block // self.tiles
+            return block * self.config.rows_per_block, 0
+        return block % self.tiles * self.config.rows_per_block, block // self.tiles
 
     def step(self, split: Index, i: Index, y: Index) -> Index:
         """The step that thread y takes in round i."""
-        return (split * self.rounds + i) * self.config.sharing + y
+        return (split * self.rounds + i) * self.config.threads_per_row + y
 
     def bases(self, column: Index) -> Bases:
         """Where a column, or a tile of skewed ones, starts in source and destination."""
@@ -280,7 +280,7 @@ class Walk:
                 continue
             at = next(found)
             if k == 0 and self.skewed:
-                side, tile = at % self.config.kept, at // self.config.kept
+                side, tile = at % self.config.rows_per_block, at // self.config.rows_per_block
                 first = tile * self.width + side * self.config.vec
                 continue
             at = at * (self.config.vec if k == 0 else 1)
@@ -313,7 +313,7 @@ class Walk:
 
     def _skewed_chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step: a thread's steps of all rounds start alike, so that one shift is enough."""
-        (m,), share, vec = self.others, self.config.sharing, self.config.vec
+        (m,), share, vec = self.others, self.config.threads_per_row, self.config.vec
         y, turn = step % share, step // share
         low = self.shift(bases, y) + vec
         source, target = (
@@ -345,7 +345,7 @@ class Walk:
         Each column whose statistics the tile needs has one, whatever the row's shift.
         """
         c = self.config
-        return (side * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.kept * c.vec)
+        return (side * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.rows_per_block * c.vec)
 
     @property
     def vector_weights(self) -> bool:
@@ -374,7 +374,7 @@ class Walk:
 
     def owned(self, side: Index) -> tuple[Index, ...]:
         """The predicates that a thread writes its vectors: the sides of a skewed tile are others'."""
-        return (side >= 1, side < self.config.kept - 1) if self.skewed else ()
+        return (side >= 1, side < self.config.rows_per_block - 1) if self.skewed else ()
 
 
 def _along(i: Index, extent: int, stride: int) -> Index:

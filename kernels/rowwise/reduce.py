@@ -90,11 +90,12 @@ class _Writer:
         self.group: Index = k.let("group", block % walk.groups) if c.splits > 1 else block
         self.split: Index = k.let("part", block // walk.groups) if c.splits > 1 else 0
         tid = k.tid
-        self.lane, self.column = tid % c.fast, tid // c.fast % c.kept
-        self.slow = tid // (c.fast * c.kept)
-        self.sharer = k.let("sharer", as_expr(self.lane + self.slow * c.fast))
+        self.lane, self.column = tid % c.lanes_per_row, tid // c.lanes_per_row % c.rows_per_block
+        self.slow = tid // (c.lanes_per_row * c.rows_per_block)
+        self.sharer = k.let("sharer", as_expr(self.lane + self.slow * c.lanes_per_row))
         self.places = [
-            k.let(f"place{n}", as_expr(walk.place(self.group, n, self.column))) for n in range(c.outs)
+            k.let(f"place{n}", as_expr(walk.place(self.group, n, self.column)))
+            for n in range(c.rows_per_thread)
         ]
         self.starts = [k.let(f"start{n}", as_expr(walk.source(x))) for n, x in enumerate(self.places)]
         self.words = max(1, c.vec * p.element.nbytes // 4)
@@ -105,7 +106,7 @@ class _Writer:
     def kernel(self) -> Kernel:
         """The whole program."""
         self.k.do(fill(self.walk.values), self.acc, Const(NEUTRAL[self.p.fold]))
-        edges = self.k.reg("edge", self.c.outs, 1) if self.walk.edges else None
+        edges = self.k.reg("edge", self.c.rows_per_thread, 1) if self.walk.edges else None
         early = edges is not None and self.walk.edge_rounds == 1
         if edges is not None and early:
             self._edges(edges, 0)
@@ -124,7 +125,7 @@ class _Writer:
 
     def _vectors(self) -> None:
         k, walk, c = self.k, self.walk, self.c
-        held = k.reg("held", c.depth, c.outs, self.words)
+        held = k.reg("held", c.depth, c.rows_per_thread, self.words)
         if walk.rounds == 1 and c.splits == 1:
             self._round(held, 0, c.depth, whole=True)
         elif walk.rounds:
@@ -135,31 +136,31 @@ class _Writer:
                 self._round(held, (i * c.splits + self.split) * walk.stride, c.depth, whole=True)
         if walk.left:
             with k.If(_all([self.split.eq(walk.rounds % c.splits)] if c.splits > 1 else [])):
-                self._round(held, walk.rounds * walk.stride, -(-walk.left // c.sharers), whole=False)
+                self._round(held, walk.rounds * walk.stride, -(-walk.left // c.threads_per_row), whole=False)
 
     def _round(self, held: Reg, first: Index, depth: int, *, whole: bool) -> None:
         """Fetch `depth` steps from number `first` on, all at once, then fold them."""
         k, walk, c = self.k, self.walk, self.c
         with k.Unroll("u", depth) as u:
-            number = first + u * c.sharers + self.sharer
-            for n in range(c.outs):
+            number = first + u * c.threads_per_row + self.sharer
+            for n in range(c.rows_per_thread):
                 at, exists = walk.step(number, self.starts[n])
                 asked = [*self._present(n), *exists, *([] if whole else [number < walk.steps])]
                 self._fetch(held[u, n], at, c.vec, asked)
         with k.Unroll("u", depth) as u:
-            for n in range(c.outs):
+            for n in range(c.rows_per_thread):
                 self._fold(held[u, n], n, c.vec)
 
     def _edges(self, edge: Reg, turn: Index) -> None:
         """Fetch single elements, the first of the splits all of them."""
-        number = self.sharer + turn * self.c.sharers
+        number = self.sharer + turn * self.c.threads_per_row
         mine = [self.split.eq(0)] if self.c.splits > 1 else []
-        for n in range(self.c.outs):
+        for n in range(self.c.rows_per_thread):
             at, exists = self.walk.edge(number, self.starts[n])
             self._fetch(edge[n], at, 1, [*mine, *self._present(n), number < self.walk.edge_steps, *exists])
 
     def _fold_edges(self, edge: Reg) -> None:
-        for n in range(self.c.outs):
+        for n in range(self.c.rows_per_thread):
             self._fold(edge[n], n, 1)
 
     def _fetch(self, words: RegRef, at: Index, vec: int, exists: list[Expr]) -> None:
@@ -196,16 +197,16 @@ class _Writer:
 
     def _between_threads(self) -> None:
         k, c, values = self.k, self.c, self.walk.values
-        mask = c.fast // 2
+        mask = c.lanes_per_row // 2
         while mask:
             k.do(butterfly(self.p.fold, values), mask, self.acc)
             mask //= 2
-        if c.slow == 1:
+        if c.groups_per_row == 1:
             return
-        size = c.slow * c.kept * values
+        size = c.groups_per_row * c.rows_per_block * values
         sums = k.shared("sums", 4, Layout(size, 1), size, 16)
         other = k.reg("other", values)
-        half = c.slow // 2
+        half = c.groups_per_row // 2
         while half:
             with k.If(_all([*self._leads(), self.slow >= half, self.slow < 2 * half])):
                 self._exchange(sums, self.slow, self.acc, store=True)
@@ -216,14 +217,14 @@ class _Writer:
             half //= 2
 
     def _leads(self) -> list[Expr]:
-        return [self.lane.eq(0)] if self.c.fast > 1 else []
+        return [self.lane.eq(0)] if self.c.lanes_per_row > 1 else []
 
     def _exchange(self, sums: Shared, slow: Index, words: Reg, *, store: bool) -> None:
         """Move a thread's values to the place of group `slow`, or from it."""
         values = self.walk.values
         width = next(w for w in (4, 2, 1) if values % w == 0)
         for n in range(0, values, width):
-            place = self.k.at(sums, (slow * self.c.kept + self.column) * values + n)
+            place = self.k.at(sums, (slow * self.c.rows_per_block + self.column) * values + n)
             if store:
                 self.k.do(STS[4 * width], place, words.slice(n, count=width))
             else:
@@ -235,8 +236,8 @@ class _Writer:
         k, walk, p = self.k, self.walk, self.p
         if p.factor != 1.0:
             k.do(scale(walk.values), self.acc, Const(struct.unpack("<I", struct.pack("<f", p.factor))[0]))
-        first = [self.slow.eq(0)] if self.c.slow > 1 else []
-        for n in range(self.c.outs):
+        first = [self.slow.eq(0)] if self.c.groups_per_row > 1 else []
+        for n in range(self.c.rows_per_thread):
             with k.If(_all([*self._leads(), *first, *self._present(n)])):
                 for e in range(n, n + 1) if walk.rows else range(0, self.c.vec, p.store_vec):
                     to = walk.target(self.places[n], 0 if walk.rows else e, self.split)
@@ -276,8 +277,8 @@ def _notes(p: Pass) -> list[str]:
     lines = [
         "",
         f"{p.op} of {p.element} to {p.result}{scaled}, {kind}: {p.form}.",
-        f"A block of {c.threads} threads = {c.fast} lanes x {c.kept} outputs x {c.slow} groups; loads of "
-        f"{c.vec * p.element.nbytes} bytes, {c.depth * c.outs} in flight.",
+        f"A block of {c.threads} threads = {c.lanes_per_row} lanes x {c.rows_per_block} outputs x "
+        f"{c.groups_per_row} groups; loads of {c.vec * p.element.nbytes} bytes, {c.depth * c.rows_per_thread} in flight.",
         f"An output is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
     if c.splits > 1:

@@ -66,8 +66,8 @@ def model_us(walk: Walk, element_bytes: int, result_bytes: int, rates: Rates) ->
     """
     c = walk.config
     warps = walk.groups * c.threads // WARP
-    loads = warps * c.outs * (-(-walk.steps // c.sharers) + walk.edge_rounds)
-    written = walk.places * walk.values // c.outs * c.splits * result_bytes
+    loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + walk.edge_rounds)
+    written = walk.places * walk.values // c.rows_per_thread * c.splits * result_bytes
     streaming = max(
         _memory_us(walk, element_bytes, rates),
         loads * _lines(walk, element_bytes) / (rates.sms * rates.cycles),
@@ -75,9 +75,14 @@ def model_us(walk: Walk, element_bytes: int, result_bytes: int, rates: Rates) ->
     )
     waves = -(-walk.blocks // (rates.sms * resident(c, rates)))
     rounds = -(-walk.rounds // c.splits) + (1 if walk.left else 0)
-    flight = min(c.depth, -(-walk.steps // (c.sharers * c.splits))) * c.outs * c.vec * element_bytes
+    flight = (
+        min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
+        * c.rows_per_thread
+        * c.vec
+        * element_bytes
+    )
     waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
-    joining = rates.join_us * (c.slow - 1).bit_length()
+    joining = rates.join_us * (c.groups_per_row - 1).bit_length()
     return rates.launch_us + joining + hypot(streaming, waiting) + written / rates.memory
 
 
@@ -85,7 +90,7 @@ def _memory_us(walk: Walk, element_bytes: int, rates: Rates) -> float:
     c = walk.config
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * element_bytes
     wide = c.vec * element_bytes
-    piece = (c.fast * c.depth if walk.rows else c.kept) * wide
+    piece = (c.lanes_per_row * c.depth if walk.rows else c.rows_per_block) * wide
     if piece >= walk.first.extent * element_bytes and _apart(walk) == walk.first.extent:
         piece = max(piece, WARP * wide)  # whole rows that touch
     return read / rates.memory * (1 + rates.piece_bytes / piece + rates.narrow_bytes / wide)
@@ -100,7 +105,7 @@ def _apart(walk: Walk) -> int:
 def _lines(walk: Walk, element_bytes: int) -> float:
     """Lines of a warp's load."""
     c = walk.config
-    together = min(WARP, c.fast if walk.rows else c.kept)
+    together = min(WARP, c.lanes_per_row if walk.rows else c.rows_per_block)
     piece, pieces = together * c.vec * element_bytes, WARP / together
     apart = pieces * min(max(piece, LINE_BYTES), _apart(walk) * element_bytes)
     return max(WARP * c.vec * element_bytes, apart) / LINE_BYTES
@@ -110,5 +115,5 @@ def _instructions(walk: Walk, element_bytes: int, warps: int, loads: int) -> flo
     """Instructions of all warps: to fetch and fold, to join lanes, to find and store outputs."""
     c = walk.config
     fetch = 6 + c.vec * (1 if element_bytes == 4 else 2) + (0 if walk.aligned or not walk.rows else 4)
-    lanes = 3 * walk.values * (c.fast - 1).bit_length()
+    lanes = 3 * walk.values * (c.lanes_per_row - 1).bit_length()
     return loads * fetch + warps * (60 + lanes + 8 * walk.values)

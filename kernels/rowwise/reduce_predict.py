@@ -85,15 +85,15 @@ class _Threads:
         c = p.config
         tid = np.arange(c.threads)
         self.p, self.walk = p, p.walk
-        self.lane, self.column = tid % c.fast, tid // c.fast % c.kept
-        self.slow = tid // (c.fast * c.kept)
-        self.sharer = self.lane + self.slow * c.fast
+        self.lane, self.column = tid % c.lanes_per_row, tid // c.lanes_per_row % c.rows_per_block
+        self.slow = tid // (c.lanes_per_row * c.rows_per_block)
+        self.sharer = self.lane + self.slow * c.lanes_per_row
 
     def load(self, costs: Costs, group: int, row: int, times: int) -> None:
         """Row `row` of the steps of a group's threads, `times` times."""
         walk, c = self.walk, self.p.config
-        number = self.sharer + row * c.sharers
-        for n in range(c.outs):
+        number = self.sharer + row * c.threads_per_row
+        for n in range(c.rows_per_thread):
             place = walk.place(group, n, self.column)
             at, exists = walk.step(number, walk.source(place))
             active = _all((place < walk.places) & (number < walk.steps), exists)
@@ -102,8 +102,8 @@ class _Threads:
     def edge(self, costs: Costs, group: int, turn: int) -> None:
         """Single elements of a group's threads."""
         walk, c = self.walk, self.p.config
-        number = self.sharer + turn * c.sharers
-        for n in range(c.outs):
+        number = self.sharer + turn * c.threads_per_row
+        for n in range(c.rows_per_thread):
             place = walk.place(group, n, self.column)
             at, exists = walk.edge(number, walk.source(place))
             active = _all((place < walk.places) & (number < walk.edge_steps), exists)
@@ -113,7 +113,7 @@ class _Threads:
         """The outputs of a block."""
         walk, p = self.walk, self.p
         first = (self.lane == 0) & (self.slow == 0)
-        for n in range(p.config.outs):
+        for n in range(p.config.rows_per_thread):
             place = walk.place(group, n, self.column)
             active = first & (place < walk.places)
             for e in (0,) if walk.rows else range(0, p.config.vec, p.store_vec):
@@ -135,7 +135,7 @@ class _Threads:
         """The joining of groups of threads through shared memory."""
         values, c = self.walk.values, self.p.config
         width = next(w for w in (4, 2, 1) if values % w == 0)
-        half = c.slow // 2
+        half = c.groups_per_row // 2
         while half:
             for way, active, slow in (
                 ("st", (self.slow >= half) & (self.slow < 2 * half), self.slow),
@@ -143,7 +143,7 @@ class _Threads:
             ):
                 active = active & (self.lane == 0)
                 for n in range(0, values, width):
-                    at = ((slow * c.kept + self.column) * values + n) * 4 * active
+                    at = ((slow * c.rows_per_block + self.column) * values + n) * 4 * active
                     op = f"{way}.shared.b{32 * width}"
                     costs.lanes(op, "shared", at.reshape(-1, 32), active.reshape(-1, 32))
             half //= 2
@@ -167,7 +167,7 @@ def _group_classes(p: Pass) -> list[tuple[int, int]]:
     import numpy as np
 
     walk = p.walk
-    own = p.config.kept * p.config.outs
+    own = p.config.rows_per_block * p.config.rows_per_thread
     below = prod(walk.kept_extents[:-1])
     period = min(walk.groups, below // gcd(below, own))
 
@@ -201,13 +201,13 @@ def _row_classes(walk: Walk, size: int) -> list[tuple[int, int]]:
 
     c = walk.config
     outer = walk.outer if walk.rows else walk.outer[1:]
-    sharers = np.arange(c.sharers if outer else 1)
-    rows = -(-walk.steps // c.sharers)
+    sharers = np.arange(c.threads_per_row if outer else 1)
+    rows = -(-walk.steps // c.threads_per_row)
     step = max(1, _CHUNK // len(sharers))
     found = _Found()
     for first in range(0, rows, step):
         row = np.arange(first, min(rows, first + step))[:, None]
-        number = row * c.sharers + sharers
+        number = row * c.threads_per_row + sharers
         last = (row == rows - 1).astype(np.int64)
         piece = number % walk.vectors
         begin = np.broadcast_to(

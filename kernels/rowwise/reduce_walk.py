@@ -39,28 +39,28 @@ Index: TypeAlias = Any
 class ReduceConfig:
     """How one block works; see the module's text.
 
-    `vec` elements a load; `fast`, a power of two up to 32, `kept` and `slow`, a power of two, are threads;
-    `outs` outputs a thread, where rows are reduced; `depth` loads of each in flight; `splits` blocks share
-    the steps of an output.
+    `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
+    a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
+    `splits` blocks share the steps of an output.
     """
 
     vec: int
-    fast: int
-    kept: int
-    slow: int
+    lanes_per_row: int
+    rows_per_block: int
+    groups_per_row: int
     depth: int
-    outs: int = 1
+    rows_per_thread: int = 1
     splits: int = 1
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.fast * self.kept * self.slow
+        return self.lanes_per_row * self.rows_per_block * self.groups_per_row
 
     @property
-    def sharers(self) -> int:
+    def threads_per_row(self) -> int:
         """Threads of a block that share an output."""
-        return self.fast * self.slow
+        return self.lanes_per_row * self.groups_per_row
 
 
 def digits(x: Index, extents: Sequence[int]) -> list[Index]:
@@ -118,12 +118,12 @@ class Walk:
     @property
     def values(self) -> int:
         """Values that a thread ends up with."""
-        return self.config.outs if self.rows else self.config.vec
+        return self.config.rows_per_thread if self.rows else self.config.vec
 
     @cached_property
     def groups(self) -> int:
         """Blocks that have different outputs."""
-        return -(-self.places // (self.config.kept * self.config.outs))
+        return -(-self.places // (self.config.rows_per_block * self.config.rows_per_thread))
 
     @property
     def blocks(self) -> int:
@@ -133,11 +133,11 @@ class Walk:
     @property
     def ragged(self) -> bool:
         """True when the last block has threads without outputs."""
-        return self.places % (self.config.kept * self.config.outs) != 0
+        return self.places % (self.config.rows_per_block * self.config.rows_per_thread) != 0
 
     def place(self, group: Index, out: Index, column: Index) -> Index:
         """Number `out` of the outputs of a thread."""
-        return (group * self.config.outs + out) * self.config.kept + column
+        return (group * self.config.rows_per_thread + out) * self.config.rows_per_block + column
 
     def source(self, place: Index) -> Index:
         """Where an output's elements start in the source, in elements after the first of all."""
@@ -212,12 +212,12 @@ class Walk:
     @property
     def edge_rounds(self) -> int:
         """Single elements of a thread, at most."""
-        return -(-self.edge_steps // self.config.sharers)
+        return -(-self.edge_steps // self.config.threads_per_row)
 
     @property
     def stride(self) -> int:
         """Steps of a whole round."""
-        return self.config.sharers * self.config.depth
+        return self.config.threads_per_row * self.config.depth
 
     @property
     def rounds(self) -> int:
@@ -233,9 +233,9 @@ class Walk:
     def additions(self) -> int:
         """Additions that an element can pass through on its way to a thread's or the block's value."""
         c = self.config
-        turns = -(-self.rounds // c.splits) * c.depth + -(-self.left // c.sharers) + self.edge_rounds
+        turns = -(-self.rounds // c.splits) * c.depth + -(-self.left // c.threads_per_row) + self.edge_rounds
         within = (c.vec - 1).bit_length() if self.rows else 0
-        return within + turns + (c.fast - 1).bit_length() + (c.slow - 1).bit_length()
+        return within + turns + (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
 
     def step(self, number: Index, start: Index) -> tuple[Index, tuple[Index, ...]]:
         """Step `number` of the output that starts at `start`: the element, and what says that it exists."""

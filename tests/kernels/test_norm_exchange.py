@@ -52,7 +52,7 @@ def test_all_threads_that_share_get_the_sum(
     args = {"src": np.zeros(4, np.float32), "numbers": numbers.ravel(), "dst": dst.reshape(-1)}
     simulate(kernel, args, group=group, blocks=[(0, 0, 0)], seed=3)  # type: ignore[arg-type]
     side = np.array([walk.thread(t)[0] for t in range(c.threads)])
-    for x in range(c.kept):
+    for x in range(c.rows_per_block):
         wanted = numbers[side == x].sum(axis=0)
         np.testing.assert_array_equal(dst[side == x], np.broadcast_to(wanted, dst[side == x].shape))
 

@@ -67,7 +67,7 @@ def test_every_way_agrees(p: NormProblem) -> None:
     """What the plan may choose, what is read twice, and what is split."""
     found = configs(shortest(p))
     best = found[0]
-    twice = NormConfig(best.vec, best.kept, best.sharing, "global", 2)
+    twice = NormConfig(best.vec, best.rows_per_block, best.threads_per_row, "global", 2)
     some = [
         twice,
         replace(twice, splits=2),

@@ -24,7 +24,10 @@ def test_every_configuration_fits(seed: int) -> None:
     for c in found:
         w = Walk(x, c)
         assert c.threads % 32 == 0 and c.threads <= 1024
-        assert c.sharing & (c.sharing - 1) == 0 and c.kept & (c.kept - 1) == 0
+        assert (
+            c.threads_per_row & (c.threads_per_row - 1) == 0
+            and c.rows_per_block & (c.rows_per_block - 1) == 0
+        )
         held = w.rounds * words(c.vec, x.element_bytes)
         assert c.hold == "global" or held - w.staged * words(c.vec, x.element_bytes) <= HELD_WORDS
         assert w.staged * c.threads * c.vec * x.element_bytes <= SHARED_BYTES

@@ -56,7 +56,7 @@ def test_classes_cover_the_blocks(seed: int) -> None:
     w = Walk(x, rng.choice(configs(x)))
     kinds = block_classes(w)
     assert sum(k.count for k in kinds) == w.blocks
-    assert all(k.first % w.config.kept == 0 and k.split < w.config.splits for k in kinds)
+    assert all(k.first % w.config.rows_per_block == 0 and k.split < w.config.splits for k in kinds)
 
 
 def test_tags_of_copies_are_those_of_block_after_block(monkeypatch: pytest.MonkeyPatch) -> None:

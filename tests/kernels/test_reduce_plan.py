@@ -81,7 +81,9 @@ def test_blocks_fit_the_hardware() -> None:
                 p = reduce_problem(shape, axes, "sum", element)
                 for c in candidates(normalise(p.axes), p.axes.dtype, Rates()):
                     assert c.threads % 32 == 0 and 32 <= c.threads <= 1024
-                    assert c.fast <= 32 and c.fast & (c.fast - 1) == 0 == c.slow & (c.slow - 1)
+                    assert c.lanes_per_row <= 32 and c.lanes_per_row & (
+                        c.lanes_per_row - 1
+                    ) == 0 == c.groups_per_row & (c.groups_per_row - 1)
 
 
 def test_what_cannot_be_reduced_is_refused_by_name() -> None:

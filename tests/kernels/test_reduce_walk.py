@@ -51,7 +51,10 @@ def test_every_element_is_read_once_and_goes_where_it_belongs(seed: int) -> None
     form = normalise(p.axes)
     if any(not m.src for m in form.reduced):
         return  # those are a factor, not a mode, of the walk
-    walk = Walk(form, ReduceConfig(c.vec, c.fast, c.kept, c.slow, c.depth, c.outs))
+    walk = Walk(
+        form,
+        ReduceConfig(c.vec, c.lanes_per_row, c.rows_per_block, c.groups_per_row, c.depth, c.rows_per_thread),
+    )
     got = {}
     for place in range(walk.places):
         for e, counted in elements(walk, place).items():
@@ -69,8 +72,8 @@ def test_the_threads_of_all_splits_share_the_steps(seed: int) -> None:
     for part in range(c.splits):
         turns = [i * c.splits + part for i in range((walk.rounds + flipped(part, c.splits)) // c.splits)]
         turns += [walk.rounds] if walk.left and part == walk.rounds % c.splits else []
-        for turn, u, sharer in product(turns, range(c.depth), range(c.sharers)):
-            taken[turn * walk.stride + u * c.sharers + sharer] += 1
+        for turn, u, sharer in product(turns, range(c.depth), range(c.threads_per_row)):
+            taken[turn * walk.stride + u * c.threads_per_row + sharer] += 1
     assert {n: k for n, k in taken.items() if n < walk.steps} == dict.fromkeys(range(walk.steps), 1)
 
 
