@@ -252,7 +252,7 @@ class _Writer:
                 case Store(tile, size, transfer):
                     groups = self.k.threads // (WARP * self.warps)
                     unit_bytes = (self.bits << self.plan.packed) // 8
-                    buffer = self.k.shared(
+                    buffer = self.k.shared_buffer(
                         f"{self.name}_tile", unit_bytes, tile, size * groups, 128, overlay=self.overlay
                     )
                     self._store(buffer, step, given, held)

@@ -22,6 +22,7 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Select,
@@ -101,7 +102,7 @@ def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
     def part() -> Expr:
         return _draw(rng, pool, depth - 1 if rng.random() < 0.8 else 0)
 
-    kind = rng.randrange(14)
+    kind = rng.randrange(16)
     try:
         match kind:
             case 0 | 1:
@@ -123,6 +124,8 @@ def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
                 return part() >> rng.choice((0, 1, 4, 16, 31, 32, 33, 63, 64, 70))
             case 11 | 12:
                 return Select(_draw_predicate(rng, pool, depth - 1), part(), part())
+            case 13 | 14:
+                return Minus(part(), part())
             case _:
                 return _draw_predicate(rng, pool, depth - 1)
     except IRError:  # a divisor that can be 0

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Select, Var, children, evaluate, variables
+from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Select, Var, children, evaluate, variables
 from layoutalg.codegen.expr.rewrite import Rule
 
 Environment = Mapping[Var, NDArray[np.int64]]
@@ -75,6 +75,8 @@ def expressions(leaves: tuple[Var, ...] = SMALL_VARIABLES, max_leaves: int = 12)
         )
         return st.one_of(
             build(lambda a, b: a + b, operand, inner),
+            build(Minus, operand, inner),
+            build(Minus, inner, operand),
             build(lambda a, c: a * c, inner, constant),
             build(lambda a, b: a * b, inner, inner),
             build(lambda a, c: a // c, inner, divisor),

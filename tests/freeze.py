@@ -176,6 +176,7 @@ def scope() -> dict[str, Any]:
 
     import layoutalg as la
     from layoutalg import analysis, arch, atoms, draw, kernels, synthesis, testing
+    from tests import kernel_adapter
 
     parts = (analysis, arch, atoms, draw, kernels, synthesis, testing, numpy)
     return {
@@ -184,6 +185,10 @@ def scope() -> dict[str, Any]:
         "L": la.Layout,
         "parse": la.parse,
         "n": sympy.Symbol("n", positive=True, integer=True),
+        **{name: getattr(kernel_adapter, name) for name in ("problem", "plan", "configured")},
+        "PRODUCT": {"m": 256, "n": 256, "k": 512, "dtype": "f16"},
+        "ARRAY": numpy.zeros((3, 3)),
+        "ROWS": numpy.zeros((4, 6), "f4"),
     }
 
 

@@ -184,7 +184,7 @@ def _standing_in(arch: str, kept: Callable[..., Any], load: Callable[..., Loaded
     status = GpuStatus(True, "host memory", arch)
     with (
         _named("cupy", _module(gpu)),
-        patch("layoutalg.codegen.runtime.require_gpu", lambda: status),
+        patch("layoutalg.codegen.gpu.runtime.require_gpu", lambda: status),
         patch.object(kept_chains, "require_gpu", lambda: status),
         patch.object(kept_chains, "kept_chain", kept),
         patch.object(kept_chains, "load_chain", load),

@@ -33,7 +33,7 @@ def parts(words: int = 1) -> Parts:
     """A kernel of two warps with source x, target y, a shared tile of 64 words and a register."""
     k = KernelBuilder("seeded", THREADS)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    return k, x, y, k.shared("tile", 4, Layout((THREADS,)), THREADS, 16), k.reg("v", words)
+    return k, x, y, k.shared_buffer("tile", 4, Layout((THREADS,)), THREADS, 16), k.reg("v", words)
 
 
 def do_if(k: KernelBuilder, right: bool, instr: Instr, *args: Any) -> None:
@@ -128,7 +128,7 @@ def no_barrier_after_the_wait(right: bool) -> Kernel:
 def waits_for_too_few(right: bool) -> Kernel:
     k = KernelBuilder("two_groups", THREADS)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared("tile", 4, Layout((THREADS, 2)), 2 * THREADS, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 4, Layout((THREADS, 2)), 2 * THREADS, 16), k.reg("v", 1)
     for stage in range(2):
         k.do(CP_ASYNC[4], k.at(tile, k.tid, stage), k.at(x, k.tid))
         k.do(CP_COMMIT)
@@ -266,7 +266,7 @@ def past_the_end_of_global(right: bool) -> Kernel:
 
 def past_the_end_of_a_shared_buffer(right: bool) -> Kernel:
     k, x, _, tile, v = parts()
-    k.shared("next", 4, Layout((THREADS,)), THREADS, 16)
+    k.shared_buffer("next", 4, Layout((THREADS,)), THREADS, 16)
     k.do(LDG[4], v, k.at(x, k.tid))
     k.do(STS[4], k.at(tile, k.tid + (0 if right else 1)), v)
     return k.build()
@@ -309,7 +309,7 @@ def one_poisoned_byte(right: bool) -> Kernel:
     """Three rows of bytes are written, a corner of four rows is turned, bytes of three or four are stored."""
     k = KernelBuilder("corner", 32)
     x, y = k.pointer("x", 1), k.pointer("y", 1, writable=True)
-    tile = k.shared("tile", 1, Layout((4, 32), (32, 1)), 128, 16)
+    tile = k.shared_buffer("tile", 1, Layout((4, 32), (32, 1)), 128, 16)
     v, w, t = k.reg("v", 1), k.reg("w", 4, 1), k.reg("t", 4)
     k.do(LDG[1], v, k.at(x, k.tid))
     for row in range(3):

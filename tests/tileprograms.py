@@ -30,7 +30,7 @@ def copy_through_shared(threads: int, *, barrier: bool = True, mirror: int = 0) 
     """y[tid] = x[tid ^ mirror] by way of shared memory."""
     k = KernelBuilder("through_shared", threads)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile = k.shared("tile", 4, Layout((threads,)), threads, 16)
+    tile = k.shared_buffer("tile", 4, Layout((threads,)), threads, 16)
     v, w = k.reg("v", 1), k.reg("w", 1)
     k.do(LDG[4], v, k.at(x, k.tid))
     k.do(STS[4], k.at(tile, k.tid), v)
@@ -45,7 +45,7 @@ def transpose_tile(layout: AnyLayout, size_elems: int, element_bytes: int = 4, s
     """y = x transposed, one side x side tile with one warp a block: rows are written, columns are read."""
     k = KernelBuilder("transpose_tile", 32)
     x, y = k.pointer("x", element_bytes, (side, 1)), k.pointer("y", element_bytes, (side, 1), writable=True)
-    tile = k.shared("tile", element_bytes, layout, size_elems, 1024)
+    tile = k.shared_buffer("tile", element_bytes, layout, size_elems, 1024)
     v, w = k.reg("v", side, max(1, element_bytes // 4)), k.reg("w", side, max(1, element_bytes // 4))
     with k.Unroll("i", side) as i:
         k.do(LDG[element_bytes], v[i], k.at(x, i, k.tid))

@@ -6,7 +6,7 @@
     expr         what is done with any tree: evaluate, substitute, variables
     sums         sums as lists of terms
     rewrite      rules applied until none fits
-    rules_bits, rules_sums, rules_truth   the rules, each proved by enumeration in its test
+    rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
     ctext        an expression as C
     cost         what an expression costs in instructions
@@ -18,7 +18,15 @@ from __future__ import annotations
 
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
-from layoutalg.codegen.expr.expr import OPERATION, children, evaluate, is_predicate, substitute, variables
+from layoutalg.codegen.expr.expr import (
+    OPERATION,
+    children,
+    evaluate,
+    is_predicate,
+    minus,
+    substitute,
+    variables,
+)
 from layoutalg.codegen.expr.names import check_name
 from layoutalg.codegen.expr.nodes import (
     Add,
@@ -29,6 +37,7 @@ from layoutalg.codegen.expr.nodes import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Operand,
@@ -55,6 +64,7 @@ __all__ = [
     "FloorDiv",
     "Le",
     "Lt",
+    "Minus",
     "Mod",
     "Mul",
     "Operand",
@@ -72,6 +82,7 @@ __all__ = [
     "evaluate",
     "index_cost",
     "is_predicate",
+    "minus",
     "render",
     "simplify",
     "substitute",

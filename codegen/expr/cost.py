@@ -37,6 +37,7 @@ from layoutalg.codegen.expr.nodes import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Or,
@@ -95,6 +96,12 @@ def _work(node: Expr) -> tuple[list[str], list[Expr]]:
             products = [t for t in terms(node) if isinstance(t, Mul)]
             plain = [t for t in terms(node) if not isinstance(t, Mul)]
             names = ["LEA" if _shifts(t) else "IMAD" for t in products] + ["IADD3"] * (len(plain) // 2)
+            return names, [*plain, *(part for t in products for part in (t.a, t.b))]
+        case Minus(a, b):
+            operands = [a, *terms(b)]
+            products = [t for t in operands if isinstance(t, Mul)]
+            plain = [t for t in operands if not isinstance(t, Mul)]
+            names = ["IMAD"] * len(products) + ["IADD3"] * (len(plain) // 2 + (not node.is_exact))
             return names, [*plain, *(part for t in products for part in (t.a, t.b))]
         case Mul(a, b):
             return ["SHF" if _shifts(node) else "IMAD"], [a, b]

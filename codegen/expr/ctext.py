@@ -6,6 +6,12 @@ is widened to `u64` exactly where two narrow operands meet a wide result:
 
     row * ld + col     with row, ld < 2^30      ->     (u64)row * ld + col
 
+A difference is computed modulo the width, which is what it is wherever it is proved not to be below 0;
+elsewhere it is compared first, and 0 there:
+
+    15 - i                              ->     15 - i                       of i < 16
+    Minus(n, i)                         ->     i < n ? n - i : 0
+
 A literal and a comparison are ints in C.  Beside an unsigned operand C converts them; where no operand is
 unsigned they are written so.  No operation is done on signed integers:
 
@@ -28,6 +34,8 @@ from layoutalg.codegen.expr.nodes import (
     Const,
     Expr,
     FloorDiv,
+    Lt,
+    Minus,
     Or,
     Select,
     Shl,
@@ -121,6 +129,8 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
     match node:
         case Var() | Const() | Select() | Shl() | Shr():
             raise TypeError(node)
+        case Minus() if not node.is_exact:
+            return _emit_monus(node, outer)
     symbol, power = SYMBOL[type(node)]
     if isinstance(node, FloorDiv):
         symbol = "/"
@@ -134,6 +144,13 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
     strong = _CAST_POWER if bitwise else power + 1
     left, right, rank = _pair(node.a, power if same or not bitwise else strong, node.b, strong, is_wide(node))
     return _wrap(f"{left} {symbol} {right}", power, outer), rank
+
+
+def _emit_monus(node: Minus, outer: int) -> tuple[str, _Rank]:
+    power = SYMBOL[Minus][1]
+    left, right, rank = _pair(node.a, power, node.b, power + 1, wide=False)
+    positive = to_c(Lt(node.b, node.a))
+    return _wrap(f"{positive} ? {left} - {right} : 0", _SELECT_POWER, outer), rank
 
 
 def _pair(a: Expr, power_a: int, b: Expr, power_b: int, wide: bool) -> tuple[str, str, _Rank]:

@@ -8,9 +8,10 @@ The idea.  A layout is called on a variable, and what comes back IS its index co
 
 because `Layout.__call__` uses only `+ * // % ^ & >> <<`.  `simplify` then removes what can be proved away.
 
-Notes.  All values are >= 0: there is no subtraction, and `a - b < c` is written `a < b + c`.  `==` compares
-structure; the predicate is the method `eq`.  Comparisons have range [0, 1] and stand in If, Select and
-predicate operands only; `&` and `|` combine them; truth-testing a node raises.
+Notes.  All values are >= 0.  `a - b` needs a proof that it is, from the facts of both; Minus(a, b) stops at
+0, and `a - b < c` of any a and b is written `a < b + c`.  `==` compares structure; the predicate is the
+method `eq`.  Comparisons have range [0, 1] and stand in If, Select and predicate operands only; `&` and `|`
+combine them; truth-testing a node raises.
 
 The union is read by `match` with `assert_never`, so that a new node is found by the type checker wherever
 it must be handled.
@@ -32,6 +33,7 @@ from layoutalg.codegen.expr.nodes import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Operand,
@@ -58,6 +60,7 @@ __all__ = [
     "FloorDiv",
     "Le",
     "Lt",
+    "Minus",
     "Mod",
     "Mul",
     "Operand",
@@ -110,7 +113,7 @@ def children(node: Expr) -> tuple[Expr, ...]:
             return (c, a, b)
         case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Xor(a, b) | And(a, b) | Or(a, b):
             return (a, b)
-        case Lt(a, b) | Le(a, b) | Eq(a, b):
+        case Minus(a, b) | Lt(a, b) | Le(a, b) | Eq(a, b):
             return (a, b)
         case _:
             assert_never(node)
@@ -207,8 +210,23 @@ def _apply(node: Expr, parts: list[Any]) -> Any:
             return OPERATION[type(node)](*parts)
 
 
+def minus(a: Any, b: Any) -> Any:
+    """a - b, and 0 where b is greater, of ints and NumPy arrays; where one is an expression, a Minus.
+
+    >>> minus(9, 4), minus(4, 9), str(minus(Var("i", 8), 3))
+    (5, 0, 'max(i - 3, 0)')
+    """
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return Minus(as_expr(a), as_expr(b))
+    return _monus(a, b)
+
+
+def _monus(a: Any, b: Any) -> Any:
+    return (a - b) * (a > b)
+
+
 OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
-    Add: operator.add, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
+    Add: operator.add, Minus: _monus, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
     Xor: operator.xor, And: operator.and_, Or: operator.or_,
     Lt: operator.lt, Le: operator.le, Eq: operator.eq,
 }  # fmt: skip

@@ -127,15 +127,31 @@ def add(a: Facts, b: Facts) -> Facts:
     return reconcile(a.lo + b.lo, a.hi + b.hi, gcd(a.stride, b.stride), a.offset + b.offset, may, must)
 
 
-def _add_bits(may: int, must: int, also_may: int, also_must: int) -> tuple[int, int]:
-    """may and must of a sum; a bit is known where both bits and the carry into it are.
+def _add_bits(may: int, must: int, also_may: int, also_must: int, carried: int = 0) -> tuple[int, int]:
+    """may and must of a sum plus a carry; a bit is known where both bits and the carry into it are.
 
     The carries of the least and of the greatest sum bound every carry (LLVM's KnownBits::add).
     """
-    most, least = may + also_may, must + also_must
+    most, least = may + also_may + carried, must + also_must + carried
     carry = (most ^ may ^ also_may) & ~(least ^ must ^ also_must)
     unknown = (may ^ must) | (also_may ^ also_must) | carry
     return least | unknown, least & ~unknown
+
+
+def subtract(a: Facts, b: Facts) -> Facts:
+    """Facts of x - y, and 0 where y is greater than x.
+
+    >>> subtract(constant(127), multiple(128, 16)) == between(15, 127, 16, 15)
+    True
+    """
+    lo, hi, stride, offset = a.lo - b.hi, a.hi - b.lo, gcd(a.stride, b.stride), a.offset - b.offset
+    if hi <= 0:
+        return constant(0)
+    if lo < 0:  # some pairs are cut off at 0, and hardly a bit is known of the others
+        return join(constant(0), between(0, hi, stride, offset))
+    every = _low_mask(a.may.bit_length())  # of so many bits, x - y is x + ~y + 1
+    may, must = _add_bits(a.may, a.must, every & ~b.must, every & ~b.may, 1)
+    return reconcile(lo, hi, stride, offset, may & every, must & every)
 
 
 def mul(a: Facts, b: Facts) -> Facts:

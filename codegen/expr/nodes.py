@@ -8,8 +8,9 @@ computed once, when it is built, from the operands':
 
 What is asked of whole expressions, their variables, values, substitutes, is in expr.
 
-Notes.  All values are >= 0: there is no subtraction.  `==` compares structure; the predicate is the method
-`eq`.  Truth-testing a node raises.
+Notes.  All values are >= 0.  `a - b` is a Minus where the facts prove that it is never below 0, and refused
+elsewhere; built by its name, Minus(a, b) is 0 where b is greater.  `==` compares structure; the predicate is
+the method `eq`.  Truth-testing a node raises.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ class _Operators:
 
     def __radd__(self, other: Operand) -> Expr:
         return Add(_as_expr(other), _as_expr(self))
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _difference(_as_expr(self), _as_expr(other))
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return _difference(_as_expr(other), _as_expr(self))
 
     def __mul__(self, other: Operand) -> Expr:
         return Mul(_as_expr(self), _as_expr(other))
@@ -194,6 +201,21 @@ class Add(_Binary):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Minus(_Binary):
+    """a - b, and 0 where b is greater than a: no value is below 0.
+
+    >>> i = Var("i", 8)
+    >>> str(Minus(Const(7), i)), str(Minus(i, Const(3)))
+    ('7 - i', 'max(i - 3, 0)')
+    """
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the facts prove that b is never greater than a."""
+        return self.a.facts.lo >= self.b.facts.hi
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Mul(_Binary):
     """a * b"""
 
@@ -288,7 +310,7 @@ class Select(_Node):
 
 
 Expr: TypeAlias = (
-    Var | Const | Add | Mul | FloorDiv | Mod | Xor | And | Or | Shl | Shr | Select | Lt | Le | Eq
+    Var | Const | Add | Minus | Mul | FloorDiv | Mod | Xor | And | Or | Shl | Shr | Select | Lt | Le | Eq
 )
 Operand: TypeAlias = "Expr | int"
 
@@ -314,19 +336,31 @@ def _as_expr(value: object) -> Expr:
         raise ArgumentTypeError(f"{value!r} is a {kind}; an int or an index expression is needed") from None
 
 
+def _difference(a: Expr, b: Expr) -> Minus:
+    difference = Minus(a, b)
+    if not difference.is_exact:
+        raise IRError(
+            "difference", difference, f"'{a}' - '{b}' can be below 0: from at least {a.facts.lo} up to "
+            f"{b.facts.hi} are taken; Minus(a, b) is 0 there, and a - b < c is a < b + c",
+        )  # fmt: skip
+    return difference
+
+
 def _check_divisor(a: Expr, b: Expr) -> None:
     if b.facts.lo < 1:
         raise IRError("division by zero", b, f"the divisor of {a} can be {b.facts.lo}; it must be at least 1")
 
 
 _TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
-    Add: F.add, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod, Xor: F.bitwise_xor, And: F.bitwise_and,
-    Or: F.bitwise_or, Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
+    Add: F.add, Minus: F.subtract, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod,
+    Xor: F.bitwise_xor, And: F.bitwise_and, Or: F.bitwise_or,
+    Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
 }  # fmt: skip
 # symbol and binding strength of each operator, C's order: higher binds tighter
 SYMBOL: Mapping[type, tuple[str, int]] = {
-    Mul: ("*", 10), FloorDiv: ("//", 10), Mod: ("%", 10), Add: ("+", 9), Shl: ("<<", 8), Shr: (">>", 8),
-    Lt: ("<", 7), Le: ("<=", 7), Eq: ("==", 6), And: ("&", 5), Xor: ("^", 4), Or: ("|", 3),
+    Mul: ("*", 10), FloorDiv: ("//", 10), Mod: ("%", 10), Add: ("+", 9), Minus: ("-", 9),
+    Shl: ("<<", 8), Shr: (">>", 8), Lt: ("<", 7), Le: ("<=", 7), Eq: ("==", 6),
+    And: ("&", 5), Xor: ("^", 4), Or: ("|", 3),
 }  # fmt: skip
 
 
@@ -348,6 +382,8 @@ def _render(node: Expr, outer: int) -> str:
             return str(value)
         case Select(c, a, b):
             return f"({_render(a, 0)} if {_render(c, 0)} else {_render(b, 0)})"
+        case Minus(a, b) if not node.is_exact:
+            return f"max({_render(a, SYMBOL[Minus][1])} - {_render(b, SYMBOL[Minus][1] + 1)}, 0)"
         case Shl(a, amount) | Shr(a, amount):
             symbol, power = SYMBOL[type(node)]
             text = f"{_render(a, power)} {symbol} {amount}"

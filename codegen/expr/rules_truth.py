@@ -16,7 +16,7 @@ from math import gcd
 
 from layoutalg.codegen.expr.nodes import Const, Eq, Expr, FloorDiv, Le, Lt, Select
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import ONE, combination, weights
+from layoutalg.codegen.expr.sums import ONE, cancelled, combination, weights
 
 
 def _constant_bound(node: Expr) -> Expr | None:
@@ -44,15 +44,9 @@ def _quotient_bound(node: Expr) -> Expr | None:
 def _shared_terms(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
-            left, right = weights(a), weights(b)
-            shared = {x: min(w, right[x]) for x, w in left.items() if right.get(x)}
-            if shared:
-                return type(node)(_less(left, shared), _less(right, shared))
+            rest = cancelled(a, b)
+            return type(node)(*rest) if rest else None
     return None
-
-
-def _less(side: Mapping[Expr, int], shared: Mapping[Expr, int]) -> Expr:
-    return combination({x: w - shared.get(x, 0) for x, w in side.items()})
 
 
 def _shared_factor(node: Expr) -> Expr | None:

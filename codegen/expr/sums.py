@@ -104,6 +104,25 @@ def combination(parts: Mapping[Expr, int]) -> Expr:
     return total(Const(w) if x == ONE else times(x, w) for x, w in parts.items() if w)
 
 
+def cancelled(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+    """Two sums without the terms that they share; None where they share none.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> i, j = Var("i", 8), Var("j", 8)
+    >>> [str(side) for side in cancelled(i * 3 + j + 4, i + 9)]
+    ['i * 2 + j', '5']
+    """
+    left, right = weights(a), weights(b)
+    shared = {x: min(w, right[x]) for x, w in left.items() if right.get(x)}
+    if not shared:
+        return None
+    return _less(left, shared), _less(right, shared)
+
+
+def _less(side: Mapping[Expr, int], shared: Mapping[Expr, int]) -> Expr:
+    return combination({x: w - shared.get(x, 0) for x, w in side.items()})
+
+
 def content(node: Expr) -> int:
     """The greatest number that can be taken out of a sum of products without a division; 0 for 0.
 

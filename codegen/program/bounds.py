@@ -37,6 +37,7 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Or,
@@ -96,7 +97,7 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
     >>> from layoutalg.codegen.instr import LDS
     >>> from layoutalg.layout import Layout
     >>> k = KernelBuilder("k", threads=64)
-    >>> tile, v = k.shared("tile", 4, Layout(32), 32, 16), k.reg("v", 1)
+    >>> tile, v = k.shared_buffer("tile", 4, Layout(32), 32, 16), k.reg("v", 1)
     >>> with k.If(k.tid < 32):
     ...     k.do(LDS[4], v, k.at(tile, k.tid))
     >>> [(r.most, r.is_inside) for r in shared_reach(k.build())]
@@ -354,6 +355,8 @@ def _between(node: Expr, of: list[Interval]) -> Interval:
     match node:
         case Add() | Mul():
             return OPERATION[type(node)](a, c), OPERATION[type(node)](b, d)
+        case Minus():
+            return OPERATION[Minus](a, d), OPERATION[Minus](b, c)
         case Shl(_, amount):
             return a << amount, b << amount
         case Shr(_, amount):

@@ -18,12 +18,27 @@ another index.  Every name goes through `check_name`, so that nothing but identi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, is_predicate, simplify
+from layoutalg.atoms import TiledCopy, TiledMMA
+from layoutalg.codegen.expr import (
+    Const,
+    Expr,
+    Operand,
+    Var,
+    as_expr,
+    check_name,
+    is_predicate,
+    simplify,
+    variables,
+)
 from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, copy, load, store
+from layoutalg.codegen.program.fragment import Fragment, words_of
+from layoutalg.codegen.program.tensor import Tensor, whole
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -39,9 +54,13 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     Unroll,
 )
-from layoutalg.decide import cosize
-from layoutalg.errors import IRError
-from layoutalg.layout import AnyLayout
+from layoutalg.decide import cosize, is_injective
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError
+from layoutalg.layout import AnyLayout, IntTuple, Layout, layout_size, modes
+
+MOST_EXTENT = 1 << 30
+"""The most that an extent is unless less is stated: coordinates of tiles then fit 32 bits."""
 
 
 def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
@@ -52,6 +71,16 @@ def _argument(arg: RegRef | Reg | MemRef | Expr | int) -> Arg:
             return arg
         case _:
             return simplify(arg)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A statement list that is being written: what holds in it, its names, and the values that have one."""
+
+    body: list[Stmt] = field(default_factory=list)
+    condition: Expr | None = None
+    names: set[str] = field(default_factory=set)
+    named: dict[Expr, Var] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -71,8 +100,10 @@ class KernelBuilder:
     _params: list[Global | Var] = field(default_factory=list)
     _shared: list[Shared] = field(default_factory=list)
     _regs: list[Reg] = field(default_factory=list)
-    _scopes: list[list[Stmt]] = field(default_factory=lambda: [[]])
+    _scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
     _names: set[str] = field(default_factory=set)
+    _level: dict[Var, int] = field(default_factory=dict)
+    _wholes: dict[str, Tensor] = field(default_factory=dict)
     _conditions: list[Expr] = field(default_factory=list)
     _constants: list[tuple[str, int]] = field(default_factory=list)
     _scalars: list[tuple[str, str]] = field(default_factory=list)
@@ -133,7 +164,7 @@ class KernelBuilder:
         self._params.append(buffer)
         return buffer
 
-    def shared(
+    def shared_buffer(
         self,
         name: str,
         element_bytes: int,
@@ -142,6 +173,7 @@ class KernelBuilder:
         align_bytes: int,
         *,
         overlay: bool = False,
+        stages: int = 1,
     ) -> Shared:
         """A shared buffer of `size_elems` elements, placed after the ones before it, or over them.
 
@@ -154,7 +186,7 @@ class KernelBuilder:
         end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
         offset = 0 if overlay else -(-end // align_bytes) * align_bytes
         size = size_elems * element_bytes
-        buffer = Shared(self._declare(name), element_bytes, layout, size, align_bytes, offset)
+        buffer = Shared(self._declare(name), element_bytes, layout, size, align_bytes, offset, stages)
         self._shared.append(buffer)
         return buffer
 
@@ -166,9 +198,112 @@ class KernelBuilder:
         self._regs.append(reg)
         return reg
 
-    def at(self, buffer: Global | Shared, *crd: Operand) -> MemRef:
-        """The element of `buffer` at a coordinate."""
-        return MemRef(buffer, simplify(buffer.index(crd)))
+    def at(self, buffer: Global | Shared | Tensor, *crd: Operand) -> MemRef:
+        """The element of `buffer` at a coordinate; of a tensor, at a place in it."""
+        if isinstance(buffer, Tensor):
+            return buffer.at(*crd)
+        index = simplify(buffer.index(crd))
+        return MemRef(buffer, index, self._wholes.get(buffer.name), tuple(map(as_expr, crd)))
+
+    def extent(self, name: str, most: int = MOST_EXTENT, multiple: int = 1, least: int = 0) -> Var:
+        """How many there are along a mode of a tensor: a parameter in [least, most], by default from 1."""
+        return self.param(name, most, least or multiple, multiple)
+
+    def tensor(
+        self,
+        name: str,
+        element: str | DType,
+        shape: tuple[Operand | None, ...],
+        strides: tuple[Operand, ...],
+        *,
+        writable: bool = False,
+        align_bytes: int = 16,
+    ) -> Tensor:
+        """A pointer parameter as a tensor: `shape` and `strides` (in elements) are integers or parameters.
+
+        An extent of None is stated by nobody: its coordinates are not checked when the kernel is built.
+        """
+        element = dtype(element)
+        extents = tuple(None if n is None else as_expr(n) for n in shape)
+        if len(extents) != len(strides):
+            raise ShapeError(f"{name} has {len(extents)} extents and {len(strides)} strides")
+        buffer = self.pointer(name, element.nbytes, strides, writable=writable, align_bytes=align_bytes)
+        return self._whole(buffer, element, extents)
+
+    def shared(
+        self,
+        name: str,
+        element: str | DType,
+        layout: AnyLayout,
+        *,
+        stages: int = 1,
+        align_bytes: int = 0,
+        over: bool = False,
+    ) -> Tensor:
+        """A tile in shared memory, or with `stages` a ring of them, whose last mode is the stage.
+
+        `over` places it over the buffers before it.  Raises what `shared_buffer` raises, and
+        NotInjectiveError for a layout that gives two coordinates one element.
+        """
+        element = dtype(element)
+        if not is_injective(layout):
+            raise NotInjectiveError(f"{name}: two coordinates of {layout} are one element", layout=layout)
+        align = align_bytes or (16 if isinstance(layout, Layout) else 1024)
+        buffer = self.shared_buffer(
+            name, element.nbytes, layout, cosize(layout) * stages, align, overlay=over, stages=stages
+        )
+        return self._whole(buffer, element, ())
+
+    def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:
+        found = self._wholes[buffer.name] = whole(buffer, element, extents)
+        return found
+
+    def fragment(
+        self, name: str, element: str | DType | None, shape: IntTuple | Layout, *, values: int = 0
+    ) -> Fragment:
+        """Registers for the places of a partition, its shape or a layout of it; `values` of an instruction
+        lie side by side, by default those of mode 0.
+        """
+        if element is None:
+            raise ArgumentTypeError(f"fragment {name}: the element type of a tensor is needed")
+        element, layout = dtype(element), shape if isinstance(shape, Layout) else Layout(shape)
+        values = values or layout_size(modes(layout)[0])
+        per_word = max(1, min(values, 32 // element.bits))
+        words = words_of(element, values, per_word)
+        reg = self.reg(self.fresh(name), words_of(element, cosize(layout), per_word) // words, words)
+        return Fragment(reg, element, layout, per_word)
+
+    def get_slice(self, tiled: TiledCopy | TiledMMA, thread: Operand | None = None) -> ThreadSlice:
+        """What a thread, by default the kernel's own, has of a tiled copy or a tiled MMA."""
+        return ThreadSlice(self, tiled, self.tid if thread is None else thread)
+
+    def load(
+        self,
+        part: Tensor,
+        *,
+        where: Where = None,
+        into: Fragment | None = None,
+        name: str = "",
+        instr: Instrs = None,
+    ) -> Fragment:
+        """Load a partition into registers, new ones unless `into` says which.
+
+        `where` is asked at the place of each vector's first element; where it fails the registers are zero.
+        `instr` is an instruction, or a table of them by bytes per lane.
+        """
+        return load(self, part, where=where, into=into, name=name, instr=instr)
+
+    def store(self, held: Fragment, part: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
+        """Store registers to a partition of the same places; as in `load`, but nothing is stored where the
+        predicate fails.
+        """
+        store(self, held, part, where=where, instr=instr)
+
+    def copy(self, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
+        """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
+        zeros where the predicate fails; else through registers.
+        """
+        copy(self, src, dst, where=where)
 
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
@@ -177,24 +312,47 @@ class KernelBuilder:
             raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
         f = value.facts
         var = Var(check_name(name), f.hi + 1, "let", f.lo, f.stride or 1, f.offset if f.stride else 0)
-        self._scopes[-1].append(Let(var, value))
+        self._scopes[-1].body.append(Let(var, value))
+        self._scopes[-1].names.add(name)
+        self._level[var] = len(self._scopes) - 1
         return var
+
+    def once(self, name: str, value: Operand) -> Expr:
+        """The value under a name, given where its variables are known, so that loops do not compute it again;
+        the same name for the same value, and none for a variable or a number.
+        """
+        value = simplify(as_expr(value))
+        if isinstance(value, (Var, Const)):
+            return value
+        first = max((self._level.get(v, 0) for v in variables(value)), default=0)
+        for scope in self._scopes[first:]:
+            if value in scope.named:
+                return scope.named[value]
+        inner, self._scopes = self._scopes[first + 1 :], self._scopes[: first + 1]
+        var = self._scopes[-1].named[value] = self.let(self.fresh(name), value)
+        self._scopes += inner
+        return var
+
+    def fresh(self, name: str) -> str:
+        """`name`, or with a number behind it where something in scope has that name."""
+        taken = self._names.union(*(scope.names for scope in self._scopes))
+        return next(n for i in itertools.count() if (n := f"{name}{i or ''}") not in taken)
 
     def do(self, instr: Instr, *args: RegRef | Reg | MemRef | Expr | int) -> None:
         """Run an instruction."""
         refs = tuple(_argument(a) for a in args)
         if len(refs) != len(instr.operands):
             raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
-        self._scopes[-1].append(Do(instr, refs))
+        self._scopes[-1].body.append(Do(instr, refs))
 
     @contextmanager
     def For(self, name: str, count: Operand, unroll: int = 1) -> Iterator[Var]:
         """A counted loop; the variable is the context's value."""
         count = simplify(as_expr(count))
         var = Var(check_name(name), count, "loop")
-        with self._scope() as body:
+        with self._scope(var) as body:
             yield var
-        self._scopes[-1].append(For(var, count, tuple(body), unroll))
+        self._scopes[-1].body.append(For(var, count, tuple(body), unroll))
 
     @contextmanager
     def Unroll(self, name: str, count: int) -> Iterator[Var]:
@@ -202,44 +360,49 @@ class KernelBuilder:
         if not isinstance(count, int):
             raise IRError("unroll", name, f"unroll {name} < {count}: the count must be an int")
         var = Var(check_name(name), count, "unroll")
-        with self._scope() as body:
+        with self._scope(var) as body:
             yield var
-        self._scopes[-1].append(Unroll(var, count, tuple(body)))
+        self._scopes[-1].body.append(Unroll(var, count, tuple(body)))
 
     @contextmanager
     def If(self, condition: Expr) -> Iterator[None]:
         """A branch taken where `condition` holds."""
-        with self._scope() as body:
+        condition = simplify(condition)
+        with self._scope(condition=condition) as body:
             yield
-        self._scopes[-1].append(If(simplify(condition), tuple(body)))
+        self._scopes[-1].body.append(If(condition, tuple(body)))
 
     @contextmanager
     def Else(self) -> Iterator[None]:
         """The other branch of the If just written."""
-        scope = self._scopes[-1]
-        taken = scope[-1] if scope else None
+        outer = self._scopes[-1].body
+        taken = outer[-1] if outer else None
         if not isinstance(taken, If) or taken.orelse:
             raise IRError("else", self.name, "Else must directly follow the If it belongs to")
+        outer.pop()  # what the branch has named outside of it stands in front of both
         with self._scope() as body:
             yield
-        scope[-1] = If(taken.condition, taken.body, tuple(body))
+        outer.append(If(taken.condition, taken.body, tuple(body)))
 
     def build(self) -> Kernel:
         """The finished, immutable kernel."""
         x, y, z = self._grid
-        (body,) = self._scopes
+        (scope,) = self._scopes
         return Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
-            tuple(body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
+            tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
             constants=tuple(self._constants), scalars=tuple(self._scalars),
         )  # fmt: skip
 
     @contextmanager
-    def _scope(self) -> Iterator[list[Stmt]]:
-        body: list[Stmt] = []
-        self._scopes.append(body)
+    def _scope(self, var: Var | None = None, condition: Expr | None = None) -> Iterator[list[Stmt]]:
+        scope = _Scope(condition=condition)
+        if var is not None:
+            scope.names.add(var.name)
+            self._level[var] = len(self._scopes)
+        self._scopes.append(scope)
         try:
-            yield body
+            yield scope.body
         finally:
             self._scopes.pop()
 

@@ -43,7 +43,7 @@ def _through_shared(
     lane, warp, vec = k.tid % 32, k.tid // 32, c.result_vec
     layout = stage_layout(c.warp_n, vec)
     elems = 16 * c.warp_n
-    stage = k.shared("stage", 4, layout, elems * c.threads // 32, 1024, overlay=True)
+    stage = k.shared_buffer("stage", 4, layout, elems * c.threads // 32, 1024, overlay=True)
     store, load = stage_store_tv(c.warp_n), stage_load_tv(c.warp_n, vec)
     parts, columns, rows = (product(m.shape) for m in modes(load[2]))
     sums, finish, part = _Sums(k, p, vec), Finish(k, p, r, vec), min(vec, 4)

@@ -81,7 +81,7 @@ def _side(
     side = Side(k, c, h, major, source, first, extent, own)
     if h.via == "global":
         return side
-    tile = k.shared(f"tile_{name}", size, h.layout, h.stage_elems * c.stages, 128)
+    tile = k.shared_buffer(f"tile_{name}", size, h.layout, h.stage_elems * c.stages, 128)
     if h.via == "cp.async":
         return replace(side, tile=tile)
     return replace(side, tile=tile, staged=k.reg(f"staged_{name}", h.passes, h.vector * size // 4))

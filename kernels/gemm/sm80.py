@@ -82,7 +82,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         rows = c.tile_n if paired else c.tile_m
         nbytes = c.b_bytes if paired else c.a_bytes
         layout = tile_layout(p, c, "b" if paired else "a")
-        tile = k.shared(f"tile_{name}", size, layout, rows * c.tile_k * c.stages, 1024)
+        tile = k.shared_buffer(f"tile_{name}", size, layout, rows * c.tile_k * c.stages, 1024)
         staged = None
         if c.via == "registers":
             staged = k.reg(

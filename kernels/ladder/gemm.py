@@ -77,7 +77,7 @@ class Step:
     the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
     `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
     `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
-    instructions for its address, as the program writes it and lowered, by the model of codegen.cost.
+    instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
     """
 
     family: str

@@ -70,7 +70,7 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
         _direct(k, stage, src, dst, origins)
     else:
         base = k.let("base", as_expr(block_base(stage, origins)))
-        tile = k.shared("tile", 1, stage.layout, stage.tile_bytes, 1024)
+        tile = k.shared_buffer("tile", 1, stage.layout, stage.tile_bytes, 1024)
         _load(k, stage, src, tile, origins, base)
         k.do(BAR)
         _store(k, stage, tile, dst, origins, base)

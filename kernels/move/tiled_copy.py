@@ -136,7 +136,7 @@ def _by_registers(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row
 
 def _by_cp_async(k: KernelBuilder, c: CopyConfig, src: Global, dst: Global, row: Var, column: Var) -> None:
     nbytes, passes, rows = c.vec * src.element_bytes, c.passes, c.rows_a_pass
-    tile = k.shared("tile", src.element_bytes, tile_layout(c), c.tile_m * c.tile_n, 128)
+    tile = k.shared_buffer("tile", src.element_bytes, tile_layout(c), c.tile_m * c.tile_n, 128)
     v = k.reg("v", passes, max(1, nbytes // 4))
 
     def slot(step: Var) -> MemRef:

@@ -70,7 +70,7 @@ def build(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     k.require(m <= ldd)
     src = k.pointer("src", size, (lds, 1), align_bytes=c.src_vec * size)
     dst = k.pointer("dst", size, (ldd, 1), writable=True, align_bytes=c.dst_vec * size)
-    tile = k.shared("tile", size, c.layout, c.tile_m * c.tile_n, 1024)
+    tile = k.shared_buffer("tile", size, c.layout, c.tile_m * c.tile_n, 1024)
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
     block = k.block(0, tiles_n * tiles_m)
     m0, n0 = k.let("m0", block % tiles_m * c.tile_m), k.let("n0", block // tiles_m * c.tile_n)

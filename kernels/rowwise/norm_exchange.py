@@ -100,7 +100,7 @@ def _of_skewed(b: Body, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> 
 
 def _buffer(b: Body, size: int) -> Shared:
     """Shared memory of one exchange, in words."""
-    return b.k.shared(f"part{b.next_exchange()}", 4, Layout((size,)), size, 16)
+    return b.k.shared_buffer(f"part{b.next_exchange()}", 4, Layout((size,)), size, 16)
 
 
 def _writers(b: Body) -> AbstractContextManager[None]:

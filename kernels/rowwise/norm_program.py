@@ -94,7 +94,7 @@ class Body:
         self.v = k.reg("v", held + fetched, words(c.vec, self.size))
         if self.walk.staged:
             room = self.walk.staged * c.threads * self.nbytes
-            self.held = k.shared("held", 1, Layout((room,)), room, 16)
+            self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
         self.only_owned, self.saves = False, not writes
         self._regs: dict[str, Reg] = {}
         self._extras: dict[str, Global] = {}

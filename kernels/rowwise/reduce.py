@@ -204,7 +204,7 @@ class _Writer:
         if c.groups_per_row == 1:
             return
         size = c.groups_per_row * c.rows_per_block * values
-        sums = k.shared("sums", 4, Layout(size, 1), size, 16)
+        sums = k.shared_buffer("sums", 4, Layout(size, 1), size, 16)
         other = k.reg("other", values)
         half = c.groups_per_row // 2
         while half:

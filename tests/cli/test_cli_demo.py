@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from layoutalg.cli.commands import demo
-from layoutalg.codegen.gpu import gpu_status, nvrtc
+from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family as families
 from layoutalg.kernels.family import Check, VerifyReport
@@ -53,7 +54,7 @@ def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.Mon
     def missing(*_: Any) -> None:
         raise UnsupportedError("NVRTC is not installed: pip install 'layoutalg[nvrtc]' brings it")
 
-    monkeypatch.setattr(nvrtc, "compile_cubin", missing)
+    monkeypatch.setattr(gpu, "compile_cubin", missing)
     compiled = answer("demo")["steps"]["compile"]
     assert compiled["passed"] and compiled["compiled"] == [] and "pip install" in compiled["reason"]
     assert "Not compiled: NVRTC is not installed" in run("demo").stdout

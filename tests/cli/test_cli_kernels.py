@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import bench, reduce_bench
@@ -163,7 +164,7 @@ def test_the_table_of_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
         BenchRow("4 x 4 f32", 3000.0, 4000.0, None, 900.5),
         BenchRow("8 x 8 u8", 3500.4, 4000.0, 346.0, 1.0),
     ]
-    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     monkeypatch.setattr(bench, "benchmark", lambda family, problems: iter(rows[: len(list(problems))]))
     payload = answer("bench", "transpose", "--dtype", "f32", "--dtype", "u8", "--size", "64")
     assert payload["device"] == "Some GPU" and len(payload["rows"]) == 2
@@ -188,7 +189,7 @@ def test_the_tables_of_the_bench_of_permutes(monkeypatch: pytest.MonkeyPatch) ->
         PermuteRow("4x4 -> 1,0 f32", 3000.0, 4000.0, None, 900.5, config, prediction, Bound("bytes", 7, 1.5)),
         PermuteRow("8x8 -> 1,0 u8", 1500.0, 2000.0, 346.0, 1.0, config, prediction, Bound("bytes", 7, 1.5)),
     ]
-    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     monkeypatch.setattr(permute_bench, "benchmark_permutes", lambda cases, dtypes: iter(rows))
     payload = answer("bench", "permute")
     assert payload["family"] == "permute" and [r["share_of_copy"] for r in payload["rows"]] == [0.75, 0.75]
@@ -203,7 +204,7 @@ def test_the_tables_of_the_bench_of_reductions(monkeypatch: pytest.MonkeyPatch) 
         ReduceRow("sum 8x8 over 1 f32", 3000.0, "read", 4000.0, 1500.0, None, 1000, 1500),
         ReduceRow("softmax 8x8 over 0 f32", 3600.0, "copy", 4000.0, None, None, 100, 100),
     ]
-    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     asked: list[reduce_bench.Case] = []
 
     def measured(cases: list[reduce_bench.Case]) -> Iterator[ReduceRow]:

@@ -99,7 +99,7 @@ def with_tile(kernel: Kernel, nbytes: int) -> Kernel:
 
 def tile_of(words: int, threads: int = 64) -> tuple[KernelBuilder, Shared]:
     k = KernelBuilder("k", threads)
-    return k, k.shared("tile", 4, Layout(words), words, 16)
+    return k, k.shared_buffer("tile", 4, Layout(words), words, 16)
 
 
 def test_what_a_branch_or_a_loop_keeps_inside_is_inside() -> None:
@@ -185,7 +185,7 @@ def test_long_loops_stay_intervals() -> None:
 def test_a_value_that_stands_twice_is_taken_value_by_value() -> None:
     """An interval of (b ^ 1) * 96 ^ b * 8 knows two values of b at once, and no thread has both."""
     k = KernelBuilder("k", threads=32)
-    tile, v = k.shared("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
     side = k.let("side", k.block(0, 8) // 4)
     k.do(LDS[4], v, k.at(tile, ((side ^ 1) * 96 + side * 124) * 2))
     assert [r.most for r in shared_reach(k.build())] == [252]
@@ -195,7 +195,7 @@ def test_a_value_that_stands_twice_is_taken_value_by_value() -> None:
 def test_a_part_of_few_values_is_taken_value_by_value() -> None:
     """Of a block's number that is anything below 2^20, its remainder is one of four."""
     k = KernelBuilder("k", threads=32)
-    tile, v = k.shared("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 1, Layout(256), 256, 16), k.reg("v", 1)
     side = k.block(0, 1 << 20) % 4
     k.do(LDS[4], v, k.at(tile, ((side ^ 3) * 20 + side * 20) * 4))
     assert [r.most for r in shared_reach(k.build())] == [244]
@@ -208,7 +208,7 @@ def test_no_thread_of_any_block_goes_past_what_is_proven(seed: int) -> None:
     rng = random.Random(f"parts {seed}")
     k = KernelBuilder("k", threads=32)
     few, many = k.block(0, 5), k.block(1, 600)
-    tile, v = k.shared("tile", 1, Layout(16), 16, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 1, Layout(16), 16, 16), k.reg("v", 1)
     named = k.let("named", many * 3 % 8)
 
     def drawn(depth: int) -> Expr:

@@ -29,7 +29,7 @@ def builder() -> KernelBuilder:
     [
         lambda k, name: k.param(name, 10),
         lambda k, name: k.pointer(name, 4),
-        lambda k, name: k.shared(name, 4, Layout(8), 8, 16),
+        lambda k, name: k.shared_buffer(name, 4, Layout(8), 8, 16),
         lambda k, name: k.reg(name, 1),
         lambda k, name: k.let(name, 3),
         lambda k, name: k.For(name, 3).__enter__(),
@@ -48,7 +48,7 @@ def test_a_name_is_declared_once() -> None:
     k.param("n", 10)
     for again in (
         lambda: k.param("n", 20), lambda: k.pointer("n", 4), lambda: k.reg("n", 1),
-        lambda: k.shared("n", 4, Layout(8), 8, 16),
+        lambda: k.shared_buffer("n", 4, Layout(8), 8, 16),
     ):  # fmt: skip
         with pytest.raises(IRError, match="'n' is declared twice in kernel k"):
             again()
@@ -98,7 +98,8 @@ def test_block_indices_are_bounded_by_the_grid() -> None:
 def test_shared_buffers_are_aligned_and_apart(wanted: list[tuple[int, int, int]]) -> None:
     k = builder()
     placed = [
-        k.shared(f"s{i}", size, Layout(elems), elems, align) for i, (size, elems, align) in enumerate(wanted)
+        k.shared_buffer(f"s{i}", size, Layout(elems), elems, align)
+        for i, (size, elems, align) in enumerate(wanted)
     ]
     assert k.build().shared == tuple(placed)
     for s, (size, elems, align) in zip(placed, wanted, strict=True):
@@ -136,7 +137,7 @@ def test_an_instruction_takes_as_many_operands_as_it_has() -> None:
 
 def test_addresses_are_simplified_and_checked() -> None:
     k = builder()
-    tile = k.shared("tile", 4, Layout((8, 16), (16, 1)), 128, 128)
+    tile = k.shared_buffer("tile", 4, Layout((8, 16), (16, 1)), 128, 128)
     assert str(k.at(tile, k.tid // 16, k.tid % 16).index) == "tid * 4"
     with pytest.raises(ShapeError):
         k.at(tile, 1, 2, 3)

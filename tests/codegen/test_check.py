@@ -43,10 +43,10 @@ def test_threads_are_whole_warps_and_within_the_limit() -> None:
 
 def test_shared_memory_within_the_limit() -> None:
     k = builder()
-    k.shared("tile", 4, Layout(60 * 1024), 60 * 1024, 128)
+    k.shared_buffer("tile", 4, Layout(60 * 1024), 60 * 1024, 128)
     refused(k, ResourceError, "shared memory bytes of k on sm_90: 245760 asked, the limit is 232448")
     k = builder()
-    k.shared("tile", 4, Layout(20 * 1024), 20 * 1024, 128)
+    k.shared_buffer("tile", 4, Layout(20 * 1024), 20 * 1024, 128)
     refused(k, ResourceError, "sm_75", "sm_75")
     check(k.build(), "sm_80")
 
@@ -145,7 +145,7 @@ def test_a_leading_dimension_that_is_a_multiple_proves_the_alignment() -> None:
 
 def test_shared_accesses_stay_inside_their_buffer() -> None:
     k = builder()
-    tile, r = k.shared("tile", 4, Layout(128), 128, 128), k.reg("r", 1)
+    tile, r = k.shared_buffer("tile", 4, Layout(128), 128, 128), k.reg("r", 1)
     k.do(STS[4], k.at(tile, k.tid + 128), r)
     refused(k, IRError, "leaves its buffer in thread 0 .*: bytes 512 to 515 of tile, which has 512")
 
@@ -177,7 +177,7 @@ def test_barriers_under_block_uniform_branches_are_fine() -> None:
 
 def test_instructions_need_their_architecture() -> None:
     k = builder()
-    x, tile = k.pointer("x", 16), k.shared("tile", 16, Layout(128), 128, 128)
+    x, tile = k.pointer("x", 16), k.shared_buffer("tile", 16, Layout(128), 128, 128)
     k.do(CP_ASYNC[16], k.at(tile, k.tid), k.at(x, k.tid))
     k.do(CP_COMMIT)
     k.do(CP_WAIT, 0)

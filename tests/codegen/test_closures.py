@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
+from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate
 from layoutalg.codegen.sim.closures import Scope
 from layoutalg.errors import IRError, ResourceError
 
@@ -27,6 +27,7 @@ def _grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     positive = st.integers(1, 65)
     return st.one_of(
         pair.map(lambda p: p[0] + p[1]),
+        pair.map(lambda p: Minus(*p)),
         pair.map(lambda p: p[0] ^ p[1]),
         pair.map(lambda p: p[0] & p[1]),
         pair.map(lambda p: p[0] | p[1]),

@@ -42,7 +42,7 @@ def many() -> KernelBuilder:
     k.pointer("dst", 16, writable=True, align_bytes=32)
     k.scalar("alpha", "the 32 bits of the f32 alpha")
     k.constant("ld", 96)
-    k.shared("tile", 4, Layout(20000), 20000, 16)
+    k.shared_buffer("tile", 4, Layout(20000), 20000, 16)
     k.block(0, (m + 7) // 8 * 4)
     k.block(1, n)
     k.require(n <= m + 1)

@@ -103,7 +103,7 @@ def _under(instr: Instr, condition: str) -> Kernel:
     """The instruction in a branch."""
     k = KernelBuilder("branch", threads=64)
     n = k.param("n", 64, 1)
-    tile = k.shared("tile", 1, Layout(4096), 4096, 128)
+    tile = k.shared_buffer("tile", 1, Layout(4096), 4096, 128)
     asked = {"half": k.tid % 32 < 16, "warp": k.tid // 32 < n, "block": n < 9, "lanes": k.tid < n}[condition]
     args: list[Any] = []
     for o in instr.operands:

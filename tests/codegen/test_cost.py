@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from layoutalg.codegen.expr import Expr, Select, Var, as_expr, index_cost, simplify, to_c, variables
+from layoutalg.codegen.expr import Expr, Minus, Select, Var, as_expr, index_cost, simplify, to_c, variables
 from layoutalg.codegen.expr.cost import VARIABLE_DIVISION, instructions
 from layoutalg.codegen.expr.ctext import TYPES
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, version
@@ -46,6 +46,11 @@ EXPRESSIONS: dict[str, Expr] = {
     "quotient and remainder share": A // 12 * 40 + A % 12,
     "three digits": A % 3 * 35 + A // 3 % 5 * 7 + A // 15,
     "three digits, step by step": A % 3 * 35 + A // 3 % 5 * 7 + A // 3 // 5,
+    "a difference": 255 - A,
+    "a difference of a product": 4096 - A * 12,
+    "a difference in a sum": (255 - A) * 12 + B,
+    "a difference of a sum": 510 - (A + B),
+    "a difference that stops at 0": Minus(A, B),
     "a guard": Select((A < B) & (C < D), C, D),
     "a padded tile": simplify(as_expr(Layout((8, 32), (33, 1))(A // 32, A % 32))),
     "a swizzled tile": simplify(as_expr(TILE(A // 8, A % 8 * 8))),

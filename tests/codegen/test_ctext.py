@@ -19,6 +19,7 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Or,
@@ -58,6 +59,10 @@ J = Var("j", 1 << 20)
         (((I < 4) & (J < 4)) | I.eq(J), "i < 4 && j < 4 || i == j"),
         (Select(I < 4, I, J + 1), "i < 4 ? i : j + 1"),
         (I << 3, "i << 3"),
+        (Const(1 << 20) - I, "1048576 - i"),
+        (J + (Const(1 << 21) - (I + J)) * 4, "j + (2097152 - (i + j)) * 4"),
+        (Minus(I, J + 1), "j + 1 < i ? i - (j + 1) : 0"),
+        (Minus(I, J) * 4, "(j < i ? i - j : 0) * 4"),
         (Const(3 << 30), "3221225472u"),
         (Const(1 << 40), "1099511627776ull"),
     ],
@@ -80,6 +85,14 @@ def test_the_sum_of_narrow_values_that_is_wide() -> None:
     a = Var("a", 1 << 32)
     assert to_c(a + a) == "(u64)a + a"
     assert to_c(a << 1) == "(u64)a << 1"
+
+
+def test_a_difference_is_as_wide_as_its_parts() -> None:
+    wide, narrow = Var("wide", 1 << 40, "let", 1 << 39), Var("narrow", 1 << 20)
+    assert to_c(wide - narrow) == "wide - narrow"
+    assert to_c(Const(1 << 40) - wide) == "1099511627776ull - wide"
+    assert ctype(Const(1 << 40) - wide) == "u64"
+    assert to_c(Minus(narrow, wide) + 1) == "(wide < narrow ? narrow - wide : 0) + 1"
 
 
 def test_a_block_index_is_narrow_however_many_blocks_a_kernel_is_built_for() -> None:
@@ -131,7 +144,7 @@ def test_compiled_text_computes_the_expression_at_every_width(language: Literal[
     rng = random.Random(f"widths {language}")
     cases = [draw_case(rng) for _ in range(120)]
     kinds = {type(n) for case in cases for n in nodes(case.node)}
-    assert kinds >= {Add, Mul, FloorDiv, Mod, Xor, And, Or, Shl, Shr, Select, Lt, Le, Eq, Const, Var}
+    assert kinds >= {Add, Minus, Mul, FloorDiv, Mod, Xor, And, Or, Shl, Shr, Select, Lt, Le, Eq, Const, Var}
     assert sum(is_wide(case.node) for case in cases) > 20
     assert not wrong(cases, language)
 

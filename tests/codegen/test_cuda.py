@@ -114,7 +114,7 @@ def test_more_than_48_kb_of_shared_memory_is_dynamic() -> None:
     assert "extern __shared__" in to_cuda(kernel)
     with pytest.raises(ResourceError, match="shared memory bytes"):
         k = KernelBuilder("k", threads=32)
-        k.shared("tile", 4, Layout(1 << 16), 1 << 16, 128)
+        k.shared_buffer("tile", 4, Layout(1 << 16), 1 << 16, 128)
         to_cuda(k.build())
 
 

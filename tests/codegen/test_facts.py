@@ -56,6 +56,7 @@ class Operator(NamedTuple):
 
 OPERATORS = {
     "+": Operator(F.add, operator.add),
+    "-": Operator(F.subtract, lambda x, y: max(x - y, 0)),
     "*": Operator(F.mul, operator.mul),
     "//": Operator(F.floordiv, operator.floordiv, 1),
     "%": Operator(F.mod, operator.mod, 1),
@@ -135,6 +136,15 @@ def test_a_claim_no_value_satisfies_is_refused(claim: tuple[int, int, int, int])
 def test_bits_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(IRError, match="no value satisfies"):
         reconcile(0, 15, 1, 0, 0b0111, 0b1000)
+
+
+def test_a_difference_is_exact_where_the_intervals_say_so() -> None:
+    """Then its interval and its congruence are as good as those of a sum."""
+    for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
+        if a.lo >= b.hi:
+            found, best = F.subtract(a, b), sharpest({x - y for x in xs for y in ys})
+            assert (found.lo, found.hi) == (best.lo, best.hi)
+            assert found.stride == best.stride or found.stride % gcd(a.stride, b.stride) == 0
 
 
 # --- large values: a witness must stay inside ----------------------------------------------------------
@@ -257,6 +267,19 @@ KNOWN = {
         F.bitwise_or(multiple(64, 4), constant(3)),
         Facts(3, 63, 4, 3, 63, 3),
     ),
+    "a row from its end, 127 - x of a multiple of 16": (
+        F.subtract(constant(127), multiple(128, 16)),
+        Facts(15, 127, 16, 15, 127, 15),
+    ),
+    "a tile from its end keeps its alignment, though some may not exist": (
+        F.subtract(constant(96), multiple(128, 32)),
+        Facts(0, 96, 32, 0, 96, 0),
+    ),
+    "7 - x % 8 beside rows of 8 does not borrow": (
+        F.subtract(F.add(F.mul(ROW, constant(8)), constant(7)), multiple(8)),
+        between(0, ((1 << 20) - 1) * 8 + 7),
+    ),
+    "x - y of x <= y is 0": (F.subtract(multiple(64), constant(63)), constant(0)),
     "x & 48 is a multiple of 16": (F.bitwise_and(TID, constant(48)), Facts(0, 48, 16, 0, 48, 0)),
 }
 

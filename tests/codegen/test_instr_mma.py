@@ -182,7 +182,7 @@ def transposes(instr: Instr) -> Kernel:
     """out[lane] = the registers of an ldmatrix of the 512 bytes of x."""
     k = KernelBuilder("matrices", 32)
     x, y = k.pointer("x", 4, (4, 1)), k.pointer("y", 4, (4, 1), writable=True)
-    tile, v, d = k.shared("tile", 4, Layout((32, 4), (4, 1)), 128, 128), k.reg("v", 4), k.reg("d", 4)
+    tile, v, d = k.shared_buffer("tile", 4, Layout((32, 4), (4, 1)), 128, 128), k.reg("v", 4), k.reg("d", 4)
     k.do(LDG[16], v, k.at(x, k.tid, 0))
     k.do(STS[16], k.at(tile, k.tid, 0), v)
     k.do(WARP_SYNC)

@@ -84,7 +84,7 @@ def test_every_f2_linear_address_splits(thread_columns: list[int], unroll_column
 
 def test_one_base_serves_every_access_with_the_same_values() -> None:
     k = KernelBuilder("k", threads=64)
-    tile = k.shared("tile", 4, SWIZZLED, 4096, 1024)
+    tile = k.shared_buffer("tile", 4, SWIZZLED, 4096, 1024)
     v = k.reg("v", 4)
     with k.Unroll("i", 4) as i:
         k.do(LDS[4], v[i], k.at(tile, k.tid, i))
@@ -97,7 +97,7 @@ def test_one_base_serves_every_access_with_the_same_values() -> None:
 
 def test_one_step_unrolls_and_decided_branches_are_written_out() -> None:
     k = KernelBuilder("k", threads=32)
-    tile = k.shared("tile", 4, Layout((32, 4)), 128, 128)
+    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
     v = k.reg("v", 1)
     with k.Unroll("i", 1) as i:
         with k.If(i < 1):
@@ -114,7 +114,7 @@ def test_one_step_unrolls_and_decided_branches_are_written_out() -> None:
 
 def test_a_name_the_program_uses_is_not_taken() -> None:
     k = KernelBuilder("k", threads=32)
-    tile = k.shared("tile", 4, Layout((32, 4)), 128, 128)
+    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
     v = k.reg("v", 4)
     x = k.let("lane0", k.tid % 4)
     with k.Unroll("i", 4) as i:

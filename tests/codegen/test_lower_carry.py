@@ -245,7 +245,7 @@ RING = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((16, 64), (64, 1)))
 def test_the_place_in_a_ring_stays_outside_the_swizzle() -> None:
     """(A(t) ^ Cx(u)) + kt % S * bytes + Ca(u): one base for every stage and step."""
     k = KernelBuilder("k", THREADS)
-    ring = k.shared("ring", 2, RING, STAGES * 1024, 1024)
+    ring = k.shared_buffer("ring", 2, RING, STAGES * 1024, 1024)
     x, y, v = k.pointer("x", 16), k.pointer("y", 16, writable=True), k.reg("v", 4)
     with k.For("kt", 7) as kt:
         with k.Unroll("u", 4) as u:

@@ -55,7 +55,7 @@ def test_a_name_is_a_text(value: object) -> None:
 def kernel() -> Kernel:
     k = KernelBuilder("k", threads=32)
     n, y, r = k.param("n", 100), k.pointer("y", 4, writable=True), k.reg("r", 1)
-    k.shared("s", 4, Layout(8), 32, 16)
+    k.shared_buffer("s", 4, Layout(8), 32, 16)
     with k.If(k.tid < n):
         k.do(STG[4], k.at(y, k.let("i", n + k.tid)), r)
     return k.build()

@@ -22,6 +22,7 @@ from layoutalg.codegen.expr import (
     FloorDiv,
     Le,
     Lt,
+    Minus,
     Mod,
     Mul,
     Or,
@@ -99,6 +100,32 @@ def test_bools_and_negative_numbers_are_no_index() -> None:
         as_expr(-1)
 
 
+def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
+    assert Minus(Const(11), I) == 11 - I and Minus(J + 7, I) == J + 7 - I
+    assert Minus(Const(11), I).is_exact
+    assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
+    assert (Const(20) - I - 13) == Minus(Minus(Const(20), I), Const(13))
+    with pytest.raises(
+        IRError, match=r"'j' - 'i' can be below 0: from at least 0 up to 7 are taken; Minus\(a"
+    ):
+        J - I
+    with pytest.raises(IRError, match="'5' - 'i' can be below 0"):
+        5 - I
+    with pytest.raises(ArgumentTypeError, match=r"1\.5 is a float"):
+        I - 1.5  # type: ignore[operator]
+
+
+def test_a_difference_by_its_name_stops_at_zero() -> None:
+    node = Minus(I, J)
+    assert not node.is_exact
+    assert [[evaluate(node, {I: i, J: j}) for j in range(3)] for i in range(3)] == [
+        [0, 0, 0],
+        [1, 0, 0],
+        [2, 1, 0],
+    ]
+    assert evaluate(node, {I: np.arange(4), J: np.array([2])}).tolist() == [0, 0, 0, 1]
+
+
 def test_division_by_what_may_be_zero_is_refused() -> None:
     for divisor in (J, Const(0), J % 2):
         for kind in (FloorDiv, Mod):
@@ -166,7 +193,8 @@ def test_an_operator_is_part_of_a_node_s_identity() -> None:
 # --- text ----------------------------------------------------------------------------------------------
 
 PYTHON: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.BitXor: operator.xor, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.LShift: operator.lshift,
     ast.RShift: operator.rshift, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Eq: operator.eq,
 }  # fmt: skip
@@ -183,6 +211,8 @@ def meaning(tree: ast.expr, env: dict[str, Any]) -> Any:
             return PYTHON[type(op)](meaning(left, env), meaning(right, env))
         case ast.Compare(left, [op], [right]):
             return PYTHON[type(op)](meaning(left, env), meaning(right, env)) * 1
+        case ast.Call(ast.Name("max"), [x, y], []):
+            return np.maximum(meaning(x, env), meaning(y, env))
         case ast.IfExp(test, body, orelse):
             return np.where(meaning(test, env), meaning(body, env), meaning(orelse, env))
     raise AssertionError(f"not the text of an index expression: {ast.unparse(tree)}")
@@ -207,6 +237,10 @@ def test_the_text_means_the_expression(node: Expr) -> None:
         ((I & 1).eq(0), "(i & 1) == 0"),
         (Select(I < 4, I, J) + 1, "(i if i < 4 else j) + 1"),
         ((I << 3) + J, "(i << 3) + j"),
+        (20 - (I - 0), "20 - (i - 0)"),
+        ((20 - I - 1) * 2 + (30 - J), "(20 - i - 1) * 2 + (30 - j)"),
+        (Minus(I, J + 1) * 2, "max(i - (j + 1), 0) * 2"),
+        (Minus(I ^ 1, I << 2), "max((i ^ 1) - (i << 2), 0)"),
     ],
 )
 def test_text_has_the_parentheses_it_needs(node: Expr, text: str) -> None:
@@ -214,8 +248,8 @@ def test_text_has_the_parentheses_it_needs(node: Expr, text: str) -> None:
 
 
 def test_repr_is_a_constructor() -> None:
-    for node in (I, Const(3), I + 1, Select(I < 3, I, J), I << 2):
-        names = {c.__name__: c for c in (Var, Const, Add, Select, Lt, Shl)}
+    for node in (I, Const(3), I + 1, 9 - I, Select(I < 3, I, J), I << 2):
+        names = {c.__name__: c for c in (Var, Const, Add, Minus, Select, Lt, Shl)}
         assert construct(ast.parse(repr(node), mode="eval").body, names) == node
     assert differ_at(I + 1, I + 1) is None
 

@@ -19,7 +19,7 @@ def _builder() -> tuple[KernelBuilder, dict[str, Any]]:
     k = KernelBuilder("operands", 32)
     things = {
         "x": k.pointer("x", 4),
-        "tile": k.shared("tile", 4, Layout((32,)), 32, 16),
+        "tile": k.shared_buffer("tile", 4, Layout((32,)), 32, 16),
         "v": k.reg("v", 4, 2),
     }
     return k, things

@@ -22,7 +22,7 @@ def _effect_on_one_word(effect: Any, written_bytes: int) -> Kernel:
     """y[tid] = effect(word) where the last bytes of the word were never written."""
     k = KernelBuilder("taint", 32)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
     k.do(LDG[4], v, k.at(x, k.tid))
     for n in range(written_bytes):
         k.do(STS[1], _byte(k.at(tile, k.tid), n), v)

@@ -164,7 +164,7 @@ def test_more_shared_memory_than_is_static_is_asked_for(driver: Driver) -> None:
     k = KernelBuilder("k", threads=64)
     k.pointer("src", 4)
     k.pointer("dst", 4, writable=True)
-    k.shared("tile", 4, Layout(1 << 14), 1 << 14, 16)
+    k.shared_buffer("tile", 4, Layout(1 << 14), 1 << 14, 16)
     launch_of(k.build())((16, 32), None)
     assert driver.dynamic_bytes == [1 << 16] and driver.launched[0][0] == (1, 1, 1, 64, 1, 1, 1 << 16)
 

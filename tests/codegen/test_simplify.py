@@ -14,6 +14,7 @@ from layoutalg.codegen.expr import (
     And,
     Const,
     Expr,
+    Minus,
     Mul,
     Select,
     Var,
@@ -55,7 +56,7 @@ def universe() -> Iterator[Expr]:
 
     for a, v in product(simple(x), others):
         for b in (*simple(v), Const(8), a):
-            for node in (a + b, a ^ b, a | b, Mul(a, b)):
+            for node in (a + b, Minus(a, b), Minus(v + 80, b), a ^ b, a | b, Mul(a, b)):
                 yield from (node // 4, node % 6, node % 8, node & 12, node * 3, node + 5, node ^ 3)
                 yield from (node < 11, node >= 6, node.eq(b))
             yield from (a < b, a <= b, a.eq(b), (a < b) & (b < 9), Select(a < b, a, b))

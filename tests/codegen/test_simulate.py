@@ -182,7 +182,7 @@ def test_a_pipeline_of_asynchronous_copies(stages: int, way: dict[str, Any]) -> 
     tiles = 5
     k = KernelBuilder("pipeline", 64)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    ring = k.shared("ring", 4, Layout((256, stages)), 256 * stages, 16)
+    ring = k.shared_buffer("ring", 4, Layout((256, stages)), 256 * stages, 16)
     v = k.reg("v", 4)
     for stage in range(stages - 1):
         k.do(CP_ASYNC[16], k.at(ring, k.tid * 4, stage), k.at(x, stage * 256 + k.tid * 4))
@@ -208,7 +208,7 @@ def test_a_pipeline_of_asynchronous_copies(stages: int, way: dict[str, Any]) -> 
 def test_every_width_moves_its_bytes(width: int, way: dict[str, Any]) -> None:
     k = KernelBuilder("widths", 64)
     x, y = k.pointer("x", width), k.pointer("y", width, writable=True)
-    tile = k.shared("tile", width, Layout((64,)), 64, 16)
+    tile = k.shared_buffer("tile", width, Layout((64,)), 64, 16)
     v, w = k.reg("v", max(1, width // 4)), k.reg("w", max(1, width // 4))
     k.do(LDG[width], v, k.at(x, k.tid))
     k.do(STS[width], k.at(tile, k.tid), v)

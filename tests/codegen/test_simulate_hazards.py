@@ -83,7 +83,7 @@ def test_shared_memory_of_a_block_is_not_the_next_ones() -> None:
     """The first block writes the tile, the second only reads it."""
     k = KernelBuilder("leak", 32)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
     block = k.block(0, 2)
     with k.If(block < 1):
         k.do(LDG[4], v, k.at(x, k.tid))
@@ -99,7 +99,7 @@ def test_copies_of_a_block_end_with_it() -> None:
     """Both blocks leave a copy in flight; the second one must neither see the first one's nor land it."""
     k = KernelBuilder("left_over", 32)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
+    tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
     block = k.block(0, 2)
     with k.If(block.eq(0)):
         k.do(CP_ASYNC[4], k.at(tile, k.tid), k.at(x, k.tid))
@@ -130,7 +130,7 @@ def test_registers_of_a_block_are_not_the_next_ones() -> None:
 def test_buffers_that_share_bytes_share_their_hazards(barrier: bool, way: dict[str, Any]) -> None:
     """Words are written through one buffer and bytes are read through another that lies on it."""
     k, x, y, tile, v = parts()
-    over = k.shared("over", 1, Layout((256,)), 256, 16)
+    over = k.shared_buffer("over", 1, Layout((256,)), 256, 16)
     k.do(LDG[4], v, k.at(x, k.tid))
     k.do(STS[4], k.at(tile, k.tid), v)
     do_if(k, barrier, BAR)

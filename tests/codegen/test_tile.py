@@ -105,7 +105,7 @@ def program() -> Kernel:
     k = KernelBuilder("demo", threads=64)
     n = k.param("n", 1000)
     x = k.pointer("x", 4)
-    tile = k.shared("tile", 4, Layout(256), 256, 128)
+    tile = k.shared_buffer("tile", 4, Layout(256), 256, 128)
     r = k.reg("r", 4, 1)
     i = k.let("i", k.block(0, (n + 63) // 64) * 64 + k.tid)
     with k.For("step", n // 64 + 1) as step, k.Unroll("u", 4) as u:

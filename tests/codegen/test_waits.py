@@ -128,7 +128,7 @@ def _unrolled(k: KernelBuilder) -> None:
 
 
 def _copied(k: KernelBuilder) -> None:
-    tile = k.shared("tile", 4, Layout(32), 32, 128)
+    tile = k.shared_buffer("tile", 4, Layout(32), 32, 128)
     k.do(CP_ASYNC[4], k.at(tile, k.tid), k.at(k._params[1], k.tid))  # type: ignore[arg-type]
     k.do(CP_COMMIT)
     k.do(CP_WAIT, 0)

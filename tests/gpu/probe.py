@@ -111,7 +111,7 @@ def kernel_of(probe: Probe) -> Kernel:
     k = KernelBuilder(probe.name, threads=-(-max(lanes) // 32) * 32)
     src = k.pointer("src", size_bytes, (vectors[0], 1))
     dst = k.pointer("dst", size_bytes, (vectors[1], 1), writable=True)
-    tile = k.shared("tile", size_bytes, probe.layout, cosize(probe.layout), 1024)
+    tile = k.shared_buffer("tile", size_bytes, probe.layout, cosize(probe.layout), 1024)
     values = [k.reg(name, max(1, v * size_bytes // 4)) for name, v in zip("ab", vectors, strict=True)]
     widths = [v * size_bytes for v in vectors]
     with k.If(k.tid < lanes[0]):

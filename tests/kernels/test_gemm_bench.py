@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.gemm import bench as gemm_bench
@@ -57,7 +58,7 @@ def test_the_tables_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         GemmRow("4 x 4 x 4 f32 TT", "v1", 1.25, 50.0, 40),
         GemmRow("8 x 8 x 8 f32 TT", "64x64", 2, 4, 90),
     )
-    monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
+    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
     monkeypatch.setattr(gemm_bench, "benchmark_ways", lambda family, p, ways: [step])
     monkeypatch.setattr(gemm_bench, "benchmark_sizes", lambda family, problems: iter([size] * len(problems)))
     payload = answer("bench", "gemm-simt")

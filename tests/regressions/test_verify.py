@@ -117,7 +117,7 @@ def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
 def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
     """`check` and the simulator let mma.sync and ldmatrix (.aligned) stand under half of a warp."""
     k = KernelBuilder("divided", threads=32)
-    tile = k.shared("tile", 1, Layout(512), 512, 128)
+    tile = k.shared_buffer("tile", 1, Layout(512), 512, 128)
     args: list[Any] = [k.reg(o.name, o.words) for o in instr.operands if o.role != "read"]
     for register in args:
         k.do(fill(*register.shape), register, Const(0))

@@ -1,17 +1,18 @@
 """Tensor: a view of a buffer in global or shared memory, by coordinates.
 
-The idea.  Tiles, partitions and slices are made by the layout algebra, on coordinates and with integers alone;
-what is known only when the kernel runs, a block's place or a leading dimension, is an expression that is added,
-multiplied and compared:
+The idea.  Tiles, partitions and slices are made by the layout algebra, on coordinates and with integers
+alone; what is known only when the kernel runs, a block's place or a leading dimension, is an expression that
+is added, multiplied and compared:
 
     buffer          where the elements lie: a pointer with strides, or shared memory with its integer layout
     extents         of the buffer's modes: integers, parameters, None for what nobody states
     origin          a coordinate of the buffer: expressions
     coordinates     a layout of static shape: place in the view -> coordinate of the buffer, from the origin
 
-An element lies at buffer(origin + coordinates(c)), and exists where that coordinate is below the extents.  The
-whole buffer is the identity layout; a tile is a smaller one with its origin moved; a transposed view has its
-modes the other way round; a partition is `tidfrg` of the coordinates, with the thread's part in the origin:
+An element lies at buffer(origin + coordinates(c)), and exists where that coordinate is below the extents.
+The whole buffer is the identity layout; a tile is a smaller one with its origin moved; a transposed view has
+its modes the other way round; a partition is `tidfrg` of the coordinates, with the thread's part in the
+origin:
 
     g = k.tensor("g", "f32", (m, n), (ld, 1))             (m,n):(1@0,1@1)
     t = local_tile(g, (64, 32), (x, y))                   (64,32):(1@0,1@1)    from (x * 64, y * 32)
@@ -35,9 +36,8 @@ from typing import Any, Literal, TypeAlias
 
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
-from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.simplify import simplify
-from layoutalg.codegen.tile import Global, MemRef, Shared
+from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, simplify
+from layoutalg.codegen.program.tile import Global, MemRef, Shared
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError
 from layoutalg.layout import (
@@ -117,7 +117,7 @@ class Tensor:
         return replace(self, origin=tuple([simplify(o + as_expr(d)) for o, d in steps]))
 
     def __getitem__(self, crd: Any) -> Tensor:
-        """The modes that None keeps, at a place in the others; a stage of a ring is `ring[None, None, stage]`.
+        """The modes that None keeps, at a place in the others: `ring[None, None, stage]` is one stage.
 
         Raises ShapeError for a coordinate that does not fit.
         """
@@ -169,7 +169,7 @@ def whole(buffer: Global | Shared, element: DType | None = None, extents: tuple[
 
 
 def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | None, ...]) -> Tensor:
-    """The tile at place `block` of the grid of tiles; None keeps that mode of the grid, behind the tile's own.
+    """The tile at place `block` of the grid of tiles; None keeps that mode of the grid, behind the tile's.
 
     Tiles may stick out of the tensor: `inside` says what exists.  Modes past those of `tile` stay as they
     are.  Raises ShapeError for tiles that do not fit the modes.
@@ -184,7 +184,7 @@ def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | Non
     """
     parts = modes(tensor.coordinates)
     if len(tile) != len(block) or len(tile) > len(parts):
-        raise ShapeError(f"local_tile of {tensor} by {tile} at {len(block)} places: it has {len(parts)} modes")
+        raise ShapeError(f"local_tile of {tensor} by {tile} at {block}: it has {len(parts)} modes")
     inner, rests = [], []
     moved: tuple[Expr, ...] = (Const(0),) * len(tensor.origin)
     for mode, extent, place in zip(parts, tile, block, strict=False):

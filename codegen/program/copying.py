@@ -1,0 +1,282 @@
+"""Tiled copies: what every thread moves, by the partitions of a TiledCopy or a TiledMMA.
+
+    thread = k.get_slice(copy)                     copy: layoutalg.atoms.TiledCopy
+    src, dst = thread.partition_S(s), thread.partition_D(d)
+    k.copy(src, dst)                               cp.async where the atom is one, else through registers
+    v = k.load(src, where=src.inside)              a fragment; zeros where the predicate fails
+    k.store(v, dst, where=dst.inside)
+
+The idea.  A partition is (value, rest, ...): the values of one instruction, then the instructions.  A copy is
+one unrolled loop over instructions; what a vector moves is as many values as lie next to each other in the
+buffer, all of them or one by one.  A predicate is a function of the same place, asked at the first element
+of each vector.
+
+Notes.  The store instruction is an option: `instr=STG_WHOLE` keeps a vector one instruction under a branch.
+A partition names the thread's part of its global coordinates once, where they are known; the rest stays an
+immediate.
+
+Source: CUTLASS, include/cute/algorithm/copy.hpp; include/cute/atom/copy_atom.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from layoutalg.atoms import CopyAtom, TiledCopy, TiledMMA
+from layoutalg.codegen.expr import Const, Expr, Operand, simplify
+from layoutalg.codegen.instr import (
+    CLEAR,
+    CP_ASYNC,
+    CP_ASYNC_ZFILL,
+    LDG,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    LDS,
+    STG,
+    STS,
+    Instr,
+)
+from layoutalg.codegen.program.fragment import Fragment
+from layoutalg.codegen.program.tensor import Side, Tensor, partition
+from layoutalg.codegen.program.tile import Global, Shared
+from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
+from layoutalg.layout import (
+    ComposedLayout,
+    ScaledBasis,
+    flatten_tree,
+    innermost,
+    layout_size,
+    leaves,
+    modes,
+)
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.builder import KernelBuilder
+
+Where: TypeAlias = "Callable[..., Expr] | None"
+"""A predicate by the place in a partition, such as its `inside`; None where every element is moved."""
+
+Instrs: TypeAlias = "Mapping[int, Instr] | Instr | None"
+"""An instruction, or a table of them by bytes per lane; None for plain ones."""
+
+_PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
+    (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSlice:
+    """What one thread of a tiled copy or a tiled MMA has; `thread` is an expression."""
+
+    k: KernelBuilder
+    tiled: TiledCopy | TiledMMA
+    thread: Operand
+
+    def partition(self, side: Side, tensor: Tensor) -> Tensor:
+        """The thread's elements of a tensor, as (value, rest, ...).
+
+        Raises ShapeError where the tile does not divide the tensor.
+        """
+        mine = partition(tensor, self.tiled, side, self.thread)
+        if isinstance(mine.buffer, Shared):
+            return mine  # lowering names the thread's part of a swizzled address
+        names = (f"{mine.buffer.name}_{mode}" for mode in range(len(mine.origin)))
+        return replace(mine, origin=tuple(map(self.k.once, names, mine.origin)))
+
+    def partition_S(self, tensor: Tensor) -> Tensor:
+        """What the thread reads."""
+        return self.partition("src", tensor)
+
+    def partition_D(self, tensor: Tensor) -> Tensor:
+        """What the thread writes."""
+        return self.partition("dst", tensor)
+
+    def partition_A(self, tensor: Tensor) -> Tensor:
+        """The thread's elements of A, an M x K tile."""
+        return self.partition("A", tensor)
+
+    def partition_B(self, tensor: Tensor) -> Tensor:
+        """The thread's elements of B, an N x K tile."""
+        return self.partition("B", tensor)
+
+    def partition_C(self, tensor: Tensor) -> Tensor:
+        """The thread's elements of C, an M x N tile."""
+        return self.partition("C", tensor)
+
+
+def values_of(part: Tensor) -> int:
+    """Elements that one instruction of a partition's copy moves per thread; without one, those of mode 0."""
+    value = modes(part.coordinates)[0]
+    if part.part is not None and isinstance(part.part.tiled, TiledCopy):
+        return layout_size(modes(value)[0])
+    return layout_size(value)
+
+
+def run_of(part: Tensor) -> int:
+    """Elements of an instruction that lie next to each other in the buffer, from the first on.
+
+    All that a coordinate's layout says is asked of the strides; bits below a swizzle's stay where they are.
+    """
+    run = 1
+    for extent, step in _steps(part):
+        if step is None or simplify(step) != Const(run):
+            break
+        run *= extent
+    run = gcd(run, values_of(part))
+    if isinstance(part.buffer, Shared) and isinstance(part.buffer.layout, ComposedLayout):
+        layout = part.buffer.layout
+        run = gcd(run, layout.offset) if layout.offset else run
+        for low in (min(pair) for pair in layout.swizzles.bit_pairs()):
+            run = gcd(run, 1 << low)
+    return run
+
+
+def _steps(part: Tensor) -> list[tuple[int, Expr | None]]:
+    """(extent, stride in the buffer) of the leaves of mode 0; None where there is no one stride."""
+    out: list[tuple[int, Expr | None]] = []
+    for extent, d in leaves(modes(part.coordinates)[0]):
+        if extent > 1:
+            basis: Any = d
+            out.append((extent, _stride(part.buffer, basis, extent) if basis else Const(0)))
+    return out
+
+
+def _stride(buffer: Global | Shared, basis: ScaledBasis, extent: int) -> Expr | None:
+    (mode,) = basis.modes
+    if isinstance(buffer, Global):
+        return buffer.strides[mode] * basis.value
+    inner = modes(innermost(buffer.layout))
+    if mode >= len(inner):
+        return None
+    s, d = next((pair for pair in leaves(inner[mode]) if pair[0] > 1), (1, 0))
+    whole = len(flatten_tree(inner[mode].shape)) == 1 or s % (extent * basis.value) == 0
+    return Const(d * basis.value) if whole and d >= 0 else None
+
+
+def load(
+    k: KernelBuilder,
+    part: Tensor,
+    *,
+    where: Where = None,
+    into: Fragment | None = None,
+    name: str = "",
+    instr: Instrs = None,
+) -> Fragment:
+    """Load a partition into registers; where the predicate fails they are zero.  See `KernelBuilder.load`."""
+    values = values_of(part)
+    matrix = _matrix_load(part)
+    run = values if matrix else run_of(part)
+    held = into or k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=values)
+    if held.size != part.size:
+        raise ShapeError(f"load of {part} into {held}: {part.size} elements are needed")
+    chosen = matrix or _chosen(instr, part, "load", run)
+    with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
+        at = simplify(i * values + e * run)
+        target = held.at(at, values=run)
+        if where is None:
+            k.do(chosen, target, part.at(at))
+        else:
+            with k.If(where(at)):
+                k.do(chosen, target, part.at(at))
+            with k.Else():
+                k.do(CLEAR[4 * target.words], target)
+    return held
+
+
+def store(
+    k: KernelBuilder,
+    held: Fragment,
+    part: Tensor,
+    *,
+    where: Where = None,
+    instr: Instrs = None,
+) -> None:
+    """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
+    if held.size != part.size:
+        raise ShapeError(f"store of {held} to {part}: {part.size} elements are needed")
+    values, run = values_of(part), run_of(part)
+    if run % held.per_word:
+        raise UnsupportedError(
+            f"store of {held} to {part}: {run} elements of {held.element} lie next to each other, and a "
+            f"register holds {held.per_word}; turn the corners in registers first"
+        )
+    chosen = _chosen(instr, part, "store", run)
+    with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
+        at = simplify(i * values + e * run)
+        if where is None:
+            k.do(chosen, part.at(at), held.at(at, values=run))
+        else:
+            with k.If(where(at)):
+                k.do(chosen, part.at(at), held.at(at, values=run))
+
+
+def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
+    """Copy a partition to another of the same places.  See `KernelBuilder.copy`."""
+    if src.size != dst.size:
+        raise ShapeError(f"copy of {src} to {dst}: {src.size} elements and {dst.size}")
+    if not _atom(src).src_op.startswith("cp.async"):
+        return store(k, load(k, src, where=where), dst, where=where)
+    values = values_of(src)
+    if run_of(src) != values or run_of(dst) != values:
+        raise AlignmentError(
+            f"copy of {src} to {dst}: {values} elements are copied at once, of which {run_of(src)} and "
+            f"{run_of(dst)} lie next to each other"
+        )
+    nbytes = values * _bytes(src)
+    with k.Unroll(k.fresh("i"), src.size // values) as i:
+        at = simplify(i * values)
+        if where is None:
+            k.do(CP_ASYNC[nbytes], dst.at(at), src.at(at))
+        else:
+            k.do(CP_ASYNC_ZFILL[nbytes], dst.at(at), src.at(at), where(at))
+    return None
+
+
+def _atom(part: Tensor) -> CopyAtom:
+    """The copy instruction that a partition is for."""
+    if part.part is None or not isinstance(part.part.tiled, TiledCopy):
+        raise UnsupportedError(f"copy of {part}: the partition of a tiled copy is needed")
+    return part.part.tiled.atom
+
+
+def _bytes(part: Tensor) -> int:
+    """Bytes of an element, which are those of the copy's type too."""
+    own = part.buffer.element_bytes
+    if part.part is not None and isinstance(part.part.tiled, TiledCopy):
+        asked = part.part.tiled.element
+        if asked.nbytes != own:
+            raise IRError(
+                "element", part, f"{part.part.tiled} moves {asked}; {part.buffer.name} has {own} bytes"
+            )
+    return own
+
+
+def _matrix_load(part: Tensor) -> Instr | None:
+    """ldmatrix, where the partition's copy is one."""
+    if part.part is None or part.part.side != "src" or not isinstance(part.part.tiled, TiledCopy):
+        return None
+    return {"ldmatrix.x4": LDMATRIX, "ldmatrix.x4.trans": LDMATRIX_TRANS}.get(part.part.tiled.atom.src_op)
+
+
+def _chosen(instr: Instrs, part: Tensor, way: str, run: int) -> Instr:
+    """The instruction that moves `run` elements: the one that is given, or of a table by bytes."""
+    if isinstance(instr, Instr):
+        return instr
+    table, nbytes = instr or _PLAIN[type(part.buffer), way], run * _bytes(part)
+    if nbytes not in table:
+        raise UnsupportedError(f"{way} of {part}: {nbytes} bytes per lane; {sorted(table)} are there")
+    return table[nbytes]
+
+
+@contextmanager
+def _pieces(k: KernelBuilder, count: int) -> Iterator[Expr]:
+    """An unrolled loop over the parts of a vector; no loop over one."""
+    if count == 1:
+        yield Const(0)
+    else:
+        with k.Unroll(k.fresh("e"), count) as e:
+            yield e
