@@ -47,12 +47,17 @@ from layoutalg.kernels.move.permute_modes import CARRIER, PermuteProblem, normal
 from layoutalg.kernels.move.permute_plan import best
 from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rounding import agrees, largest_share, norm_bound, reduction_bound
+from layoutalg.kernels.rowwise import (
+    AxesProblem,
+    NormProblem,
+    ReduceProblem,
+    norm_predict,
+    normed,
+    plans,
+    reduce_predict,
+)
 from layoutalg.kernels.rowwise import norm as norm_family
-from layoutalg.kernels.rowwise import norm_modes, norm_predict, reduce_predict
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce import reference as reduced
-from layoutalg.kernels.rowwise.reduce_modes import AxesProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans
+from layoutalg.kernels.rowwise import reduced as reduced
 from layoutalg.kernels.trials import TENSOR_TRIALS, tensor_numbers
 
 Costs = dict[str, Cost]
@@ -212,7 +217,7 @@ def _compare(name: str, p: Problem, given: Mapping[str, Any], got: Any) -> Check
     else:
         x = numbers["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
         extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
-        exact = norm_modes.reference(p, x, *extra)
+        exact = normed(p, x, *extra)
         allowed = norm_bound(p, x, exact, *extra)
     found = numbers_of(got, element).reshape(exact.shape)
     bad = numpy.argwhere(~agrees(found, exact, allowed, element))

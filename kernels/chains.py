@@ -28,10 +28,18 @@ from layoutalg.errors import UnknownNameError
 from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.rowwise import (
+    FOLD,
+    OPS,
+    NormProblem,
+    ReducePlan,
+    ReduceProblem,
+    norm_problem,
+    plans,
+    reduce_problem,
+)
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import reduce as reduce_family
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, ReduceProblem, plans, reduce_problem
 
 UNIT_BYTES = 16
 """Buffers start at multiples of it, and end there."""

@@ -58,11 +58,17 @@ from layoutalg.kernels.chains import (
     simulate_chain,
 )
 from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.rowwise import norm_modes
-from layoutalg.kernels.rowwise import reduce as reduce_family
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, checked_eps, norm_problem
-from layoutalg.kernels.rowwise.reduce_modes import find_axes
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, reduce_problem
+from layoutalg.kernels.rowwise import (
+    FOLD,
+    OPS,
+    NormProblem,
+    ReduceProblem,
+    checked_eps,
+    find_axes,
+    norm_problem,
+    normed,
+    reduce_problem,
+)
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """One axis, several, or None for all; negative ones count from the last."""
@@ -346,10 +352,10 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
         return
     numbers = {name: numbers_of(array, ask.element) for name, array in dense.items()}
     if isinstance(p, ReduceProblem):
-        exact = reduce_family.reference(p, numbers["src"])
+        exact = reduced(p, numbers["src"])
     else:
         x = numbers["src"].reshape(ask.source.shape)
-        exact = norm_modes.reference(p, x, numbers.get("weight"), numbers.get("bias"))
+        exact = normed(p, x, numbers.get("weight"), numbers.get("bias"))
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 
 

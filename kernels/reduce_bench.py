@@ -47,10 +47,9 @@ from layoutalg.kernels.chains import (
 )
 from layoutalg.kernels.move.permute_modes import PermuteProblem
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
+from layoutalg.kernels.rowwise import FOLD, OPS, NormProblem, plans
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem
 from layoutalg.kernels.rowwise.norm_traffic import traffic
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans
 from layoutalg.kernels.rowwise.reduce_predict import memory_bytes
 
 Shape = tuple[int, ...]

@@ -17,9 +17,8 @@ import math
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce import reference as reduced
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem
+from layoutalg.kernels.rowwise import reduced as reduced
 
 HALF_PLACE = MappingProxyType({"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8})
 """Half of the last place of a type, relative."""
@@ -84,7 +83,7 @@ def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
     """How far each output may be from the true one; `values` are the source's numbers, flat, as float64.
 
     >>> import numpy
-    >>> from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+    >>> from layoutalg.kernels.rowwise import reduce_problem
     >>> p = reduce_problem((2, 4), 1, "sum", "f32")
     >>> bool((reduction_bound(p, 2, numpy.ones(8)) < 1e-6).all())
     True
@@ -106,7 +105,7 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
     Weight and bias have the shape of the reduced modes.
 
     >>> import numpy
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem, reference
+    >>> from layoutalg.kernels.rowwise import norm_problem, normed
     >>> p, x = norm_problem("softmax", (2, 4), 1, "f32"), numpy.zeros((2, 4))
     >>> bool((norm_bound(p, x, reference(p, x)) < 1e-5).all())
     True

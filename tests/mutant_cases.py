@@ -25,11 +25,16 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.gemm.verify import product_checks
+from layoutalg.kernels.rowwise import (
+    NormConfig,
+    ReduceProblem,
+    norm_predict,
+    norm_problem,
+    plans,
+    reduce_predict,
+    reduce_problem,
+)
 from layoutalg.kernels.rowwise import norm as norm_family
-from layoutalg.kernels.rowwise import norm_predict, reduce_predict
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
 
 

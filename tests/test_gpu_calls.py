@@ -18,7 +18,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import api, reduce_api
 from layoutalg.kernels import plan_cache as kept_chains
 from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
 

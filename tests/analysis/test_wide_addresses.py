@@ -37,10 +37,9 @@ from layoutalg.kernels.move.permute_plan import configs as permute_configs
 from layoutalg.kernels.move.transpose import build as build_transpose
 from layoutalg.kernels.move.transpose import problem as transpose_problem
 from layoutalg.kernels.move.transpose_plan import configs as transpose_configs
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce import build as build_reduction
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 

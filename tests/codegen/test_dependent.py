@@ -12,8 +12,7 @@ from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.program import Do, Global, Kernel, KernelBuilder, MemRef, dependent, walk
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.chains import Chain, Problem, chain_of, chain_of_passes, overlapped, simulate_chain
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 
 PROBLEMS = (
     reduce_problem((1 << 26,), 0, "sum", "f32"), reduce_problem((65536, 1024), 0, "max", "f16"),

@@ -16,9 +16,7 @@ from layoutalg.kernels.chains import (
     prepare_chain,
     simulate_chain,
 )
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import plan_with, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise import ReduceConfig, norm_problem, plan_with, reduce_problem
 from tests.sweeps import each
 
 

@@ -13,7 +13,7 @@ from layoutalg.codegen.gpu import cubin_cache
 from layoutalg.kernels import plan_cache as kept_chains
 from layoutalg.kernels.chains import chain_of, find_problem, prepare_chain
 from layoutalg.kernels.plan_cache import chain_key, code_id, kept_chain
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise import norm_problem
 
 SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")
 """Of two kernels, with scratch memory between them."""

@@ -28,8 +28,7 @@ from layoutalg.kernels.reduce_bench import (
     mean_of,
     random_cases,
 )
-from layoutalg.kernels.rowwise import norm_modes
-from layoutalg.kernels.rowwise.norm_modes import OPS
+from layoutalg.kernels.rowwise import OPS, normed
 
 
 def test_the_drawn_cases_are_the_same_for_the_same_seed() -> None:
@@ -123,7 +122,7 @@ class Standin:
         """What `torch_difference` says, by NumPy."""
         x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
         p = find_problem(op, x.shape, axes, element)
-        wanted = norm_modes.reference(p, x) if op in OPS else getattr(np, op)(x, axis=axes)  # type: ignore[arg-type]
+        wanted = normed(p, x) if op in OPS else getattr(np, op)(x, axis=axes)  # type: ignore[arg-type]
         return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
 
     def times(self, contenders: list[list[Callable[[], Any]]], **_: Any) -> list[float]:

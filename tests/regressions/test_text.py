@@ -22,7 +22,7 @@ from layoutalg.kernels.family import buffers
 from layoutalg.kernels.matrix import reference
 from layoutalg.kernels.move import transpose as transpose_family
 from layoutalg.kernels.move import transpose_plan
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
