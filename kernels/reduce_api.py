@@ -68,6 +68,7 @@ from layoutalg.kernels.rowwise import (
     norm_problem,
     normed,
     reduce_problem,
+    reduced,
 )
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
@@ -100,9 +101,9 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     source = view(x)
     form = source.form
     _element(form, op)
-    reduced, kept, shape = _axes(axes, form.shape)
+    over, kept, shape = _axes(axes, form.shape)
     target = destination(source, kept if keepdims else shape, out, kinds=(form.kind, "float32"))
-    ask = _ask(op, form, reduced, target.form)
+    ask = _ask(op, form, over, target.form)
     if form.elems:
         if out is not None:
             _check_apart(source, target)
@@ -150,15 +151,15 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
     source = view(x)
     form = source.form
     _element(form, op)
-    reduced = _axes(axes, form.shape)[0]
+    over = _axes(axes, form.shape)[0]
     for name, v in given.items():
-        _check_parameter(source, tuple(form.shape[k] for k in reduced), name, v)
+        _check_parameter(source, tuple(form.shape[k] for k in over), name, v)
     target = destination(source, form.shape, out, kinds=(form.kind,))
     in_place = source.address == target.address and _lie_alike(form, target.form)
     if out is not None:
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
-    ask = _ask(op, form, reduced, target.form, eps, "weight" in given, "bias" in given, in_place)
+    ask = _ask(op, form, over, target.form, eps, "weight" in given, "bias" in given, in_place)
     if form.elems:
         for name, v in given.items():
             _check_whole(v, name)

@@ -112,7 +112,7 @@ class BlockClass:
 
 
 def block_classes(w: Walked, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
-    """The classes of a launch's blocks, alike in where they lie in units of memory; counts sum to `w.walk.blocks`.
+    """The classes of a launch's blocks, alike in where they lie in units of memory; counts sum to all blocks.
 
     >>> from layoutalg.kernels.rowwise import norm_problem
     >>> w = walked(norm_problem("softmax", (6, 1001), 1, "f32"), NormConfig(4, 1, 256, "registers"))

@@ -207,7 +207,8 @@ def _notes(p: Pass) -> list[str]:
         "",
         f"{p.op} of {p.element} to {p.result}{scaled}, {kind}: {p.form}.",
         f"A block of {c.threads} threads = {c.lanes_per_row} lanes x {c.rows_per_block} rows x "
-        f"{c.groups_per_row} groups; {c.depth * c.rows_per_thread} loads of {walk.tiling.nbytes} bytes in flight.",
+        f"{c.groups_per_row} groups; {c.depth * c.rows_per_thread} loads of {walk.tiling.nbytes} bytes in "
+        "flight.",
         f"A row is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
     if c.splits > 1:

@@ -1,4 +1,4 @@
-"""How a block walks over a tensor that is reduced or normalised: by layouts, for ints, arrays and expressions.
+"""How a block walks over a tensor that is reduced or normalised: layouts, for ints, arrays and expressions.
 
 The idea.  A row is what is reduced together, whichever way it lies in memory.  Its elements are counted in
 steps of one vector, `vec` elements along the first mode:
