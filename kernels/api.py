@@ -40,18 +40,18 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import (
-    CARRIER,
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import (
     Moves,
     PermuteProblem,
     move_problem,
     normalise,
     permute_problem,
     reference,
+    relayout_problem,
 )
-from layoutalg.kernels.move.permute_plan import best
-from layoutalg.kernels.move.refinement import relayout_problem
 from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 

@@ -26,7 +26,7 @@ from layoutalg.kernels.matrix import reference
 from layoutalg.kernels.move import tiled_copy as copy_family
 from layoutalg.kernels.move import transpose as transpose_family
 from layoutalg.kernels.move import transpose_plan
-from layoutalg.kernels.move.permute_modes import permute_problem
+from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import FOLD, OPS, norm_problem, reduce_problem
 
 __all__ = [

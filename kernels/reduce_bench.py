@@ -45,7 +45,7 @@ from layoutalg.kernels.chains import (
     load_chain,
     prepare_chain,
 )
-from layoutalg.kernels.move.permute_modes import PermuteProblem
+from layoutalg.kernels.move.problem import PermuteProblem
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import FOLD, OPS, NormProblem, plans
 from layoutalg.kernels.rowwise.norm import plan

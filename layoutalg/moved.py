@@ -59,16 +59,18 @@ _ROOMS: Mapping[str, str] = {
     ),
     "kernels.move": (
         "kernels.copy_family=tiled_copy kernels.transpose_family=transpose kernels.transpose_plan "
-        "kernels.permute_family=permute kernels.permute_modes kernels.permute_plan kernels.permute_stage "
-        "kernels.permute_tile kernels.permute_index kernels.permute_reads kernels.permute_certificate "
-        "kernels.permute_predict kernels.permute_bench kernels.refinement"
+        "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
+        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
+        "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
+        "kernels.permute_bench kernels.refinement=problem"
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
         "kernels.reduce_model=reduce_plan kernels.reduce_predict kernels.norm_family=norm "
         "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
         "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
-        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule kernels.norm_predict kernels.norm_traffic"
+        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule kernels.norm_predict "
+        "kernels.norm_traffic kernels.trials"
     ),
     "kernels.gemm": (
         "kernels.gemm=problem kernels.gemm_bench=bench kernels.gemm_choice=heuristic "

@@ -30,12 +30,12 @@ from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
 from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
 from layoutalg.kernels.gemm.launches import Config, Launches, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.move import permute_plan
+from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
-from layoutalg.kernels.move.permute_modes import normalise
-from layoutalg.kernels.move.permute_modes import reference as permuted
-from layoutalg.kernels.rounding import reduction_bound
-from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.move.problem import reference as permuted
+from layoutalg.kernels.rowwise import reduced
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
 from layoutalg.notation import parse_index
@@ -322,7 +322,7 @@ def reduce_trial(rng: random.Random, draws: int) -> list[str]:
             buffers = [bits, work, old] if len(kernels) > 1 else [bits, old]
             for n, kernel in enumerate(kernels):
                 run(kernel, {"src": buffers[n], "dst": buffers[n + 1]})
-            error = np.abs(outputs(p, decoded(old, p.result.name)) - reduce_family.reference(p, values))
+            error = np.abs(outputs(p, decoded(old, p.result.name)) - reduced(p, values))
             outputs(p, old)[...] = 0x5A5A
             if (error > reduction_bound(p, plan.additions, values)).any() or (old != 0x5A5A).any():
                 wrong.append(f"{p}, the {way}")

@@ -18,26 +18,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.arguments import launch_grid
-from layoutalg.codegen.prepare import dynamic_bytes, prepare
-from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.codegen.gpu import prepare
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import dynamic_bytes
+from layoutalg.codegen.program import Global, Kernel
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
-from layoutalg.kernels.gemm_launches import Launches, covering, launches, predictions
+from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.norm_family import plan as norm_plan
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.norm_predict import predict as predict_norm
-from layoutalg.kernels.permute_modes import normalise, permute_problem
-from layoutalg.kernels.permute_plan import best
-from layoutalg.kernels.permute_predict import predict as predict_permute
-from layoutalg.kernels.predict import Prediction
-from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.reduce_predict import predict as predict_reduction
-from layoutalg.kernels.refinement import relayout_problem
+from layoutalg.kernels.move.permute_predict import predict as predict_permute
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
+from layoutalg.kernels.rowwise import (
+    FOLD,
+    OPS,
+    NormProblem,
+    ReduceProblem,
+    norm_problem,
+    plans,
+    reduce_problem,
+)
+from layoutalg.kernels.rowwise.norm import plan as norm_plan
+from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
+from layoutalg.kernels.rowwise.reduce_predict import predict as predict_reduction
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -49,6 +56,12 @@ ALPHA, BETA = 1.0, 2.0
 
 UNIT_BYTES = 16
 """Buffers are whole units."""
+
+RENAMED: Mapping[str, str] = {
+    "rows_per_block": "kept", "threads_per_row": "sharing", "lanes_per_row": "fast", "groups_per_row": "slow",
+    "rows_per_thread": "outs",
+}  # fmt: skip
+"""Fields of configurations that had other names when choices were stored."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -243,7 +256,7 @@ def _chained(
 def plain(value: Any) -> Any:
     """A configuration as JSON: records by field, layouts and swizzles as text."""
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {RENAMED.get(f.name, f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [plain(x) for x in value]
     return value if isinstance(value, bool | int | float) else str(value)

@@ -20,8 +20,10 @@ from math import prod
 from typing import Any, TypeAlias
 
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels import bench, gemm_bench, permute_bench, reduce_bench
-from layoutalg.kernels.reduce_plan import FOLD
+from layoutalg.kernels import bench, reduce_bench
+from layoutalg.kernels.gemm import bench as gemm_bench
+from layoutalg.kernels.move import permute_bench
+from layoutalg.kernels.rowwise import FOLD
 
 Case: TypeAlias = dict[str, Any]
 

@@ -29,15 +29,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.nvrtc import version
-from layoutalg.codegen.prepare import in_processes
-from layoutalg.codegen.sass import (
+from layoutalg.codegen.gpu import (
     SassFunction,
     SassInstruction,
     count_classes,
     disassemble,
+    in_processes,
     main_loop,
     parse_sass,
+    version,
 )
 from layoutalg.model import occupancy_of
 from tests.kernel_adapter import ARCH, Case, Compiled, Planned, compiled, plan

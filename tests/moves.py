@@ -24,10 +24,9 @@ from layoutalg.decide import cosize
 from layoutalg.errors import LayoutAlgError, NotInjectiveError, UnsupportedError
 from layoutalg.kernels.api import problem_of
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import PermuteProblem, normalise
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_stage import PermuteConfig
-from layoutalg.kernels.move.refinement import relayout_problem
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, relayout_problem
+from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 
 ITEM_BYTES = (1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 16)

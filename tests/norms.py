@@ -12,9 +12,9 @@ import numpy as np
 
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.move.permute_modes import strided
-from layoutalg.kernels.rounding import norm_bound
+from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
+from layoutalg.kernels.rowwise.bounds import norm_bound
 
 Array = np.ndarray[Any, Any]
 UNIT_BYTES = 16

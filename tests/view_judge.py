@@ -41,10 +41,10 @@ from layoutalg.errors import (
     NotInjectiveError,
     ShapeError,
 )
-from layoutalg.kernels.chains import bits_of, numbers_of
-from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise import normed as norm_reference
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
 from tests.views import (
     FLOATS,

@@ -9,8 +9,9 @@
     driver          the calls of the CUDA driver
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
+    launch          sequences of launches: compiled, loaded, launched
 
-Only `runtime` needs a GPU; text and machine code are made anywhere.
+Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from layoutalg.codegen.gpu.cubin_cache import (
     usage,
 )
 from layoutalg.codegen.gpu.cuda import to_cuda
+from layoutalg.codegen.gpu.launch import (
+    CompiledSequence,
+    LoadedSequence,
+    ReadySequence,
+    compile_sequence,
+    load_sequence,
+)
 from layoutalg.codegen.gpu.nvrtc import TARGETS, Cubin, compile_cubin, compile_options, version
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
 from layoutalg.codegen.gpu.runtime import (
@@ -67,12 +75,15 @@ __all__ = [
     "LIMIT_BYTES",
     "OTHER",
     "TARGETS",
+    "CompiledSequence",
     "Cubin",
     "Entry",
     "Launch",
     "Launchable",
     "Loaded",
+    "LoadedSequence",
     "Prepared",
+    "ReadySequence",
     "SassFunction",
     "SassInstruction",
     "array_assign",
@@ -81,6 +92,7 @@ __all__ = [
     "clear",
     "compile_cubin",
     "compile_options",
+    "compile_sequence",
     "count_classes",
     "current_stream",
     "device_array",
@@ -97,6 +109,7 @@ __all__ = [
     "load_cubin",
     "load_launch",
     "load_prepared",
+    "load_sequence",
     "main_loop",
     "median_times_ms",
     "offer_entry",

@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.cuda import to_cuda
 from layoutalg.codegen.gpu.nvrtc import Cubin
-from layoutalg.codegen.program import Global, Kernel, contract
+from layoutalg.codegen.program import Global, Kernel, check_integers, contract
 from layoutalg.errors import ArgumentTypeError
 
 Item = TypeVar("Item")
@@ -43,11 +45,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Launchable:
-    """All that a launch needs of a compiled kernel that takes pointers alone, as plain data.
+    """All that a launch needs of a compiled kernel whose integers are known, as plain data.
 
     `pointers` are their names, each with the bytes of which it has to be a multiple; `shared_bytes` of shared
     memory are asked for at the launch; `image` is the machine code; `dependent`: it may start while the
-    kernel in front of it ends.
+    kernel in front of it ends; `scalars` are the values of integers, each with its place among all
+    parameters.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Launchable:
     shared_bytes: int
     image: bytes
     dependent: bool = False
+    scalars: tuple[tuple[int, int], ...] = ()
 
 
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
@@ -90,22 +94,31 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
         return list(pool.map(function, work))
 
 
-def launchable(ready: Prepared) -> Launchable:
-    """What a launch needs of a kernel that takes pointers alone.
+def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({})) -> Launchable:
+    """What a launch needs of a kernel, with values for its integer parameters by name.
 
-    Raises ArgumentTypeError for a kernel that takes more, ResourceError for a grid past CUDA's limits.
+    Raises ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right
+    for, ResourceError for a grid past CUDA's limits.
 
     >>> from layoutalg.codegen.program import KernelBuilder
     >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
     (1, 1, 1)
     """
     kernel = ready.kernel
-    pointers = tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global))
-    if len(pointers) < len(kernel.params):
-        raise ArgumentTypeError(f"{kernel.name} takes more than pointers: launch it by names")
-    grid, shared_bytes = launch_grid(kernel, {}), dynamic_bytes(kernel)
-    image = ready.cubin.image
-    return Launchable(kernel.name, pointers, grid, kernel.threads, shared_bytes, image, kernel.dependent)
+    integers = [(place, p.name) for place, p in enumerate(kernel.params) if isinstance(p, Var)]
+    if missing := [name for _, name in integers if name not in scalars]:
+        raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
+    check_integers(kernel, scalars)
+    return Launchable(
+        kernel.name,
+        tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global)),
+        launch_grid(kernel, scalars),
+        kernel.threads,
+        dynamic_bytes(kernel),
+        ready.cubin.image,
+        kernel.dependent,
+        tuple((place, scalars[name]) for place, name in integers),
+    )
 
 
 def dynamic_bytes(kernel: Kernel) -> int:

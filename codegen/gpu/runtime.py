@@ -168,6 +168,14 @@ def load_launch(kernel: Launchable) -> Launch:
     start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes, early=kernel.dependent)
     below = max((align for _, align in kernel.pointers), default=1) - 1
     unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
+    count, integers = len(kernel.pointers) + len(kernel.scalars), {place for place, _ in kernel.scalars}
+    places = [place for place in range(count) if place not in integers]
+
+    def packed_scalars() -> Packed:
+        made = Packed(count)
+        for place, value in kernel.scalars:
+            made.values[place] = value
+        return made
 
     def launch(addresses: Sequence[int], stream: int | None) -> None:
         bits = 0
@@ -179,8 +187,12 @@ def load_launch(kernel: Launchable) -> Launch:
         try:
             packed = unused.pop()
         except IndexError:
-            packed = Packed(len(kernel.pointers))
-        packed.values[:] = addresses
+            packed = packed_scalars()
+        if integers:
+            for place, address in zip(places, addresses, strict=True):
+                packed.values[place] = address
+        else:
+            packed.values[:] = addresses
         start(current_stream() if stream is None else stream, packed)
         unused.append(packed)
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.atoms import CopyAtom, TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, simplify
@@ -36,9 +36,11 @@ from layoutalg.codegen.instr import (
     LDMATRIX,
     LDMATRIX_TRANS,
     LDS,
+    MMA_SYNC,
     STG,
     STS,
     Instr,
+    Mma,
 )
 from layoutalg.codegen.program.fragment import Fragment
 from layoutalg.codegen.program.tensor import Side, Tensor, partition
@@ -46,6 +48,7 @@ from layoutalg.codegen.program.tile import Global, Shared
 from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     ComposedLayout,
+    Layout,
     ScaledBasis,
     flatten_tree,
     innermost,
@@ -62,6 +65,9 @@ Where: TypeAlias = "Callable[..., Expr] | None"
 
 Instrs: TypeAlias = "Mapping[int, Instr] | Instr | None"
 """An instruction, or a table of them by bytes per lane; None for plain ones."""
+
+MATRIX_BITS = 128
+"""What ldmatrix.x4 leaves in the registers of a thread: fragments of A and B lie in rows of it."""
 
 _PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
     (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
@@ -107,6 +113,33 @@ class ThreadSlice:
         """The thread's elements of C, an M x N tile."""
         return self.partition("C", tensor)
 
+    def fragment_A(self, name: str, shape: tuple[int, ...]) -> Fragment:
+        """Registers for the thread's elements of A, an M x K tile, as (value, M, K)."""
+        return self._fragment(name, "A", shape)
+
+    def fragment_B(self, name: str, shape: tuple[int, ...]) -> Fragment:
+        """Registers for the thread's elements of B, an N x K tile, as (value, N, K)."""
+        return self._fragment(name, "B", shape)
+
+    def fragment_C(self, name: str, shape: tuple[int, ...]) -> Fragment:
+        """Accumulators for the thread's elements of C, an M x N tile, as (value, M, N)."""
+        return self._fragment(name, "C", shape)
+
+    def _fragment(self, name: str, operand: Literal["A", "B", "C"], shape: tuple[int, ...]) -> Fragment:
+        if not isinstance(self.tiled, TiledMMA):
+            raise UnsupportedError(f"fragment_{operand} of {self.tiled}: a tiled MMA is needed")
+        value, rests = modes(modes(self.tiled.tidfrg(operand, Layout(shape)))[1])
+        places = Layout((value.shape, *(rest.shape for rest in modes(rests))))
+        element, values = self.tiled.atom.dtype(operand), layout_size(value)
+        row = values if operand == "C" else gcd(MATRIX_BITS // element.bits, layout_size(places))
+        return self.k.fragment(name, element, places, values=max(row, values))
+
+    def retile(self, held: Fragment) -> Fragment:
+        """Registers of a tiled MMA as this copy fills or empties them: CuTe's retile_S and retile_D."""
+        if not isinstance(self.tiled, TiledCopy):
+            raise UnsupportedError(f"retile by {self.tiled}: a tiled copy is needed")
+        return held.view(self.tiled.retile(held.layout))
+
 
 def values_of(part: Tensor) -> int:
     """Elements that one instruction of a partition's copy moves per thread; without one, those of mode 0."""
@@ -146,15 +179,15 @@ def _steps(part: Tensor) -> list[tuple[int, Expr | None]]:
 
 
 def _stride(buffer: Global | Shared, basis: ScaledBasis, extent: int) -> Expr | None:
-    (mode,) = basis.modes
+    (mode,), steps = basis.modes, int(basis.value)
     if isinstance(buffer, Global):
-        return buffer.strides[mode] * basis.value
+        return buffer.strides[mode] * steps
     inner = modes(innermost(buffer.layout))
     if mode >= len(inner):
         return None
     s, d = next((pair for pair in leaves(inner[mode]) if pair[0] > 1), (1, 0))
-    whole = len(flatten_tree(inner[mode].shape)) == 1 or s % (extent * basis.value) == 0
-    return Const(d * basis.value) if whole and d >= 0 else None
+    whole = len(flatten_tree(inner[mode].shape)) == 1 or s % (extent * steps) == 0
+    return Const(d * steps) if whole and d >= 0 else None
 
 
 def load(
@@ -212,6 +245,21 @@ def store(
         else:
             with k.If(where(at)):
                 k.do(chosen, part.at(at), held.at(at, values=run))
+
+
+def mma(k: KernelBuilder, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
+    """acc += a b for one step along K.  See `KernelBuilder.mma`."""
+    instr = MMA_SYNC[Mma(tiled.atom)]
+    (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
+    with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
+        k.do(instr, acc[None, i, j], a[None, i], b[None, j])
+
+
+def clear(k: KernelBuilder, held: Fragment) -> None:
+    """Set registers to zero.  See `KernelBuilder.clear`."""
+    rows, words = held.reg.shape[0], held.reg.shape[-1]
+    with k.Unroll(k.fresh("i"), rows) as i:
+        k.do(CLEAR[4 * words], held.reg[i])
 
 
 def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None) -> None:

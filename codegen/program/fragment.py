@@ -15,11 +15,12 @@ Source: CUTLASS, include/cute/tensor_impl.hpp, make_fragment_like.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layoutalg.codegen.expr import Expr, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.program.tile import Reg, RegRef
+from layoutalg.codegen.program.values import Arithmetic
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError
@@ -27,28 +28,30 @@ from layoutalg.layout import Layout, layout_size, modes
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """Elements of `reg` at the places of `layout`, which gives the number of the element; immutable.
+class Fragment(Arithmetic):
+    """Elements of `reg` at the places of `layout`, which gives the number of the element from `start` on.
 
-    `per_word` elements share a word, from its low bits on; wider elements than a word take several.  Raises
-    NotInjectiveError where two places are one element, ShapeError where one lies outside of the registers.
+    Immutable.  `per_word` elements share a word, from its low bits on; wider elements than a word take
+    several.  Raises NotInjectiveError where two places are one element, ShapeError where one lies outside of
+    the registers.
     """
 
     reg: Reg
     element: DType
     layout: Layout
     per_word: int = 1
+    start: Expr = field(default_factory=lambda: Const(0))
 
     def __post_init__(self) -> None:
         if not is_injective(self.layout):
             raise NotInjectiveError(
                 f"{self.reg.name}: two places of {self.layout} are one register", layout=self.layout
             )
-        there = math.prod(self.reg.shape)
-        if self.words(cosize(self.layout)) > there:
+        there, needed = math.prod(self.reg.shape), self.start.facts.hi + cosize(self.layout)
+        if words_of(self.element, needed, self.per_word) > there:
             raise ShapeError(
-                f"{self.reg.name}: {self.layout} of {self.element} takes {self.words(cosize(self.layout))} "
-                f"words, and {there} are there"
+                f"{self.reg.name}: {self} of {self.element} takes "
+                f"{words_of(self.element, needed, self.per_word)} words, and {there} are there"
             )
 
     @property
@@ -61,35 +64,45 @@ class Fragment:
         """Number of elements."""
         return layout_size(self.layout)
 
-    def words(self, elements: int) -> int:
-        """32-bit words of so many elements side by side."""
-        return words_of(self.element, elements, self.per_word)
+    @property
+    def vector(self) -> int:
+        """Elements of a row of registers: what an instruction loads or computes at once."""
+        return self.reg.shape[-1] * self.per_word // max(1, self.element.bits // 32)
 
     def at(self, *crd: Any, values: int = 1) -> RegRef:
         """The words of `values` elements from a place on: one flat index, or one per mode, at any depth.
 
-        The place starts a word.
+        The place starts a word.  Raises ShapeError where the elements do not lie side by side.
         """
-        first = simplify(as_expr(self.layout(*crd)))
-        wide = max(1, self.element.bits // 32)
-        word = simplify(first * wide) if self.per_word == 1 else _divided(first, self.per_word)
-        row = self.reg.shape[-1]
-        count = self.words(values)
+        if any(self.layout(v) != v for v in range(values)):
+            raise ShapeError(f"{values} elements of {self} do not lie side by side in registers")
+        first = simplify(self.start + as_expr(self.layout(*crd)))
+        word = first * (self.element.bits // 32) if self.element.bits > 32 else first // self.per_word
+        row, count = self.reg.shape[-1], words_of(self.element, values, self.per_word)
         if count == row:
-            return RegRef(self.reg, (_divided(word, row),))
-        return RegRef(self.reg, (_divided(word, row), simplify(word % row)), count)
+            return RegRef(self.reg, (simplify(word // row),))
+        return RegRef(self.reg, (simplify(word // row), simplify(word % row)), count)
 
-    def __getitem__(self, rest: Any) -> RegRef:
-        """The words of all values of mode 0, at a place in the other modes."""
-        rest = rest if isinstance(rest, tuple) else (rest,)
-        return self.at(0, *rest, values=layout_size(modes(self.layout)[0]))
+    @property
+    def words(self) -> RegRef:
+        """All its words, which lie side by side."""
+        return self.at(0, values=self.size)
+
+    def __getitem__(self, crd: Any) -> Fragment:
+        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to."""
+        crd = crd if isinstance(crd, tuple) else (crd,)
+        if len(crd) != len(modes(self.layout)):
+            raise ShapeError(f"{self}[{crd}]: the fragment has {len(modes(self.layout))} modes")
+        rest: Layout = self.layout(*(None if c is None else 0 for c in crd))
+        moved = self.layout(*(0 if c is None else c for c in crd))
+        return replace(self, layout=rest, start=simplify(self.start + as_expr(moved)))
 
     def view(self, layout: Layout) -> Fragment:
-        """The same registers under another layout."""
-        return Fragment(self.reg, self.element, layout, self.per_word)
+        """The same registers under another layout, such as `TiledCopy.retile` of its own."""
+        return replace(self, layout=layout)
 
     def __str__(self) -> str:
-        return f"{self.reg.name} o {self.layout}"
+        return f"{self.reg.name} + {self.start} o {self.layout}"
 
 
 def words_of(element: DType, elements: int, per_word: int) -> int:
@@ -100,7 +113,3 @@ def words_of(element: DType, elements: int, per_word: int) -> int:
     (4, 4)
     """
     return -(-elements // per_word) * max(1, element.bits // 32)
-
-
-def _divided(value: Expr, by: int) -> Expr:
-    return simplify(value // by) if by > 1 else value

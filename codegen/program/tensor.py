@@ -126,7 +126,7 @@ class Tensor:
             raise ShapeError(f"{self}[{crd}]: the tensor has {len(modes(self.coordinates))} modes")
         rest, _ = slice_and_offset(_map(crd, lambda c: None if c is None else 0), self.coordinates)
         fixed = _map(crd, lambda c: 0 if c is None else c)
-        return self._with(rest, _coordinate(self.coordinates, fixed, len(self.origin)))
+        return self._with(rest, _coordinate(self.coordinates, fixed, len(self.origin)), self.part)
 
     def select(self, *which: int) -> Tensor:
         """The view with its modes in another order; all of them are needed.

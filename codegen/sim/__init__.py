@@ -8,6 +8,7 @@
     operands     operands compiled to loads and stores of lanes
     statements   statements compiled to generators
     simulator    simulate: all blocks of a launch
+    sequence     simulate_sequence: all launches of a sequence
 
 What the simulator runs is the program that is printed.
 """
@@ -15,10 +16,12 @@ What the simulator runs is the program that is printed.
 from __future__ import annotations
 
 from layoutalg.codegen.sim.memtrace import MemTrace
+from layoutalg.codegen.sim.sequence import simulate_sequence
 from layoutalg.codegen.sim.simulator import Simulation, simulate
 
 __all__ = [
     "MemTrace",
     "Simulation",
     "simulate",
+    "simulate_sequence",
 ]

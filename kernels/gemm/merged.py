@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import Half, SimtConfig, half, thread_row
 from layoutalg.kernels.gemm.simt_predict import accesses
-from layoutalg.kernels.predict import Costs, Prediction
 
 VECTOR_BYTES = 16
 """The widest load of a lane."""

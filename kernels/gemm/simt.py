@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from layoutalg.codegen.expr import Const, Expr, Select, Var
+from layoutalg.codegen.expr import Const, Expr, Minus, Var
 from layoutalg.codegen.instr import BAR, CLEAR, CP_COMMIT, CP_WAIT, STG, STG_WHOLE, fma_outer
 from layoutalg.codegen.program import Kernel, KernelBuilder, Reg
 from layoutalg.kernels.gemm.parts import Part, declare_part
@@ -181,15 +181,12 @@ class _Program:
     def starts(self) -> tuple[Expr, Expr]:
         """The k at which the first tile starts, and the second.
 
-        The first tile of the whole k is the ragged one; `back` is a tile back from the first, where that is
-        not the first of all: there is no subtraction, so it is counted modulo a power of two.
+        The first tile of the whole k is the ragged one: it starts at 0, and `second` is no more than a tile.
         """
         k, tile_k, tile = self.k, self.c.tile_k, self.part.first_tile
         rest = k.let("rest", (self.depth + (tile_k - 1)) % tile_k + 1)
         second = k.let("second", rest + tile * tile_k)
-        reach = 1 << tile.facts.hi.bit_length()
-        back = (tile + (reach - 1)) % reach
-        return Select(tile < 1, Const(0), rest + back * tile_k), second
+        return Minus(second, Const(tile_k)), second
 
     @property
     def copies(self) -> bool:

@@ -21,11 +21,11 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch, Space
+from layoutalg.codegen.traffic import Cost, Costs, Prediction
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import SECTOR_BYTES, Half, SimtConfig, half, thread_row
-from layoutalg.kernels.predict import Cost, Costs, Prediction
 
 Access: TypeAlias = tuple[str, str]
 """(buffer, instruction): "a", "b", "c", "d" or "bias", and the instruction's analysis name."""

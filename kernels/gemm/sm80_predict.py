@@ -20,6 +20,7 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem
@@ -33,7 +34,6 @@ from layoutalg.kernels.gemm.sm80_plan import (
     stored,
     tile_layout,
 )
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.layout import AnyLayout, Layout
 
 SECTOR_BYTES = 32

@@ -21,12 +21,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm.merged import merged_accesses
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.simt_predict import word_copies
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config, copy_tv
-from layoutalg.kernels.predict import Prediction
 from layoutalg.model import copied_wavefronts
 
 LANE_BYTES = 16

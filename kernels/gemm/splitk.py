@@ -16,11 +16,11 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.parts import MOST_SPLITS, part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.result import ARITHMETIC, Finish, declare_result, statement
-from layoutalg.kernels.predict import Costs, Prediction
 
 THREADS = 256
 """Threads of a block that adds up."""

@@ -1,12 +1,12 @@
 """permute: dst[i] = src[i] for every i of a shape, any strides on both sides, elements of 1 to 16 bytes.
 
-The idea.  The plan (permute_plan) decides, the stage (permute_stage) says where everything lies, and this
+The idea.  The plan (plan) decides, the stage (stage) says where everything lies, and this
 module writes it down as a tile program:
 
     direct     each thread moves single elements: load them all, store them all
     staged     1  chunks of the source, aligned as memory is, are copied to shared memory asynchronously
                2  after the barrier each thread gathers one vector of the destination from the tile, what
-                  lies side by side by one load (permute_reads): elements that it puts in order by byte
+                  lies side by side by one load (gather): elements that it puts in order by byte
                   permutes, or words of several rows that it transposes in registers
                3  and stores it; of vectors that the end of a run cuts, words and elements that exist
 
@@ -35,7 +35,8 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_16,
 )
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared
-from layoutalg.kernels.move.permute_index import (
+from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
+from layoutalg.kernels.move.misaligned import (
     Store,
     block_base,
     block_origins,
@@ -43,9 +44,8 @@ from layoutalg.kernels.move.permute_index import (
     load_chunk,
     pieces,
 )
-from layoutalg.kernels.move.permute_modes import Moves
-from layoutalg.kernels.move.permute_reads import begin_bytes, permutes, reads, words_of
-from layoutalg.kernels.move.permute_stage import WORD_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 """Transposes words of as many rows."""
@@ -54,8 +54,8 @@ TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 def build(x: Moves, c: PermuteConfig) -> Kernel:
     """The tile program of a configuration.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_plan import configs
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.plan import configs
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> build(x, configs(x)[0]).name
     'permute_b32'

@@ -21,12 +21,12 @@ from math import gcd, prod
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
-from layoutalg.kernels.move.permute_index import Index, Store, block_base, direct_element, load_chunk, pieces
-from layoutalg.kernels.move.permute_modes import Moves
-from layoutalg.kernels.move.permute_reads import reads
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Costs, Prediction
+from layoutalg.kernels.move.gather import reads
+from layoutalg.kernels.move.misaligned import Index, Store, block_base, direct_element, load_chunk, pieces
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzles
 from layoutalg.model import copied_sectors, tag_sectors
 
@@ -44,7 +44,7 @@ class BlockClass:
 def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
     """The classes of a launch's blocks by phases modulo `unit_bytes`; their counts sum to `stage.blocks`.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> block_classes(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)))
     (BlockClass(count=4096, origins=(0, 0)),)
@@ -144,8 +144,8 @@ def _tile_classes(stage: Stage, k: int, units: tuple[int, int]) -> Iterator[_Til
 def predict(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> Prediction:
     """What every access of a launch costs.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_plan import configs
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.plan import configs
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> predict(x, configs(x)[0])["st.global.b128"]
     Cost(instructions=131072, total=2097152, ideal=2097152)
@@ -164,7 +164,7 @@ def copy_sectors(x: Moves, c: PermuteConfig) -> tuple[int, int] | None:
 
     None where it has no copies of that width.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> moves = [normalise(permute_problem((64, n), (1, 0), "f32")) for n in (64, 68)]
     >>> config = PermuteConfig("staged", (64, 64), 256, 4, 4)
     >>> [copy_sectors(x, config) for x in moves]
@@ -186,7 +186,7 @@ def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") ->
 
     A program loads whole vectors and stores what exists of them; a compiler may load what it stores.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((5, 60, 60, 3), (0, 3, 1, 2), "f32"))
     >>> c = PermuteConfig("staged", (64, 3, 1), 64, 4, 4)
     >>> predict(x, c)["ld.shared.b32"].total, needed_wavefronts(x, c)
@@ -319,8 +319,8 @@ def bounds(x: Moves, prediction: Prediction, arch: str | Arch = "sm_90") -> tupl
 
     Raises UnsupportedError for an architecture without a board.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_plan import configs
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.plan import configs
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> [str(b) for b in bounds(x, predict(x, configs(x)[0]))]
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 1310720, 5.0 us']

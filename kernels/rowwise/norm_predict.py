@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.arch import Arch
-from layoutalg.kernels.predict import Costs, Prediction
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.rowwise.norm import NORMS, NormLaunches, Part
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.problems import NormProblem

@@ -32,8 +32,8 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.move.permute import build as build_permute
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs as permute_configs
+from layoutalg.kernels.move.plan import configs as permute_configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.transpose import build as build_transpose
 from layoutalg.kernels.move.transpose import problem as transpose_problem
 from layoutalg.kernels.move.transpose_plan import configs as transpose_configs

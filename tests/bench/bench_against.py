@@ -131,9 +131,8 @@ def relayout_cuda(src: Any, dst: Any, dtype: str, plan: int, arch: str) -> str:
     from layoutalg import cosize
     from layoutalg.codegen.gpu import to_cuda
     from layoutalg.kernels.move.permute import build
-    from layoutalg.kernels.move.permute_modes import normalise
-    from layoutalg.kernels.move.permute_plan import configs
-    from layoutalg.kernels.move.refinement import relayout_problem
+    from layoutalg.kernels.move.plan import configs
+    from layoutalg.kernels.move.problem import normalise, relayout_problem
 
     moves = normalise(relayout_problem(src, dst, dtype, (cosize(src), cosize(dst))))
     plans = configs(moves, arch)

@@ -19,8 +19,8 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import normalise
-from layoutalg.kernels.move.permute_stage import LINE_BYTES, Stage
+from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.expressions import SMALL_VARIABLES, domain, expressions, values

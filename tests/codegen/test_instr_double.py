@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.instr.double import ONE_F64, activate, add_scaled, encode, scale
+from layoutalg.codegen.instr import encode
+from layoutalg.codegen.instr.double import ONE_F64, activate, add_scaled, scale
 from layoutalg.errors import UnknownNameError
 
 doubles = st.floats(allow_nan=True, allow_infinity=True)

@@ -22,8 +22,8 @@ from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
 from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
 from layoutalg.kernels.gemm.splitk import build_combine
 from layoutalg.kernels.move import permute as permute_family
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs as permute_configs
+from layoutalg.kernels.move.plan import configs as permute_configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise import reduce as reduce_family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import sys
 import threading
 import time
@@ -233,9 +234,26 @@ def test_integers_follow_pointers_in_the_order_of_the_declaration(driver: Driver
     assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), STREAM, [1 << 36, 65])]
 
 
-def test_a_kernel_with_more_than_pointers_is_launched_by_names() -> None:
-    with pytest.raises(ArgumentTypeError, match="k takes more than pointers: launch it by names"):
-        launchable(prepared(kernel()))
+def test_integers_are_bound_before_a_launch_on_addresses(driver: Driver) -> None:
+    k = KernelBuilder("k", threads=32)
+    n = k.param("n", 100)
+    k.pointer("src", 4)
+    ld = k.param("ld", 100)
+    k.pointer("dst", 4)
+    k.require(n <= ld)
+    k.block(0, (n + 31) // 32)
+    ready = prepared(k.build())
+    driver.arguments = itertools.repeat(4)
+    launch = load_launch(launchable(ready, {"ld": 70, "n": 65, "other": 3}))
+    for first in (1 << 36, 1 << 37):
+        launch([first, 1 << 38], STREAM)
+    assert driver.launched == [
+        ((3, 1, 1, 32, 1, 1, 0), STREAM, [65, first, 70, 1 << 38]) for first in (1 << 36, 1 << 37)
+    ]
+    with pytest.raises(ArgumentTypeError, match="k takes n, ld beside its pointers"):
+        launchable(ready)
+    with pytest.raises(ShapeError, match="k was built for n <= ld"):
+        launchable(ready, {"n": 65, "ld": 64})
 
 
 class Clock:

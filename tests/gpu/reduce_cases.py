@@ -19,8 +19,8 @@ from layoutalg.codegen.gpu import (
     to_device,
     to_host,
 )
-from layoutalg.kernels.rounding import reduction_bound
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build
 from tests.reductions import (
     decoded,

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 from layoutalg.codegen.gpu import device_copy, load, median_times_ms, random_bytes, require_gpu
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.move import permute_plan
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import CASES, random_cases
-from layoutalg.kernels.move.permute_modes import CARRIER, Moves, normalise, permute_problem
-from layoutalg.kernels.move.permute_stage import PLAIN, PermuteConfig
+from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
+from layoutalg.kernels.move.stage import PLAIN, PermuteConfig
 from layoutalg.kernels.move.transpose import build as build_transpose
 from layoutalg.kernels.move.transpose import problem as transpose_problem
 from layoutalg.kernels.move.transpose_plan import configs as transpose_configs

@@ -12,9 +12,9 @@ from layoutalg.errors import ShapeError
 from layoutalg.kernels import chain_verify
 from layoutalg.kernels.chain_verify import predicted, verify_chain
 from layoutalg.kernels.chains import OPERATIONS, Chain, chain_of, find_problem
-from layoutalg.kernels.move.permute_modes import permute_problem
+from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
-from layoutalg.kernels.trials import TENSOR_TRIALS
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from tests import mutate
 from tests.sweeps import each
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.program import Global, Kernel, check_argument, lower
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.gemm import (
     launches as gemm_launches,
@@ -38,7 +39,6 @@ from layoutalg.kernels.gemm.launches import (
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (

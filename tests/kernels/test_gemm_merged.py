@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from layoutalg.codegen.traffic import Costs
 from layoutalg.kernels.gemm.merged import merged_accesses
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt_plan import LADDER, half
 from layoutalg.kernels.gemm.simt_predict import predict
-from layoutalg.kernels.predict import Costs
 
 COUNTED = {"v2": 2952790016, "v4": 419430400, "v6": 352321536, "v7": 121634816, "v8": 90177536}
 """memory_l1_wavefronts_shared of the steps at 2048 x 2048 x 2048 on an H200."""

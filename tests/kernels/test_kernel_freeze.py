@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.nvrtc import version
-from layoutalg.codegen.sass import parse_sass
+from layoutalg.codegen.gpu import parse_sass, version
 from layoutalg.errors import UnsupportedError
 from tests import kernel_freeze as freeze
 from tests.kernel_cases import benched, drawn, label

@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels.predict import Cost
+from layoutalg.codegen.traffic import Cost
 from layoutalg.kernels.rowwise import NormConfig, NormLaunches, norm_predict, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs

@@ -15,20 +15,20 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
+from layoutalg.kernels.move.misaligned import pieces
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_index import pieces
-from layoutalg.kernels.move.permute_modes import (
+from layoutalg.kernels.move.permute_predict import predict
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import (
     PermuteProblem,
     move_problem,
     normalise,
     permute_problem,
     reference,
 )
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_predict import predict
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Cost
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem

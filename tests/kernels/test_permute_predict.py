@@ -9,9 +9,7 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.permute_index import block_origins
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
+from layoutalg.kernels.move.misaligned import block_origins
 from layoutalg.kernels.move.permute_predict import (
     block_classes,
     bounds,
@@ -19,7 +17,9 @@ from layoutalg.kernels.move.permute_predict import (
     needed_wavefronts,
     predict,
 )
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests.permutations import random_problem
 from tests.sweeps import each
 

@@ -17,7 +17,6 @@ from layoutalg.codegen.program import is_dynamic
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.rounding import reduction_bound
 from layoutalg.kernels.rowwise import (
     ReduceConfig,
     ReducePlan,
@@ -26,6 +25,7 @@ from layoutalg.kernels.rowwise import (
     reduce_problem,
     reduced,
 )
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build
 from tests import mutate
 from tests.hostshim import run_cuda_text

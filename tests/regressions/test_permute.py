@@ -10,8 +10,8 @@ import pytest
 import layoutalg
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_modes import normalise
-from layoutalg.kernels.move.permute_plan import best
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import normalise
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.moves import Move, plans, verdict
 

@@ -9,7 +9,7 @@ The idea.  What matters are the two fastest modes:
 Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
 heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
 (rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
-vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (permute_certificate); then
+vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (certificate); then
 vectors of eight or four elements are taken where they cost less.  The swizzle of the tile is the cheapest of
 a few, counted on the plan's own addresses.
 """
@@ -25,11 +25,11 @@ from typing import Any, Literal
 
 from layoutalg.analysis import batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
-from layoutalg.kernels.move.permute_index import Store, block_base, load_chunk, pieces
-from layoutalg.kernels.move.permute_modes import Moves
-from layoutalg.kernels.move.permute_reads import begin_bytes, by_width, permutes, reads, words_of
-from layoutalg.kernels.move.permute_stage import PLAIN, PermuteConfig, Stage
-from layoutalg.kernels.move.permute_tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
+from layoutalg.kernels.move.gather import begin_bytes, by_width, permutes, reads, words_of
+from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk, pieces
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from layoutalg.layout import Swizzle, Swizzles
 
 SECTOR_BYTES = 32
@@ -89,7 +89,7 @@ DIRECT_THREADS, DIRECT_PASSES = 256, 4
 def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     """The configurations that fit a problem, best first.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> c = configs(normalise(permute_problem((4096, 4096), (1, 0), "f32")))[0]
     >>> c.tile, c.chunk, c.vec
     ((64, 64), 4, 4)
@@ -100,7 +100,7 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
 def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
     """The first of `configs`, without making the others.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
     >>> best(x) == configs(x)[0]
     True

@@ -12,8 +12,8 @@ Where the chosen swizzle reaches the least it is optimal.  Where extents are pow
 question to the synthesizer, whose answer has a certificate that can be checked without it
 (layoutalg.synthesis.check_certificate).
 
->>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
->>> from layoutalg.kernels.move.permute_plan import configs
+>>> from layoutalg.kernels.move.problem import normalise, permute_problem
+>>> from layoutalg.kernels.move.plan import configs
 >>> x = normalise(permute_problem((33554432, 2), (1, 0), "f32"))
 >>> for claim in certify(x, configs(x)[0]).claims:
 ...     print(claim)
@@ -31,10 +31,10 @@ from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.permute_index import Store, block_base, load_chunk
-from layoutalg.kernels.move.permute_modes import Moves
-from layoutalg.kernels.move.permute_reads import by_width, reads
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.gather import by_width, reads
+from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Layout
 from layoutalg.synthesis import Synthesis, synthesize
 
@@ -80,8 +80,8 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
 
     Raises UnsupportedError for a configuration that has no tile.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_plan import configs
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.plan import configs
     >>> from layoutalg.synthesis import check_certificate
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
     >>> check_certificate(certify(x, configs(x)[0]).synthesis)

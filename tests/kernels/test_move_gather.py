@@ -16,12 +16,12 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.program import Do, walk
 from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.move.gather import Read, begin_bytes, kinds, permutes, reads, words_of
+from layoutalg.kernels.move.misaligned import Store, block_base, block_origins
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_index import Store, block_base, block_origins
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_reads import Read, begin_bytes, kinds, permutes, reads, words_of
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzle
 from tests.permutations import random_problem
 from tests.sweeps import each

@@ -7,7 +7,7 @@ block, that fits an SM several times, and that leaves every SM several blocks:
     (2,3,5,110718,2,11) f32, axes (2,4,5,0,3,1)      3 : 22 of the fastest on either side, 40 of the next
     grown, since runs start between vectors          (3, 168, 1, 22, 1): runs of 504 elements, rows of 3696
 
->>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+>>> from layoutalg.kernels.move.problem import normalise, permute_problem
 >>> choose_tile(normalise(permute_problem((2, 3, 5, 110718, 2, 11), (2, 4, 5, 0, 3, 1), "f32")), 256, 132)
 (3, 168, 1, 22, 1)
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from math import prod
 
-from layoutalg.kernels.move.permute_modes import Mode, Moves
-from layoutalg.kernels.move.permute_stage import ENOUGH_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.move.problem import Mode, Moves
+from layoutalg.kernels.move.stage import ENOUGH_BYTES, PermuteConfig, Stage
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
@@ -38,7 +38,7 @@ ODD_RUN_ELEMS = 512
 def choose_tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
     """Coordinates of each mode: runs of `run_bytes` on both sides, fewer where `sms` SMs would not be full.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> choose_tile(normalise(permute_problem((4096, 4096), (1, 0), "f32")), 256, 132)
     (64, 64)
     """

@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from layoutalg.kernels.move.permute_index import Store, block_base
-from layoutalg.kernels.move.permute_modes import WIDTHS_BYTES
-from layoutalg.kernels.move.permute_stage import WORD_BYTES, Stage
+from layoutalg.kernels.move.misaligned import Store, block_base
+from layoutalg.kernels.move.problem import WIDTHS_BYTES
+from layoutalg.kernels.move.stage import WORD_BYTES, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def reads(stage: Stage) -> tuple[Read, ...]:
 
     Every element is in one of them, they come by their first elements, and the widest possible are taken.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((2, 1 << 20), (1, 0), "f32"))
     >>> [(r.nbytes, r.slots) for r in reads(Stage(x, PermuteConfig("staged", (2, 1024), 256, 4, 4)))]
     [(8, ((0,), (2,))), (8, ((1,), (3,)))]
@@ -154,8 +154,8 @@ def kinds(stage: Stage) -> tuple[int, list[int]]:
 
     Places of elements of one kind change together.  The first is 0 where nothing changes.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> kinds(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)))
     (4, [0, 0, 0, 0])

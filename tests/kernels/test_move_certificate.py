@@ -9,12 +9,12 @@ from layoutalg.analysis import wavefronts
 from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.move.certificate import _reads, certify
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import CASES, random_cases
-from layoutalg.kernels.move.permute_certificate import _reads, certify
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.synthesis import check_certificate
 from tests.permutations import random_buffers
 from tests.sweeps import each

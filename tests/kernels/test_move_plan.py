@@ -14,9 +14,9 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import random_cases
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_stage import Stage
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import Stage
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
 from tests.permutations import WIDTHS, random_problem
 from tests.sweeps import each

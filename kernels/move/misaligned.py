@@ -7,7 +7,7 @@ what is predicted is what is printed.
     base          elements between a chunk's boundary and the tile's first element
     load, store   the chunk or vector number x: where in global, where in shared memory, when it exists
 
-Notes.  Index values are >= 0 and there is no subtraction: `minus` is x - y modulo a power of two.
+Notes.  Index values are >= 0: `minus` stops at 0, where the chunk or the element does not exist.
 """
 
 from __future__ import annotations
@@ -17,22 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from layoutalg.kernels.move.permute_stage import Stage
+from layoutalg.codegen.expr import minus
+from layoutalg.kernels.move.stage import Stage
 
 Index: TypeAlias = Any
 """An int, an integer array or an index expression."""
-
-
-def minus(x: Index, y: Index, most: int) -> Index:
-    """x - y for 0 <= y <= x <= most; some number below 2 * most + 2 where y > x.
-
-    >>> minus(9, 4, 9), minus(9, 9, 100)
-    (5, 0)
-    """
-    top = 1 << most.bit_length()
-    if isinstance(y, int):
-        return (x + (top - y)) % top if y else x
-    return (x + 1 + (y ^ (top - 1))) % top
 
 
 def digits(x: Index, extents: Sequence[int]) -> list[Index]:
@@ -51,8 +40,8 @@ def digits(x: Index, extents: Sequence[int]) -> list[Index]:
 def block_origins(stage: Stage, block: Index) -> list[Index]:
     """First coordinate of each mode that a block owns.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> block_origins(Stage(x, PermuteConfig("staged", (32, 32), 256, 4, 4)), 1)
     [32, 0]
@@ -64,8 +53,8 @@ def block_origins(stage: Stage, block: Index) -> list[Index]:
 def block_base(stage: Stage, origins: Sequence[Index]) -> Index:
     """Elements between a chunk's boundary and the first element of a block's tile, lead included.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((97, 99), (1, 0), "f32", src_offset=2))
     >>> block_base(Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 1)), (0, 64))
     2
@@ -98,8 +87,8 @@ class Load:
 def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) -> Load:
     """Chunk x of the tile of a block.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> load_chunk(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0).source
     68
@@ -118,11 +107,11 @@ def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) ->
         ahead = k == stage.last
         if ahead and stage.halo:
             exists += [at >= stage.lead, at < m.extent + stage.lead]
-            at = minus(at, stage.lead, stage.counts[k] * stage.tile[k] + stage.lead)
+            at = minus(at, stage.lead)
         elif k in row and m.extent % stage.tile[k]:
             exists.append(at < m.extent)
         place = place + (i + stage.lead if ahead and not stage.halo else i) * stage.coefficients[k]
-        start = start + (minus(m.extent - 1, at, m.extent + stage.tile[k]) if m.src < 0 else at) * abs(m.src)
+        start = start + (minus(m.extent - 1, at) if m.src < 0 else at) * abs(m.src)
     if stage.src_run:
         last = stage.src_run[-1]
         inner = stage.src_length // stage.tile[last]
@@ -142,8 +131,8 @@ def direct_element(
 ) -> tuple[Index, Index, tuple[Index, ...]]:
     """Element x of the tile of a block: source, destination, and when it exists.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((3, 5), (1, 0), "f32"))
     >>> direct_element(Stage(x, PermuteConfig("direct", (3, 5), 32)), 4, (0, 0))
     (6, 4, ())
@@ -156,7 +145,7 @@ def direct_element(
         if m.extent % t:
             exists.append(at < m.extent)
         target = target + at * m.dst
-        source = source + (minus(m.extent - 1, at, m.extent + t) if m.src < 0 else at) * abs(m.src)
+        source = source + (minus(m.extent - 1, at) if m.src < 0 else at) * abs(m.src)
     return (
         stage.moves.src_swizzle(source),
         stage.moves.dst_swizzle(target),
@@ -170,8 +159,8 @@ class Store:
 
     Where its run exists (`row`) and it is not `whole`, the pieces of it that exist are stored.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
     >>> v = Store(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0)
     >>> v.target, [v.place(e) for e in range(4)]
@@ -298,8 +287,8 @@ class Store:
 def pieces(stage: Stage) -> list[tuple[int, int]]:
     """(first element, elements) of what a vector is stored in where it is not whole: words, or elements.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-    >>> from layoutalg.kernels.move.permute_stage import PermuteConfig
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((63, 65), (1, 0), "f16"))
     >>> pieces(Stage(x, PermuteConfig("staged", (63, 64), 256, 8, 8)))
     [(0, 2), (2, 2), (4, 2), (6, 2)]

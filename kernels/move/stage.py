@@ -24,7 +24,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import Literal
 
-from layoutalg.kernels.move.permute_modes import Mode, Moves
+from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 
 PLAIN = Swizzle(0, 4, 3)
@@ -77,7 +77,7 @@ class PermuteConfig:
 class Stage:
     """The geometry of a configuration, in plain numbers.
 
-    >>> from layoutalg.kernels.move.permute_modes import normalise, permute_problem
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((97, 99), (1, 0), "f32"))
     >>> stage = Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 4))
     >>> stage.counts, stage.chunks, stage.coefficients, stage.lead

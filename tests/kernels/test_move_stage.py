@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import configs
-from layoutalg.kernels.move.permute_stage import PermuteConfig, Stage, row_distance
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage, row_distance
 from tests.permutations import random_problem
 from tests.sweeps import each
 

@@ -1,0 +1,300 @@
+"""Tensors by coordinates: tiles, slices, partitions, fragments and copies of them, checked by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.atoms import make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify
+from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.program import (
+    Do,
+    Fragment,
+    Kernel,
+    KernelBuilder,
+    Let,
+    MemRef,
+    Tensor,
+    local_tile,
+    partition,
+    pipeline,
+    walk,
+)
+from layoutalg.codegen.sim import simulate
+from layoutalg.dtype import dtype
+from layoutalg.errors import IRError, NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
+from tests.sweeps import each
+
+TID = Var("tid", 128)
+LOAD = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((16, 8), (8, 1)), Layout((1, 4)))
+SWIZZLED = ComposedLayout(Swizzle(3, 2, 3), 0, Layout((64, 32), (32, 1)))
+
+
+def numbers(crd: tuple[Expr, ...], env: dict[Var, int]) -> tuple[int, ...]:
+    return tuple(evaluate(c, env) for c in crd)
+
+
+def matrix(k: KernelBuilder, **options: Any) -> tuple[Tensor, Var, Var, Var]:
+    m, n, ld = k.extent("m", 256, 4), k.extent("n", 256, 4), k.extent("ld", 512, 4)
+    return k.tensor("g", "f32", (m, n), (ld, 1), **options), m, n, ld
+
+
+def test_a_tile_is_its_origin_and_the_identity() -> None:
+    k = KernelBuilder("k", 128)
+    g, m, n, ld = matrix(k)
+    x, y = k.block(0, 4), k.block(1, 8)
+    tile = local_tile(g, (64, 32), (x, y))
+    env = {x: 3, y: 5, m: 256, n: 256, ld: 300, k.tid: 0}
+    for i, j in itertools.product((0, 17, 63), (0, 31)):
+        assert numbers(tile.coordinate(i, j), env) == (3 * 64 + i, 5 * 32 + j)
+        assert evaluate(tile.at(i, j).index, env) == (3 * 64 + i) * 300 + 5 * 32 + j
+    assert tile.at(1, 2).tensor == tile and tile.at(1, 2).coordinate == tile.coordinate(1, 2)
+    for extent in (192, 200, 256):
+        assert evaluate(tile.inside(10, 0), {**env, m: extent}) == (extent > 192 + 10)
+
+
+def test_a_mode_of_the_grid_is_kept_and_sliced() -> None:
+    k = KernelBuilder("k", 128)
+    g, _, _, _ = matrix(k)
+    kt = Var("kt", 8, "loop")
+    tiles = local_tile(g, (64, 32), (1, None))
+    assert tiles.shape == (64, 32, 8)
+    assert tiles[None, None, kt] == local_tile(g, (64, 32), (1, kt))
+    assert tiles[2, None, 3].coordinate(5) == (Const(66), Const(101))
+
+
+def test_a_transposed_view() -> None:
+    k = KernelBuilder("k", 128)
+    tile = k.shared("t", "f32", SWIZZLED)
+    turned = tile.transposed
+    assert turned.shape == (32, 64)
+    assert turned.at(3, 9).index == tile.at(9, 3).index == Const(4 * SWIZZLED(9, 3))
+    assert turned.transposed == tile
+
+
+def test_stages_are_added_outside_of_the_swizzle() -> None:
+    k = KernelBuilder("k", 128)
+    ring = k.shared("t", "f32", SWIZZLED, stages=3)
+    stage = Var("s", 3, "loop")
+    assert ring.shape == (64, 32, 3) and k.build().shared_bytes == 3 * 64 * 32 * 4
+    for s in range(3):
+        found = evaluate(ring[None, None, stage].at(13, 7).index, {stage: s})
+        assert found == 4 * SWIZZLED(13, 7) + s * 64 * 32 * 4
+
+
+@each("shape", [(64, 32), (16, 64), (32, 96)])
+def test_a_partition_is_tidfrg_of_the_coordinates(shape: tuple[int, int]) -> None:
+    k = KernelBuilder("k", 128)
+    g = k.tensor("g", "f32", shape, (shape[1], 1))
+    part = partition(g, LOAD, "src", TID)
+    wanted = LOAD.tidfrg("src", Layout(shape, (shape[1], 1)))
+    values = product(wanted[1].shape)
+    for t in (0, 1, 37, 127):
+        for v in range(values):
+            row, column = numbers(part.coordinate(v), {TID: t})
+            assert row * shape[1] + column == wanted(t, v)
+
+
+@each("operand", ["A", "B", "C"])
+def test_a_partition_by_a_tiled_mma(operand: Any) -> None:
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1))
+    shape = {"A": (64, 32), "B": (32, 32), "C": (64, 32)}[operand]
+    k = KernelBuilder("k", 128)
+    tensor = k.shared("t", mma.atom.dtype(operand), Layout(shape))
+    part = k.get_slice(mma).partition(operand, tensor)
+    wanted = mma.tidfrg(operand, Layout(shape))
+    for t, v in itertools.product((0, 5, 64, 127), range(product(wanted[1].shape))):
+        row, column = numbers(part.coordinate(v), {k.tid: t})
+        assert row + shape[0] * column == wanted(t, v)
+    held = getattr(k.get_slice(mma), f"fragment_{operand}")("f", shape)
+    assert product(held.shape) == part.size
+
+
+def test_the_thread_part_is_named_once_where_it_is_known() -> None:
+    k = KernelBuilder("k", 128)
+    g, _, n, _ = matrix(k)
+    me, x = k.get_slice(LOAD), k.block(0, 4)
+    with k.For("kt", n // 32) as kt:
+        first = me.partition_S(local_tile(g, (64, 32), (x, 0)))
+        second = me.partition_S(local_tile(g, (64, 32), (x, 0)))
+        moving = me.partition_S(local_tile(g, (64, 32), (x, kt)))
+    body = k.build().body
+    outside = [s for s in body if isinstance(s, Let)]
+    assert [s.var.name for s in outside] == ["g_0", "g_1"]
+    assert first == second and first.origin == tuple(s.var for s in outside)
+    assert moving.origin[0] == first.origin[0] and sum(isinstance(s, Let) for s in walk(body)) == 3
+
+
+def test_what_is_named_in_the_other_branch_stands_before_both() -> None:
+    k = KernelBuilder("k", 128)
+    g, m, _, _ = matrix(k)
+    with k.If(m < 8):
+        pass
+    with k.Else():
+        k.get_slice(LOAD).partition_S(local_tile(g, (64, 32), (0, 0)))
+    assert [str(s).split(" ")[0] for s in k.build().body] == ["g_0", "g_1", "if"]
+
+
+def transposing_copy(T: int = 64) -> Kernel:
+    k = KernelBuilder("transpose", 512)
+    m, n, lds, ldd = (k.extent(x, 8192, 4) for x in ("m", "n", "lds", "ldd"))
+    src = k.tensor("src", "f32", (m, n), (lds, 1))
+    dst = k.tensor("dst", "f32", (n, m), (ldd, 1), writable=True)
+    tile = k.shared("tile", "f32", ComposedLayout(Swizzle(3, 2, 6), 0, Layout((T, T))))
+    threads = Layout(((4, 8), (8, 2)), ((8, 64), (1, 32)))
+    load = k.get_slice(make_tiled_copy("UniversalCopy<uint128_t>", "f32", threads, Layout((1, 4))))
+    store = k.get_slice(
+        make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((16, 32), (1, 16)), Layout((4, 1)))
+    )
+    tiles = (m + (T - 1)) // T
+    b = k.block(0, tiles * ((n + (T - 1)) // T))
+    x, y = k.let("x", b % tiles), k.let("y", b // tiles)
+    s = load.partition_S(local_tile(src, (T, T), (x, y)))
+    d = store.partition_D(local_tile(dst, (T, T), (y, x)).transposed)
+    full = (x * T + T <= m) & (y * T + T <= n)
+    with k.If(full):
+        v = k.load(s)
+    with k.Else():
+        k.load(s, where=s.inside, into=v)
+    k.store(v, load.partition_D(tile))
+    k.do(BAR)
+    u = k.load(store.partition_S(tile))
+    with k.If(full):
+        k.store(u, d)
+    with k.Else():
+        k.store(u, d, where=d.inside)
+    return k.build()
+
+
+@each("m, n", [(64, 64), (100, 72), (4, 4), (132, 200)])
+def test_a_transposing_copy(m: int, n: int) -> None:
+    x = np.random.default_rng(0).standard_normal((m, n + 4)).astype("f4")
+    y = np.full((n, m + 8), -1, "f4")
+    simulate(transposing_copy(), {"m": m, "n": n, "lds": n + 4, "ldd": m + 8, "src": x, "dst": y})
+    assert (y[:, :m] == x[:, :n].T).all() and (y[:, m:] == -1).all()
+
+
+def test_a_program_says_what_its_layouts_are() -> None:
+    refs = [
+        a for s in walk(transposing_copy().body) if isinstance(s, Do) for a in s.args if isinstance(a, MemRef)
+    ]
+    assert len(refs) == 6
+    for ref in refs:
+        assert ref.tensor is not None and ref.tensor.part is not None
+        assert ref.index == simplify(ref.tensor.buffer.index(ref.coordinate))
+        assert product(ref.tensor.part.layout[0].shape) == 512
+        assert product(ref.tensor.part.layout[1].shape) == ref.tensor.size == 8
+
+
+def gemm(tile: tuple[int, int, int] = (64, 64, 32), stages: int = 3) -> Kernel:
+    rows, columns, step = tile
+    mma = make_tiled_mma(
+        "SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1),
+        (Layout((16, 2, 2), (1, 32, 16)), Layout((8, 2, 4), (1, 32, 8)), 16),
+    )  # fmt: skip
+    fill = make_tiled_copy(
+        "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>", "f16", Layout((32, 4), (4, 1)), Layout((1, 8))
+    )
+    k = KernelBuilder("gemm", mma.threads)
+    m, n, depth = k.extent("m", 1024, rows), k.extent("n", 1024, columns), k.extent("k", 1024, step)
+    bm, bn = k.block(0, m // rows), k.block(1, n // columns)
+    me, thread = k.get_slice(fill), k.get_slice(mma)
+    acc = thread.fragment_C("acc", (rows, columns))
+    k.clear(acc)
+    sides = []
+    for name, extent, block, side, make, held in (
+        ("a", m, bm, rows, make_tiled_copy_A, thread.fragment_A("fa", (rows, step))),
+        ("b", n, bn, columns, make_tiled_copy_B, thread.fragment_B("fb", (columns, step))),
+    ):
+        g = local_tile(k.tensor(name, "f16", (extent, depth), (depth, 1)), (side, step), (block, None))
+        swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((side, step), (step, 1)))
+        s = k.shared(f"tile_{name}", "f16", swizzled, stages=stages)
+        lds = k.get_slice(make("SM75_U32x4_LDSM_N", mma))
+        sides.append((me.partition_S(g), me.partition_D(s), lds.partition_S(s), lds.retile(held), held))
+
+    def produce(t: Expr, stage: Expr) -> None:
+        for g, s, _, _, _ in sides:
+            k.copy(g[None, None, None, t], s[None, None, None, stage])
+
+    def consume(t: Expr, stage: Expr) -> None:
+        for i in range(step // 16):
+            for _, _, s, held, _ in sides:
+                k.load(s[None, None, i, stage], into=held[None, None, i])
+            (*_, fa), (*_, fb) = sides
+            k.mma(mma, acc, fa[None, None, i], fb[None, None, i])
+
+    pipeline(k, depth // step, stages, produce, consume)
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    k.store(acc, thread.partition_C(local_tile(d, (rows, columns), (bm, bn))))
+    return k.build()
+
+
+def test_a_gemm_of_partitions() -> None:
+    m, n, depth = 128, 64, 96
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype("f2") for shape in ((m, depth), (n, depth)))
+    d = np.zeros((m, n), "f4")
+    run = simulate(gemm(), {"m": m, "n": n, "k": depth, "a": a, "b": b, "d": d})
+    assert (d == a.astype("f4") @ b.T.astype("f4")).all()
+    for op in ("cp.async.16", "ldmatrix.x4"):
+        _, total, ideal = run.trace.total(op)
+        assert total == ideal
+
+
+def test_fragments() -> None:
+    k = KernelBuilder("k", 128)
+    held = k.fragment("f", "f16", ((2, 2), 4, 2), values=8)
+    assert held.reg.shape == (4, 4) and held.per_word == 2
+    assert str(held[None, 3, 1].words) == "f[3][2]..+2"
+    assert held[None, None, 1].at(8, values=4) == held[None, 2, 1].words
+    wide = k.fragment("w", "f64", (2, 3))
+    assert wide.reg.shape == (3, 4) and str(wide.at(1, 2)) == "w[2][2]..+2"
+    byte = k.fragment("b", "u8", (1, 3))
+    assert byte.reg.shape == (3, 1) and byte.per_word == 1
+    with pytest.raises(NotInjectiveError, match="two places of"):
+        Fragment(wide.reg, dtype("f64"), Layout((2, 3), (1, 0)))
+    with pytest.raises(ShapeError, match="takes 16 words, and 12 are there"):
+        Fragment(wide.reg, dtype("f64"), Layout((2, 4)))
+    with pytest.raises(ShapeError, match="do not lie side by side"):
+        held.view(Layout((4, 4, 2), (8, 1, 4))).at(0, values=2)
+
+
+REFUSED: dict[str, tuple[type[Exception], str]] = {
+    "rank": (ShapeError, "has 2 extents and 1 strides"),
+    "tile": (ShapeError, "mode 0 of .* has 24 elements and the tile 16"),
+    "threads": (IRError, "has 128 threads, and tid counts up to 255"),
+    "overlap": (NotInjectiveError, "two coordinates of .* are one element"),
+    "modes": (ShapeError, "it has 2 modes"),
+    "order": (ShapeError, "each of its 2 modes once"),
+    "elements": (ShapeError, "4 elements are needed|16 elements are needed"),
+    "mma": (UnsupportedError, "a tiled MMA is needed"),
+}
+
+
+@each("what", list(REFUSED))
+def test_refused(what: str) -> None:
+    kind, message = REFUSED[what]
+    k = KernelBuilder("k", 256 if what == "threads" else 128)
+    g, _, _, _ = matrix(k)
+    me = k.get_slice(LOAD)
+    with pytest.raises(kind, match=message):
+        match what:
+            case "rank":
+                k.tensor("x", "f32", (4, 4), (1,))
+            case "tile" | "threads":
+                me.partition_S(local_tile(g, (24 if what == "tile" else 16, 32), (0, 0)))
+            case "overlap":
+                k.shared("x", "f32", Layout((8, 8), (0, 1)))
+            case "modes":
+                local_tile(g, (4, 4, 4), (0, 0, 0))
+            case "order":
+                g.select(0, 0)
+            case "elements":
+                k.load(me.partition_S(local_tile(g, (64, 32), (0, 0))), into=k.fragment("f", "f32", (4, 1)))
+            case "mma":
+                me.fragment_C("f", (16, 8))
