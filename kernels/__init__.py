@@ -12,7 +12,7 @@ if __name__ != "layoutalg.kernels":
 from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.families import FAMILIES, find_family
 from layoutalg.kernels.family import Family, VerifyReport, verify
-from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
+from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
 
 __all__ = [
     "FAMILIES",
@@ -23,6 +23,7 @@ __all__ = [
     "permute",
     "reduce",
     "relayout",
+    "rms_norm",
     "softmax",
     "transpose",
     "verify",

@@ -1,4 +1,4 @@
-"""What users call to reduce data: reduce, softmax and layer_norm of arrays, over any axes, wherever they are.
+"""What users call to reduce data: reduce, softmax and norms of arrays, over any axes, wherever they are.
 
 The idea.  As in kernels.api: an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
@@ -137,6 +137,18 @@ def layer_norm(
     eps = checked_eps("layer_norm", eps)
     given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
     return _norm("layer_norm", x, axes, out, given, eps)
+
+
+def rms_norm(x: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out: Any = None) -> Any:
+    """x / sqrt(mean x^2 + eps) * weight, the mean over some axes; all else as in `layer_norm`.
+
+    >>> import numpy
+    >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
+    [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
+    """
+    eps = checked_eps("rms_norm", eps)
+    given = {} if weight is None else {"weight": view(weight)}
+    return _norm("rms_norm", x, axes, out, given, eps)
 
 
 def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float) -> Any:

@@ -154,13 +154,13 @@ def _saved(
 
 def get(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
     """Load all words of d from consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
-    for first, count, at in _vectors(*d.shape, index):
+    for first, count, at in _vectors(d.shape[0], index):
         b.k.do(table[4 * count], d.slice(first, count=count), b.k.at(buffer, at))
 
 
 def put(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
     """Store all words of d at consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
-    for first, count, at in _vectors(*d.shape, index):
+    for first, count, at in _vectors(d.shape[0], index):
         b.k.do(table[4 * count], b.k.at(buffer, at), d.slice(first, count=count))
 
 

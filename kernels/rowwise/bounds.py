@@ -70,8 +70,10 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
             apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
             relative = place * (NORM_ADDITIONS + 4 * apart) + half
             return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
-        variance = x.var(axis=axes, keepdims=True)
+        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
+        variance = (centred**2).mean(axis=axes, keepdims=True)
         largest = numpy.abs(x).max(axis=axes, keepdims=True) / numpy.sqrt(variance + p.eps)
+        largest = numpy.where(numpy.isinf(variance), 0.0, largest)  # x / infinity is 0, or NaN
         wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
         w = numpy.abs(weight).reshape(wide) if p.weight else 1.0
         b = numpy.abs(bias).reshape(wide) if p.bias else 0.0

@@ -1,4 +1,4 @@
-"""softmax and layer norm: dst = f(src, statistics over some modes), any strides, f32, f16 or bf16.
+"""Softmax, layer norm, rms norm: dst = f(src, statistics over some modes), any strides, f32, f16 or bf16.
 
     problem = norm_problem("softmax", shape, axes, dtype, src, dst, src_offset, dst_offset,
                            eps=1e-5, weight=False, bias=False, in_place=False)
@@ -19,6 +19,7 @@ The idea.  A norm is a record of functions that write a step each into a block; 
 
     softmax       m = max x           s = sum e^(x - m)            r = 1 / s
     layer norm    mean of x           q = sum (x - mean)^2         r = 1 / sqrt(q / count + eps)
+    rms norm                          q = sum x^2                  r = 1 / sqrt(q / count + eps)
 
 Online, softmax rescales its sum when the maximum grows, and layer norm merges (count, mean, q) of a group of
 vectors into those of all before: no difference of large squares is ever taken.
@@ -179,7 +180,8 @@ def _formula(p: NormProblem) -> str:
     if p.op == "softmax":
         return "e^(x - max) / sum e^(x - max)"
     extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"
-    return f"(x - mean) / sqrt(variance + {p.eps}){extra}"
+    what, spread = ("(x - mean)", "variance") if p.op == "layer_norm" else ("x", "mean x^2")
+    return f"{what} / sqrt({spread} + {p.eps}){extra}"
 
 
 def float_word(x: float) -> int:
@@ -348,12 +350,15 @@ def _norm_ready(b: RowBlock) -> None:
 def _norm_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
     n, vec, p = b.statistics, b.tiling.vec, b.problem
     b.k.do(apply_norm(vec, n), f, b.reg("mean", n), b.reg("q", n))
-    if p.weight:
-        w = _factors(b, v, "weight")
-        b.k.do(multiply(vec, vec if b.walk.rows else 1), f, w)
+    _weighted(b, f, v)
     if p.bias:
         w = _factors(b, v, "bias")
         b.k.do(fold("sum", vec, vec) if b.walk.rows else add_one(vec), f, w)
+
+
+def _weighted(b: RowBlock, f: RegRef, v: Vector) -> None:
+    if b.problem.weight:
+        b.k.do(multiply(b.tiling.vec, b.tiling.vec if b.walk.rows else 1), f, _factors(b, v, "weight"))
 
 
 def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
@@ -393,6 +398,47 @@ def _one_factor(b: RowBlock, buffer: Global, index: Index) -> RegRef:
     raw = b.reg("w1", 1)
     b.k.do(LDG[b.element.nbytes], raw, b.k.at(buffer, index))
     return b.widened(RegRef(raw, ()), 1, "wide1")
+
+
+# --- rms norm ------------------------------------------------------------------------------------------
+
+
+def _rms_start(b: RowBlock) -> None:
+    b.filled("zero", 1, 0)
+    b.filled("mean", b.statistics, 0)
+    b.filled("q", b.statistics, 0)
+
+
+def _rms_online(b: RowBlock) -> None:
+    n, zero = b.statistics, b.reg("zero", 1)
+
+    def square(v: Vector) -> None:
+        b.k.do(add_square(b.tiling.vec, n), b.reg("q", n), b.masked(v, zero), b.reg("mean", n))
+
+    b.each(square)
+
+
+def _rms_held(b: RowBlock) -> None:
+    _rms_start(b)
+    _rms_online(b)
+    all_reduce(b, "sum", b.reg("q", b.statistics))
+
+
+def _rms_combine(b: RowBlock) -> None:
+    all_reduce(b, "sum", b.reg("q", b.statistics), last=True)
+
+
+def _rms_join(b: RowBlock) -> None:
+    n = b.statistics
+    b.k.do(fold("sum", n, n), b.reg("q", n), b.reg("q_b", n))
+
+
+def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
+    b.k.do(multiply(b.tiling.vec, b.statistics), f, b.reg("q", b.statistics))
+    _weighted(b, f, v)
+
+
+# --- all of them ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +483,17 @@ NORMS: Mapping[str, Norm] = MappingProxyType(
             join=_norm_merge,
             ready=_norm_ready,
             apply=_norm_apply,
+        ),
+        "rms_norm": Norm(
+            held=_rms_held,
+            start=_rms_start,
+            online=_rms_online,
+            combine=_rms_combine,
+            saved={"q": True},
+            partials={"q_b": True},
+            join=_rms_join,
+            ready=_norm_ready,
+            apply=_rms_apply,
         ),
     }
 )

@@ -344,6 +344,8 @@ def _vector_weights(w: Walked) -> bool:
 
 def _exchanged(w: Walked, part: Part) -> tuple[int, ...]:
     """Words of each exchange between a block's threads."""
+    if w.problem.op == "rms_norm":
+        return (w.walk.values,)
     n, online = w.walk.values, part != "whole" or w.config.hold == "global"
     return (1, n, n) if online and w.problem.op == "layer_norm" else (n, n)
 

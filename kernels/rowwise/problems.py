@@ -1,7 +1,7 @@
 """Problems along some modes of a tensor, as they are asked: reductions and norms, and their definitions.
 
     reduce_problem(shape, axes, "sum", dtype)          sum, max, mean
-    norm_problem("softmax", shape, axes, dtype)        softmax, layer norm
+    norm_problem("softmax", shape, axes, dtype)        softmax, layer norm, rms norm
 
 Both check what is asked once; `reduced` and `normed` are what they mean, in float64.  Elements are f32, f16
 or bf16, and all that is computed between is a float.
@@ -9,12 +9,12 @@ or bf16, and all that is computed between is a float.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import nan, prod
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
@@ -27,9 +27,12 @@ ELEMENTS = ("f32", "f16", "bf16")
 FOLD = MappingProxyType({"sum": "sum", "mean": "sum", "max": "max"})
 """What each reduction folds its elements with."""
 
-Op: TypeAlias = Literal["softmax", "layer_norm"]
+PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"softmax": (), "layer_norm": ("weight", "bias"), "rms_norm": ("weight",)}
+)
+"""The norms by name, and the parameters that each has."""
 
-OPS = ("softmax", "layer_norm")
+OPS = tuple(PARAMETERS)
 """The norms."""
 
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
@@ -134,13 +137,13 @@ def reduced(p: ReduceProblem, src: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class NormProblem:
-    """A softmax or layer norm of `axes.shape` over `axes.axes`; see `norm_problem`.
+    """A norm of `axes.shape` over `axes.axes`; see `norm_problem`.
 
     >>> print(norm_problem("softmax", (64, 1000), 1, "f16"))
     softmax (64,1000) over (1) f16, src (1000,1) -> dst (1000,1)
     """
 
-    op: Op
+    op: str
     axes: AxesProblem
     eps: float = 0.0
     weight: bool = False
@@ -188,16 +191,17 @@ def norm_problem(
     weight_offset: int = 0,
     bias_offset: int = 0,
 ) -> NormProblem:
-    """A checked problem: softmax = e^x / sum e^x, layer_norm = (x - mean) / sqrt(variance + eps) * w + b.
+    """A checked problem: softmax = e^x / sum e^x, layer_norm = (x - mean) / sqrt(variance + eps) * w + b,
+    rms_norm = x / sqrt(mean x^2 + eps) * w.
 
     Strides, one a mode on either side, are row-major by default.  Weight and bias have the shape of the
     reduced modes, in their order, row-major, and start at an offset too.  In place, the destination is the
     source.
 
     Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
-    bf16 and for a softmax with weight or bias, ArgumentTypeError where eps is not a number, ShapeError where
-    in place the strides differ, where eps is not from 0 to MOST_EPS or an offset is negative, and as
-    `axes_problem` does.
+    bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
+    ShapeError where in place the strides differ, where eps is not from 0 to MOST_EPS or an offset is
+    negative, and as `axes_problem` does.
 
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
     16
@@ -207,6 +211,8 @@ def norm_problem(
     eps = checked_eps(op, eps)
     if op == "softmax" and (weight or bias):
         raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")
+    if bias and "bias" not in PARAMETERS[op]:
+        raise UnsupportedError(f"{op} has no bias; layer_norm accepts one")
     if min(weight_offset, bias_offset) < 0:
         raise ShapeError(
             f"offsets {weight_offset} and {bias_offset} of weight and bias: must not be negative"
@@ -221,9 +227,8 @@ def norm_problem(
             f"{op} of {p.shape} in place: the strides {p.src} at {p.src_offset} of the source and {p.dst} at "
             f"{p.dst_offset} of the destination must be the same"
         )
-    norm: Op = "softmax" if op == "softmax" else "layer_norm"
-    eps = eps if norm == "layer_norm" else 0.0
-    return NormProblem(norm, p, eps, weight, bias, in_place, weight_offset, bias_offset)
+    eps = eps if PARAMETERS[op] else 0.0
+    return NormProblem(op, p, eps, weight, bias, in_place, weight_offset, bias_offset)
 
 
 def checked_eps(op: str, eps: object) -> float:
@@ -254,7 +259,7 @@ def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
         if p.op == "softmax":
             e = numpy.exp(x - x.max(axis=axes, keepdims=True, initial=-numpy.inf))
             return e / e.sum(axis=axes, keepdims=True)
-        centred = x - x.mean(axis=axes, keepdims=True)
+        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
         y = centred / numpy.sqrt((centred**2).mean(axis=axes, keepdims=True) + p.eps)
     wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
     y = y * numpy.asarray(weight, dtype=numpy.float64).reshape(wide) if p.weight else y

@@ -260,7 +260,7 @@ class Walk:
         """Of a step: how far along its row, where that begins in both buffers, and where in the weights."""
         crd, modes, at = coordinate(self.step_crd, len(self.step_extents), step), self.form.reduced, 0
         if self.rows:
-            (at, *crd), modes = crd, modes[1:]
+            at, crd, modes = crd[0], crd[1:], modes[1:]
         source = bases.source + inner(crd, (m.src for m in modes))
         target = bases.target + inner(*turned(crd, modes, "dst"))
         return at, Bases(source, target), inner(*turned(crd, modes, "weight"))

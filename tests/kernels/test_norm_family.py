@@ -227,3 +227,36 @@ def test_the_code_has_wide_accesses_and_no_spills(p: NormProblem) -> None:
     opcodes = [i.opcode for i in code.instructions]
     assert any(o.startswith("LDG") and "128" in o for o in opcodes) and "STG.E.128" in opcodes
     assert any(o.startswith("MUFU.EX2") for o in opcodes) or p.op == "layer_norm"
+
+
+@each("seed", range(24))
+def test_random_rms_norms_agree(seed: int) -> None:
+    """Rows and columns, ragged, skewed and in place, held, read twice and split, weighted or not."""
+    rng = random.Random(seed)
+    q = random_problem(rng, 1200)
+    a = q.axes
+    p = norm_problem(
+        "rms_norm", a.shape, a.axes, a.dtype, a.src, a.dst, a.src_offset, a.dst_offset,
+        eps=rng.choice([1e-5, 0.1]), weight=rng.random() < 0.5, in_place=q.in_place,
+    )  # fmt: skip
+    c = rng.choice(configs(p))
+    if seed % 3 == 0:
+        c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=0)
+    agree(p, c, seed, "warp" if seed % 8 == 7 else "block")
+
+
+def test_an_rms_norm_has_no_bias() -> None:
+    with pytest.raises(UnsupportedError, match="rms_norm has no bias"):
+        norm_problem("rms_norm", (4, 8), 1, "f32", bias=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype"),
+    [
+        ((65536, 1024), 1, "f32"), ((8192, 8192), 1, "bf16"), ((8192, 8192), 0, "f32"),
+        ((8191, 8193), 1, "f32"), ((8191, 8193), 0, "f32"), ((1, 1 << 24), 1, "f32"),
+    ],
+)  # fmt: skip
+def test_rms_norms_do_not_spill(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    for kernel in plan(norm_problem("rms_norm", shape, axis, dtype, weight=True)).kernels:
+        assert compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").spill_bytes == 0
