@@ -74,7 +74,7 @@ class Block:
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
         block: Expr = k.block(0, walk.blocks)
         if backwards:
-            block = k.let("block", walk.blocks - 1 - block)
+            block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
         tile, split = walk.block(block)
         self.tile = k.let("tile", as_expr(tile))
         self.split = k.let("split", as_expr(split))

@@ -69,10 +69,12 @@ class _Reduction(Block):
         self.dst = k.pointer("dst", p.result.nbytes, writable=True)
         own = range(c.rows_per_thread)
         self.places = [k.let(f"place{n}", as_expr(walk.place(self.tile, self.row, n))) for n in own]
-        bases = [walk.bases(place) for place in self.places]
-        self.bases = [
-            b._replace(source=k.let(f"source{n}", as_expr(b.source))) for n, b in enumerate(bases)
-        ]  # fmt: skip
+        offset = walk.form.src_offset  # stays an immediate
+        self.bases = []
+        for n, place in enumerate(self.places):
+            bases = walk.bases(place)
+            source = k.let(f"source{n}", as_expr(bases.source) - offset)
+            self.bases.append(bases._replace(source=source + offset))
         self.acc = k.reg("acc", p.values)
         if p.element.name != "f32":
             self.reg("f", c.vec)

@@ -341,14 +341,14 @@ def inner(crd: Iterable[Index], strides: Iterable[int]) -> Index:
 
 
 def minus(x: Index, y: Index, most: int) -> Index:
-    """x - y for 0 <= y <= x <= most; where y is greater, a number above `most`, modulo a power of two.
+    """x - y for 0 <= y <= x <= most, modulo a power of two; where y is greater, that power less y - x.
 
     For differences that no predicate lets through where they are below 0: `Minus` would take a comparison.
 
     >>> minus(9, 4, 9), minus(9, 9, 100), minus(3, 4, 5)
-    (5, 0, 15)
+    (5, 0, 7)
     """
-    top = 2 << most.bit_length()
+    top = 1 << most.bit_length()
     if isinstance(y, int):
         return (x + (top - y)) % top if y else x
     return (x + 1 + (y ^ (top - 1))) % top

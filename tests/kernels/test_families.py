@@ -37,7 +37,7 @@ def test_every_family_that_the_command_knows_is_found_and_makes_kernels() -> Non
     """The names in the help of `generate` are all there are."""
     named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
     every = [*FAMILIES, *GEMM_FAMILIES, *TENSOR_FAMILIES]
-    assert set(every) <= named and len(every) == 10
+    assert set(every) <= named and len(every) == 11
     for name in every:
         family = find_family(name)
         assert family.name == name
