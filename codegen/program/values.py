@@ -104,9 +104,7 @@ Operand: TypeAlias = "Arithmetic | int | float"
 def _leaf(x: object) -> Any:
     if isinstance(x, bool) or not isinstance(x, (Arithmetic, int, float)):
         kind = type(x).__name__
-        raise ArgumentTypeError(
-            f"{x!r} is a {kind}; registers, parameters of the kernel or numbers are needed"
-        )
+        raise ArgumentTypeError(f"{x!r} is a {kind}; registers, scalars of the kernel or numbers are needed")
     return x
 
 
