@@ -18,7 +18,7 @@ Rows that do not start at vectors have an aligned middle, which vectors read, an
 front and behind: `edges`, which are read one by one.
 
 Notes.  The kernel calls these functions on its thread's index, the prediction on arrays of all of them: what
-is predicted is what is printed.  Index values are >= 0 and there is no subtraction.
+is predicted is what is printed.  Index values are >= 0.
 """
 
 from __future__ import annotations
