@@ -13,7 +13,7 @@ from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
 from layoutalg.kernels.registry import FAMILIES, find_family
-from layoutalg.kernels.verify import VerifyReport, verify
+from layoutalg.kernels.verification import VerifyReport, verify
 
 __all__ = [
     "FAMILIES",

@@ -26,7 +26,7 @@ from layoutalg.moved import moved
 
 __getattr__ = moved(
     "layoutalg.kernels.family",
-    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verify")
+    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verification")
     | dict.fromkeys(("arguments", "buffers"), "layoutalg.kernels.matrix"),
 )
 

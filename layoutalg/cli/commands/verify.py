@@ -14,7 +14,7 @@ from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.verify import Target
+    from layoutalg.kernels.verification import Target
 
 TARGETS = ("auto", "simulator", "gpu")
 
@@ -60,7 +60,7 @@ def verify_command(
     """
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.registry import find_family
-    from layoutalg.kernels.verify import verify
+    from layoutalg.kernels.verification import verify
 
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
