@@ -58,9 +58,9 @@ _ROOMS: Mapping[str, str] = {
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
     "kernels.move": (
-        "kernels.copy_family=tiled_copy kernels.transpose_family=transpose kernels.transpose_plan "
+        "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
-        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
+        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=partition "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
@@ -72,7 +72,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (
-        "kernels.gemm=problem kernels.gemm_bench=family kernels.gemm_choice=heuristic "
+        "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
         "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=merged "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=parts "
         "kernels.gemm_result=result kernels.gemm_served=smem_loads kernels.gemm_simt=simt "

@@ -179,8 +179,10 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):
-                _body(inner, known.where(condition))
-                _body(orelse, known)
+                if condition != Const(0):  # what can never run needs no proof
+                    _body(inner, known.where(condition))
+                if condition != Const(1):
+                    _body(orelse, known)
             case Do(instr, args):
                 here = known
                 for operand, arg in zip(instr.operands, args, strict=True):

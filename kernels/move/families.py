@@ -26,11 +26,11 @@ from layoutalg.kernels.move import (
     permute,
     permute_predict,
     plan,
-    tiled_copy,
-    transpose,
-    transpose_plan,
 )
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
+from layoutalg.kernels.move.matrix import build_copy, build_transpose
+from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs
+from layoutalg.kernels.move.matrix_predict import predict_copy, predict_transpose
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
@@ -103,7 +103,7 @@ def _matrix_views(p: MatrixProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any
 
 
 def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
-    found = tiled_copy.configs(p, arch)
+    found = copy_configs(p, arch)
     yield from map(Candidate, found)
     if not any(c.via == "cp.async" for c in found):
         chip, nbytes = find_arch(arch), found[0].vec * p.element_bytes
@@ -115,7 +115,7 @@ def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
 
 
 def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, transpose_plan.configs(p, arch))
+    yield from map(Candidate, transpose_configs(p, arch))
 
 
 # --- tensors -------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def _bench(views: Views, **rest: Any) -> Bench:
 
 
 def _matrix_family(
-    name: str, summary: str, module: Any, planned: Any, candidates: Any, *, turned: bool
+    name: str, summary: str, build: Any, predict: Any, candidates: Any, *, turned: bool
 ) -> Family:
     problem = partial(_matrix, turned=turned)
 
@@ -247,8 +247,8 @@ def _matrix_family(
         summary,
         problem,
         candidates,
-        launches=partial(_matrix_launches, module.build),
-        predictions=partial(_matrix_predictions, planned.predict),
+        launches=partial(_matrix_launches, build),
+        predictions=partial(_matrix_predictions, predict),
         trials=lambda p: ("bits",),
         buffers=_matrix_buffers,
         expected=_matrix_expected,
@@ -269,11 +269,11 @@ def _dense_bytes(p: PermuteProblem) -> int:
 MOVE_FAMILIES = (
     _matrix_family(
         "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions",
-        tiled_copy, tiled_copy, _copy_candidates, turned=False,
+        build_copy, predict_copy, _copy_candidates, turned=False,
     ),
     _matrix_family(
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",
-        transpose, transpose_plan, _transpose_candidates, turned=True,
+        build_transpose, predict_transpose, _transpose_candidates, turned=True,
     ),
     Family(
         "permute",

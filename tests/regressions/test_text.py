@@ -18,8 +18,8 @@ from layoutalg.codegen.program import Kernel, KernelBuilder, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.matrix import buffers, reference
-from layoutalg.kernels.move import transpose as transpose_family
-from layoutalg.kernels.move import transpose_plan
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.rowwise.families import sequence_of
 from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -82,13 +82,13 @@ def test_a_division_by_zero_ends_a_process_of_its_own() -> None:
 
 def transposes_of_halves() -> Kernel:
     """Up to 256 x 256, with leading dimensions up to 264 and 256."""
-    p = transpose_family.problem(256, 256, "f16", lds=264)
-    return transpose_family.build(p, transpose_plan.configs(p)[0])
+    p = transpose_problem(256, 256, "f16", lds=264)
+    return build_transpose(p, transpose_configs(p)[0])
 
 
 def wrong_elements(kernel: Kernel, m: int, n: int, lds: int, ldd: int) -> int:
     """Elements, padding included, that the text on the host leaves otherwise than it should; -1: a fault."""
-    p = transpose_family.problem(m, n, "f16", lds, ldd)
+    p = transpose_problem(m, n, "f16", lds, ldd)
     src, old = buffers(p, 0)
     dst, values = old.copy(), {"m": m, "n": n, "lds": lds, "ldd": ldd}
     grid, block = launch_grid(kernel, values), (kernel.threads,)
