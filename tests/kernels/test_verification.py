@@ -115,7 +115,7 @@ def test_a_wrong_prediction_is_a_failed_check(name: str, change: str) -> None:
     p = small(family)
 
     def wrong(p: Any, c: Any, arch: Any) -> Any:
-        first, *others = family.predictions(p, c, arch)
+        first, *others = family.costs(p, c, arch)
         op, right = next(iter(first)), dict(first)
         if change == "less":
             del right[op]
