@@ -1,7 +1,7 @@
 """Families of kernels written as tile programs, and the calls that users make of them.
 
 >>> print(*FAMILIES)
-tiled_copy transpose permute sum mean max softmax layer_norm gemm-simt gemm-sm80
+tiled_copy transpose permute sum mean max softmax layer_norm relu gelu silu add gemm-simt gemm-sm80
 """
 
 from __future__ import annotations
