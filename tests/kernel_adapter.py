@@ -103,22 +103,20 @@ def problem(family: str, **asked: Any) -> Any:
     return FAMILIES[family].problem(**asked)
 
 
-def chosen(case: Case) -> tuple[Any, Any]:
-    """The problem of a case, and how it is computed on an H200: its configuration.
-
-    A product takes the step of its ladder that is named, or the best way with so many parts of k.
-    """
+def chosen(case: Case) -> tuple[Family, Any, Any]:
+    """The family of a case, its problem, and the configuration in which it is computed on an H200: that which
+    is chosen, a step by name, or the best one with so many parts of k.  Raises what the library raises."""
     name, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
     step, splits = asked.pop("step", None), asked.pop("splits", None)
     family, p = _family(name), problem(name, **asked)
     if step is not None:
-        return p, family.steps[step]
-    return p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
+        return family, p, family.steps[step]
+    return family, p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
 
 
 def plan(case: Case) -> Planned:
     """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
-    family, (p, config) = _family(case["family"]), chosen(case)
+    family, p, config = chosen(case)
     sequence = (family.shared or family.launches)(p, config, ARCH)
     buffers = _buffers(p) | {"scratch": _buffer(sequence.scratch_bytes)}
     given: dict[str, Any] = {x: x for x in buffers}
