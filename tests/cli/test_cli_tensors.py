@@ -117,8 +117,8 @@ def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("softmax", "--m", "8"), "its tensor has a --shape"),
-        (("transpose", "--shape", "8,8"), "its matrices have --m and --n"),
+        (("softmax", "--m", "8"), "has no m: it takes --shape, --axes"),
+        (("transpose", "--shape", "8,8"), "has no shape: it takes --m, --n"),
         (("permute", "--shape", "8,8"), "permute needs --axes"),
         (("sum", "--axes", "0"), "sum needs --shape"),
     ],
