@@ -29,8 +29,7 @@ from layoutalg.kernels.gemm.launches import predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -103,22 +102,20 @@ def problem(family: str, **asked: Any) -> Any:
     return FAMILIES[family].problem(**asked)
 
 
-def chosen(case: Case) -> tuple[Any, Any]:
-    """The problem of a case, and how it is computed on an H200: its configuration.
-
-    A product takes the step of its ladder that is named, or the best way with so many parts of k.
-    """
+def chosen(case: Case) -> tuple[Family, Any, Any]:
+    """The family of a case, its problem, and the configuration in which it is computed on an H200: that which
+    is chosen, a step by name, or the best one with so many parts of k.  Raises what the library raises."""
     name, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
     step, splits = asked.pop("step", None), asked.pop("splits", None)
     family, p = _family(name), problem(name, **asked)
     if step is not None:
-        return p, family.steps[step]
-    return p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
+        return family, p, family.steps[step]
+    return family, p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
 
 
 def plan(case: Case) -> Planned:
     """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
-    family, (p, config) = _family(case["family"]), chosen(case)
+    family, p, config = chosen(case)
     sequence = (family.shared or family.launches)(p, config, ARCH)
     buffers = _buffers(p) | {"scratch": _buffer(sequence.scratch_bytes)}
     given: dict[str, Any] = {x: x for x in buffers}
@@ -173,7 +170,7 @@ def _predicted(family: Family, p: Any, config: Any) -> Any:
         except (ShapeError, UnsupportedError) as error:
             return str(error)
     arch = "sm_90" if isinstance(p, MatrixProblem) else ARCH
-    return [_costs(x) for x in family.predictions(p, config, arch)]
+    return [_costs(x) for x in family.costs(p, config, arch)]
 
 
 def _buffers(p: Any) -> dict[str, Buffer]:

@@ -26,9 +26,8 @@ from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.rowwise.norm import plan as norm_plan
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
+from layoutalg.kernels.rowwise.norm import plan
 from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import pairs, side, store, write
@@ -49,21 +48,21 @@ Found = Sequence[Mapping[str, float]]
 def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
     """What is predicted of a case beside the counters of its launches, whose blocks are given; [] of none."""
     case, blocks, found = asked
-    family, (p, way), arch = case["family"], kernel_adapter.chosen(case), kernel_adapter.ARCH
-    name = label(case)
+    name, arch, (_, p, config) = label(case), kernel_adapter.ARCH, kernel_adapter.chosen(case)
     if isinstance(p, MatrixProblem):
         quiet = blocks[0] <= find_board(arch).sms
-        return counters.compared(name, FAMILIES[family].predict(p, way), found[0], quiet)
+        (prediction,) = FAMILIES[case["family"]].predictions(p, config, arch)
+        return counters.compared(name, prediction, found[0], quiet)
     if isinstance(p, ReduceProblem):
-        return list(reduce_counters.compared(name, plan_with(p, way, arch), found, arch))
+        return list(reduce_counters.compared(name, plan_with(p, config, arch), found, arch))
     if isinstance(p, NormProblem):
-        return list(norm_counters.compared(name, norm_plan(p, arch, way), found, arch))
+        return list(norm_counters.compared(name, plan(p, arch, config), found, arch))
     if isinstance(p, GemmProblem):
         try:
-            return _product(name, p, way, found)
+            return _product(name, p, config, found)
         except (ShapeError, UnsupportedError):
             return []
-    made = permute_counters.plan_of(name, normalise(p), way, arch)
+    made = permute_counters.plan_of(name, normalise(p), config, arch)
     return list(permute_counters.compared(made, found[0], arch))
 
 
