@@ -29,8 +29,7 @@ from layoutalg.kernels.gemm.launches import predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -171,7 +170,7 @@ def _predicted(family: Family, p: Any, config: Any) -> Any:
         except (ShapeError, UnsupportedError) as error:
             return str(error)
     arch = "sm_90" if isinstance(p, MatrixProblem) else ARCH
-    return [_costs(x) for x in family.predictions(p, config, arch)]
+    return [_costs(x) for x in family.costs(p, config, arch)]
 
 
 def _buffers(p: Any) -> dict[str, Buffer]:
