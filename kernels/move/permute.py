@@ -221,18 +221,28 @@ def _store(
     u = k.reg("u", group, max(1, c.vec * size // 4))
     one = k.reg("one", 1)
     threads = c.storing or c.threads
+    straight = stage.dst_aligned and not stage.moves.dst_swizzle
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
         x, below = _step(k, j, stage.stores, threads)
         vectors = [Store(stage, x, origins, base, member) for member in range(group)]
-        with k.If(_all([*below, *vectors[0].row])):
+        runs = [_partition(stage, dst, _run_of(stage, origins, member), "store") for member in range(group)]
+        rows = [there.inside(x) if straight else _all(v.row) for there, v in zip(runs, vectors, strict=True)]
+        with k.If(_all([*below, rows[0]])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
-                with k.If(_all(vector.row if member else ())):
+                with k.If(rows[member] if member else Const(1)):
                     with k.If(_all(vector.ends.whole)):
-                        k.do(STG_WHOLE[c.vec * size], _flat(dst, vector.target), u[member])
+                        at = runs[member].at(x) if straight else _flat(dst, vector.target)
+                        k.do(STG_WHOLE[c.vec * size], at, u[member])
                     if vector.ends.whole:
                         with k.Else():
                             _store_parts(k, stage, dst, vector, u[member], one)
+
+
+def _run_of(stage: Stage, origins: Sequence[Operand], member: int) -> list[Operand]:
+    """A block's origins, counted from run `member` of its groups."""
+    first = stage.dst_rows[0] if member else -1
+    return [origin + member if k == first else origin for k, origin in enumerate(origins)]
 
 
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
