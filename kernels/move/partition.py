@@ -8,9 +8,10 @@ inner product with strides: of the source, of the destination, or of the tile in
     vector_digits     vector                 -> coordinate of its run, and elements along it
     run_digits        position in a run      -> bytes of shared memory
 
-Layouts are called on ints, arrays and index expressions alike: the kernel asks for its thread's number, the
-chooser and the prediction for arrays of all of them, so that what is predicted is what is printed.  What rows
-add that start anywhere, run backwards or are cut is arithmetic, in `misaligned`.
+The kernel makes tensors of them (`partition_of`): the block's origin, the layout of coordinates, the extents
+that bound them; an access is `at(x)`, its predicate `inside(x)`.  What rows add that start anywhere, run
+backwards or are cut is arithmetic, in `misaligned`; then `load_chunk` and `Store` say the same in numbers, of
+ints, arrays and index expressions alike.  The chooser and the prediction ask them for arrays of all numbers.
 """
 
 from __future__ import annotations

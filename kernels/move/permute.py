@@ -1,7 +1,7 @@
 """permute: dst[i] = src[i] for every i of a shape, any strides on both sides, elements of 1 to 16 bytes.
 
-The idea.  The plan (plan) decides, the stage (stage) says where everything lies, and this
-module writes it down as a tile program:
+The idea.  `plan` decides, `stage` says what a tile is made of, `partition` where chunk, vector and element x
+lie, and this module writes it down as a tile program:
 
     direct     each thread moves single elements: load them all, store them all
     staged     1  chunks of the source, aligned as memory is, are copied to shared memory asynchronously
@@ -32,11 +32,10 @@ from layoutalg.codegen.instr import (
     MOVE,
     STG_WHOLE,
     STS,
-    TRANSPOSE_8,
-    TRANSPOSE_16,
 )
 from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
+from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import (
     Load,
@@ -52,9 +51,6 @@ from layoutalg.kernels.move.partition import (
 )
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
-
-TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
-"""Transposes words of as many rows."""
 
 
 def build(x: Moves, c: PermuteConfig) -> Kernel:
@@ -200,7 +196,11 @@ def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -
     group, vec = stage.group, stage.config.vec
     t, (v, begins) = k.reg("t", group), _read(k, stage, tile, vector)
     for word in range(vec // group):
-        k.do(TURN[group], t, *(v[begins[e] // WORD_BYTES] for e in range(word * group, (word + 1) * group)))
+        k.do(
+            TRANSPOSE_WORDS[group],
+            t,
+            *(v[begins[e] // WORD_BYTES] for e in range(word * group, (word + 1) * group)),
+        )
         for member in range(group):
             k.do(MOVE, u[member, word], t[member])
 
