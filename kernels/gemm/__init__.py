@@ -10,9 +10,18 @@
     result, epilogue   what is done with the sums
     launches    the kernels of a product
     merged, smem_loads  accesses as the hardware serves them
-    verify, bench
+    family      the records of both families: data, definition, contenders
 
 Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
 """
 
 from __future__ import annotations
+
+from layoutalg.moved import moved
+
+__getattr__ = moved(
+    "layoutalg.kernels.gemm",
+    dict.fromkeys(
+        ("GemmProblem", "Major", "gemm_problem", "matrices", "scalar_words"), "layoutalg.kernels.gemm.problem"
+    ),
+)

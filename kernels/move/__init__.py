@@ -9,7 +9,7 @@
     matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
     certificate          why the tile lies in shared memory as it does
     permute_predict      what its accesses cost
-    permute_bench        beside the libraries
+    families, cases      the records of this room's families, and the problems that are timed
 
 Elements are moved bit by bit, never computed with.
 """
