@@ -64,11 +64,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         for f in (
             Family(
                 "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions", copy_family.problem,
-                copy_family.configs, copy_family.build, reference, copy_family.predict,
+                copy_family.configs, copy_family.build, reference,
             ),
             Family(
                 "transpose", "dst[n, m] = src[m, n] with leading dimensions", transpose_family.problem,
-                transpose_plan.configs, transpose_family.build, reference, transpose_plan.predict,
+                transpose_plan.configs, transpose_family.build, reference,
             ),
         )
     }

@@ -4,10 +4,10 @@
     configs(problem, arch)               the ways to compute it, best first
     build(problem, config)               the tile program of one
     reference(problem, source, old)      the destination that results, by definition
-    predict(problem, config)             what its memory accesses cost, before anything runs
 
 `verify` runs the agreement test on one configuration: reference == simulator (or GPU) for the result, and
-prediction == simulator trace for the accesses.  `kernels.bench` times it beside the vendor libraries.
+traffic of the program == simulator trace of what is printed for the accesses.  `kernels.bench` times it
+beside the vendor libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import load, prepare, to_device, to_host, version
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import MemTrace, simulate
-from layoutalg.codegen.traffic import Cost, Prediction
+from layoutalg.codegen.traffic import Cost, Prediction, traffic
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.matrix import MatrixProblem
@@ -42,7 +42,6 @@ class Family:
     configs: Callable[[MatrixProblem, str | Arch], tuple[Any, ...]]
     build: Callable[[MatrixProblem, Any], Kernel]
     reference: Callable[[MatrixProblem, Any, Any], Any]
-    predict: Callable[..., Prediction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def matrix_checks(
         dst = old.copy()
         traces = [simulate(ran, arguments(problem, src, dst), group=group, seed=seed).trace]
         yield _compare(f"result, one {group} at a time", expected, dst)
-    yield from access_checks(family.predict(problem, config), traced_costs(traces))
+    yield from access_checks(traffic(kernel, sizes(problem)), traced_costs(traces))
 
 
 MOST_BYTES: Mapping[Target, int] = MappingProxyType({"simulator": 1 << 30, "gpu": 1 << 34})
@@ -234,4 +233,14 @@ def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:
     >>> arguments(matrix_problem(3, 5, "f16", turned=True), None, None)["ldd"]
     3
     """
-    return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd, "src": src, "dst": dst}
+    return {**sizes(problem), "src": src, "dst": dst}
+
+
+def sizes(problem: MatrixProblem) -> dict[str, int]:
+    """The integer arguments of a matrix kernel by name.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> sizes(matrix_problem(3, 5, "f16", turned=True))
+    {'m': 3, 'n': 5, 'lds': 5, 'ldd': 3}
+    """
+    return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd}

@@ -22,10 +22,11 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
-from layoutalg.codegen.traffic import Prediction
+from layoutalg.codegen.traffic import Prediction, traffic
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
+from layoutalg.kernels.family import sizes
 from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
@@ -168,7 +169,7 @@ def _matrix(name: str, p: MatrixProblem) -> Planned:
         "dst": _buffer(p.target_elems * p.element_bytes, written=True),
     }
     launch = Launch(kernel, tuple(given[q.name] for q in kernel.params))
-    return Planned(plain(config), (launch,), buffers, [_costs(family.predict(p, config))])
+    return Planned(plain(config), (launch,), buffers, [_costs(traffic(kernel, sizes(p)))])
 
 
 def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) -> Planned:

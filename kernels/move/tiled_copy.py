@@ -20,10 +20,9 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG_WHOLE
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef
-from layoutalg.codegen.traffic import Costs, Prediction, describe
+from layoutalg.codegen.traffic import Costs, describe
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import edge_walks, element_steps
 from layoutalg.layout import Layout, concat
 
 Via: TypeAlias = Literal["registers", "cp.async"]
@@ -181,24 +180,6 @@ def predict_tile(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") ->
         costs.tile(tile_layout(c), Access(f"ld.shared.b{bits}", tv, p.dtype))
     costs.tile(target, Access(f"st.global.b{bits}", tv, p.dtype))
     return costs
-
-
-def predict(p: MatrixProblem, c: CopyConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane.
-
-    >>> p = problem(33, 128, "f32")
-    >>> predict(p, configs(p)[0])["st.global.b128"]
-    Cost(instructions=33, total=528, ideal=528)
-    """
-    costs = predict_tile(p, c, arch)
-    costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
-    nbytes = c.edge_vec * p.element_bytes
-    row, piece = element_steps(c.tile_m, c.tile_n // c.edge_vec, c.threads, along_n=True)
-    for e in edge_walks(p, c.tile_m, c.tile_n, row, piece * c.edge_vec):
-        for way, ld in (("ld", p.lds), ("st", p.ldd)):
-            addresses = (e.m * ld + e.n) * p.element_bytes
-            costs.lanes(f"{way}.global.b{8 * nbytes}", "global", addresses, e.active)
-    return costs.prediction()
 
 
 def _notes(p: MatrixProblem, c: CopyConfig) -> list[str]:

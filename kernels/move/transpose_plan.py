@@ -17,10 +17,9 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.traffic import Costs, Prediction
+from layoutalg.codegen.traffic import Costs
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
-from layoutalg.kernels.predict import edge_tiles, edge_walks, element_steps, vector_steps
 from layoutalg.layout import AnyLayout, Layout, concat, modes
 from layoutalg.synthesis import synthesize
 
@@ -218,47 +217,3 @@ def predict_tile(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90
         costs.tile(c.layout, access)
     costs.tile(Layout((c.tile_n, c.tile_m), (p.ldd, 1)), store)
     return costs
-
-
-def predict(p: MatrixProblem, c: TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of a launch costs: full tiles times their number, edge tiles lane by lane.
-
-    >>> from layoutalg.kernels.matrix import matrix_problem
-    >>> p = matrix_problem(4096, 4096, "f32", turned=True)
-    >>> predict(p, configs(p)[0])["ld.shared.b128"]
-    Cost(instructions=131072, total=524288, ideal=524288)
-    """
-    costs = predict_tile(p, c, arch)
-    costs.times((p.m // c.tile_m) * (p.n // c.tile_n))
-    if c.edges == "vectors":
-        _predict_vector_edges(p, c, costs)
-    else:
-        _predict_element_edges(p, c, costs)
-    return costs.prediction()
-
-
-def _predict_vector_edges(p: MatrixProblem, c: TransposeConfig, costs: Costs) -> None:
-    """Predicated vectors: shared memory as in a full tile, global memory where lanes are inside."""
-    size, tile = p.element_bytes, (c.tile_m, c.tile_n)
-    inner = Costs(costs.arch)
-    for access in tile_accesses(c, p.dtype):
-        inner.tile(c.layout, access)
-    inner.times(len(edge_tiles(p, *tile)))
-    costs.include(inner)
-    load, store = matrix_accesses(c, p.dtype)
-    for e in edge_walks(p, *tile, *vector_steps(concat(load.tv[0], load.tv[2]), c.tile_n)):
-        costs.lanes(load.op, "global", (e.m * p.lds + e.n) * size, e.active)
-    for e in edge_walks(p, *tile, *vector_steps(concat(store.tv[0], store.tv[2]), c.tile_n)):
-        costs.lanes(store.op, "global", (e.n * p.ldd + e.m) * size, e.active)
-
-
-def _predict_element_edges(p: MatrixProblem, c: TransposeConfig, costs: Costs) -> None:
-    """One element a lane, on every side."""
-    size, tile = p.element_bytes, (c.tile_m, c.tile_n)
-    bits = 8 * size
-    for e in edge_walks(p, *tile, *element_steps(*tile, c.threads, along_n=True)):
-        costs.lanes(f"ld.global.b{bits}", "global", (e.m * p.lds + e.n) * size, e.active)
-        costs.lanes(f"st.shared.b{bits}", "shared", c.layout(e.column, e.row) * size, e.active)
-    for e in edge_walks(p, *tile, *element_steps(*tile, c.threads, along_n=False)):
-        costs.lanes(f"ld.shared.b{bits}", "shared", c.layout(e.column, e.row) * size, e.active)
-        costs.lanes(f"st.global.b{bits}", "global", (e.n * p.ldd + e.m) * size, e.active)

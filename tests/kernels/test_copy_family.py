@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.move.tiled_copy import configs, copy_tv, predict, problem
+from layoutalg.codegen.traffic import traffic
+from layoutalg.kernels.family import sizes
+from layoutalg.kernels.move.tiled_copy import build, configs, copy_tv, problem
 from layoutalg.layout import product
 from tests.sweeps import each
 
@@ -35,7 +37,7 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes() -> None:
 def test_aligned_copies_are_predicted_ideal(dtype: str) -> None:
     p = problem(4096, 4096, dtype)
     for c in configs(p):
-        for op, cost in predict(p, c).items():
+        for op, cost in traffic(build(p, c), sizes(p)).items():
             assert cost.total == cost.ideal, op
 
 

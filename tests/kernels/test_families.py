@@ -7,6 +7,7 @@ import re
 import pytest
 
 from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.traffic import traffic
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.families import (
     FAMILIES,
@@ -17,6 +18,7 @@ from layoutalg.kernels.families import (
     find_family,
     matrix_family,
 )
+from layoutalg.kernels.family import sizes
 from tests.command import run
 
 
@@ -30,7 +32,7 @@ def test_an_entry_keeps_the_protocol(name: str) -> None:
         kernel = family.build(p, config)
         check(kernel)
         assert {v.name for v in kernel.params} == {"m", "n", "lds", "ldd", "src", "dst"}
-        assert family.predict(p, config)
+        assert traffic(kernel, sizes(p))
 
 
 def test_every_family_that_the_command_knows_is_found_and_makes_kernels() -> None:
