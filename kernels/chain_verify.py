@@ -9,7 +9,7 @@ holds NaN (all bits set) before, and so does the memory between two kernels.
     >>> report.passed, report.checks[0].name
     (True, 'result, one block at a time')
 
-Notes.  In the simulator all accesses of all kernels together are compared with their prediction.
+Notes.  In the simulator all accesses of all kernels together are compared with the traffic of the programs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from layoutalg.codegen.gpu import require_gpu, to_device, to_host
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.traffic import Cost, total_costs, traffic
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.chains import (
     UNIT_BYTES,
@@ -42,12 +42,9 @@ from layoutalg.kernels.family import (
     machine_code_checks,
     traced_costs,
 )
-from layoutalg.kernels.move import permute_predict
-from layoutalg.kernels.move.plan import best
-from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
+from layoutalg.kernels.move.problem import PermuteProblem, reference
 from layoutalg.kernels.rounding import agrees, largest_share
-from layoutalg.kernels.rowwise import norm as norm_family
-from layoutalg.kernels.rowwise import norm_modes, norm_predict, reduce_predict
+from layoutalg.kernels.rowwise import norm_modes
 from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.norm_modes import NormProblem
 from layoutalg.kernels.rowwise.reduce import reference as reduced
@@ -106,22 +103,13 @@ def chain_checks(p: Problem, *, target: Target = "simulator", seed: int = 0) -> 
 
 
 def predicted(p: Problem, arch: str = "sm_90") -> Costs:
-    """What all accesses of the best plan cost, by instruction, over all kernels.
+    """What all accesses of the best plan cost, by instruction, over all kernels: their programs' traffic.
 
     >>> from layoutalg.kernels.chains import find_problem
     >>> predicted(find_problem("sum", (64, 64), (1,), "f32"))["ld.global.b128"].total
     512
     """
-    if isinstance(p, PermuteProblem):
-        x = normalise(p)
-        return dict(permute_predict.predict(x, best(x, arch), arch))
-    if isinstance(p, NormProblem):
-        return dict(norm_predict.predict(norm_family.plan(p, arch), arch))
-    total: Costs = {}
-    for one in reduce_predict.predict(plans(p, arch)[0], arch):
-        for op, cost in one.items():
-            total[op] = total.get(op, Cost(0, 0, 0)) + cost
-    return total
+    return dict(total_costs(traffic(kernel, {}, arch) for kernel in chain_of(p, arch).kernels))
 
 
 def _name(p: Problem) -> str:

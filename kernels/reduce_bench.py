@@ -50,8 +50,7 @@ from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem
 from layoutalg.kernels.rowwise.norm_traffic import traffic
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans
-from layoutalg.kernels.rowwise.reduce_predict import memory_bytes
+from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, plans
 
 Shape = tuple[int, ...]
 
@@ -194,6 +193,17 @@ def _bytes(p: Problem, arch: str) -> tuple[int, int]:
         expected = traffic(plan(p, arch), arch)
         return p.moved_bytes, expected.read + expected.written
     return p.read_bytes + p.written_bytes, memory_bytes(plans(p, arch)[0])
+
+
+def memory_bytes(plan: ReducePlan) -> int:
+    """Bytes that memory moves: every element that exists and every output once, the workspace twice.
+
+    >>> from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+    >>> memory_bytes(plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0]) == 8192 * 8193 * 4
+    True
+    """
+    p = plan.problem
+    return p.read_bytes + p.written_bytes + 2 * 4 * plan.workspace_elems
 
 
 def benchmark_reductions(cases: Iterable[Case]) -> Iterator[ReduceRow]:

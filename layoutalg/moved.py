@@ -66,9 +66,9 @@ _ROOMS: Mapping[str, str] = {
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
-        "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
+        "kernels.reduce_model kernels.norm_family=norm kernels.norm_modes "
         "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
-        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
+        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk "
         "kernels.norm_traffic kernels.trials"
     ),
     "kernels.gemm": (
@@ -84,6 +84,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.gemm_verify=verify"
     ),
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
+    "codegen.traffic": "kernels.predict=cost",
     "kernels": ("kernels.kept_chains=plan_cache"),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",

@@ -14,7 +14,7 @@ imports the library alone, so that another revision's library can be asked by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
-from layoutalg.codegen.traffic import Prediction, traffic
+from layoutalg.codegen.traffic import Prediction, total_costs, traffic
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
@@ -31,14 +31,11 @@ from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.permute_predict import predict as predict_permute
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
 from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_predict import predict as predict_reduction
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -211,7 +208,7 @@ def _tensor(name: str, p: Any) -> Planned:
         "src": _buffer(p.source_elems * p.element_bytes),
         "dst": _buffer(p.target_elems * p.element_bytes, written=True),
     }
-    return _chained(chain_of(p, ARCH), plain(config), [predict_permute(moves, config, ARCH)], buffers)
+    return _chained(chain_of(p, ARCH), plain(config), buffers)
 
 
 def _reduction(p: ReduceProblem) -> Planned:
@@ -221,7 +218,7 @@ def _reduction(p: ReduceProblem) -> Planned:
         "src": _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name),
         "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True),
     }
-    return _chained(chain_of(p, ARCH), choice, predict_reduction(chosen, ARCH), buffers)
+    return _chained(chain_of(p, ARCH), choice, buffers)
 
 
 def _norm(p: NormProblem) -> Planned:
@@ -233,13 +230,15 @@ def _norm(p: NormProblem) -> Planned:
     buffers = {
         name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
     }
-    return _chained(chain_of(p, ARCH), plain(chosen.config), [predict_norm(chosen, ARCH)], buffers)
+    return _chained(chain_of(p, ARCH), plain(chosen.config), buffers, together=True)
 
 
-def _chained(
-    chain: Chain, choice: Any, predicted: Iterable[Prediction], buffers: dict[str, Buffer]
-) -> Planned:
+def _chained(chain: Chain, choice: Any, buffers: dict[str, Buffer], *, together: bool = False) -> Planned:
+    """A chain and its predicted accesses, by kernel or of all kernels together."""
     steps = tuple(Launch(*pair) for pair in zip(chain.kernels, chain.buffers, strict=True))
+    predicted: list[Prediction] = [traffic(kernel, {}, ARCH) for kernel in chain.kernels]
+    if together:
+        predicted = [total_costs(predicted)]
     buffers["partial"] = _buffer(chain.partial_bytes)
     return Planned(choice, steps, _taken(buffers, steps), [_costs(one) for one in predicted])
 

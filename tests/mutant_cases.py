@@ -26,7 +26,6 @@ from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.gemm.verify import product_checks
 from layoutalg.kernels.rowwise import norm as norm_family
-from layoutalg.kernels.rowwise import norm_predict, reduce_predict
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.norm_walk import NormConfig
 from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans, reduce_problem
@@ -74,15 +73,11 @@ def _matrix(family_name: str, dtype: str, config: int, *sizes: tuple[int, int]) 
     return Case(f"{family_name} {dtype} {getattr(c, 'via', '')}", (kernel,), runs)
 
 
-def _chain(name: str, p: Problem, chain: Chain | None = None, costs: Any = None) -> Case:
-    """A dense tensor's problem, by its best plan or another one whose `costs` are predicted."""
+def _chain(name: str, p: Problem, chain: Chain | None = None) -> Case:
+    """A dense tensor's problem, by its best plan or another one."""
     made = chain_of(p) if chain is None else chain
-    expected = chain_verify.predicted(p) if costs is None else costs
-    patches: list[tuple[Any, str, Any]] = [
-        (chain_verify, "chain_of", lambda p, arch="sm_90": made),
-        (chain_verify, "predicted", lambda p: expected),
-    ]
-    return Case(name, made.kernels, (functools.partial(chain_checks, p),), tuple(patches), fixed=True)
+    patches = ((chain_verify, "chain_of", lambda p, arch="sm_90": made),)
+    return Case(name, made.kernels, (functools.partial(chain_checks, p),), patches, fixed=True)
 
 
 def _in_two(name: str, p: ReduceProblem) -> Case:
@@ -92,11 +87,7 @@ def _in_two(name: str, p: ReduceProblem) -> Case:
         for x in plans(p)
         if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.groups_per_row // 2
     )
-    costs: dict[str, Any] = {}
-    for one in reduce_predict.predict(plan):
-        for op, cost in one.items():
-            costs[op] = costs[op] + cost if op in costs else cost
-    return _chain(name, p, overlapped(chain_of_passes(plan), "sm_90"), costs)
+    return _chain(name, p, overlapped(chain_of_passes(plan), "sm_90"))
 
 
 def _norm(op: str, shape: tuple[int, ...], axes: int, dtype: str, c: NormConfig, **extra: bool) -> Case:
@@ -106,7 +97,7 @@ def _norm(op: str, shape: tuple[int, ...], axes: int, dtype: str, c: NormConfig,
     chain = overlapped(Chain(found.kernels, names, 4 * found.workspace_elems), "sm_90")
     how = " ".join([c.hold, *(["ring"] if c.hold == "global" and c.staged else []), *extra])
     kind = "split" if c.splits > 1 else "rows" if axes == len(shape) - 1 else "columns"
-    return _chain(f"{op} {dtype} {kind} {how}", p, chain, dict(norm_predict.predict(found)))
+    return _chain(f"{op} {dtype} {kind} {how}", p, chain)
 
 
 def _product(name: str, c: Config, *problems: GemmProblem) -> Case:

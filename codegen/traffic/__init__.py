@@ -11,8 +11,8 @@ count        traffic: the same numbers as the definition, from classes
 from __future__ import annotations
 
 from layoutalg.codegen.traffic.classes import MAX_EXECUTIONS, MAX_POINTS
-from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, warp_costs
-from layoutalg.codegen.traffic.count import AccessTraffic, traffic, traffic_by_access
+from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
+from layoutalg.codegen.traffic.count import AccessTraffic, copied, traffic, traffic_by_access
 from layoutalg.codegen.traffic.enumerated import traffic_enumerated
 
 __all__ = [
@@ -22,7 +22,9 @@ __all__ = [
     "Cost",
     "Costs",
     "Prediction",
+    "copied",
     "describe",
+    "total_costs",
     "traffic",
     "traffic_by_access",
     "traffic_enumerated",

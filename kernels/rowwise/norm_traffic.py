@@ -1,4 +1,4 @@
-"""Bytes of memory that a softmax or layer norm moves, and what limits it.
+"""Bytes of memory that a softmax or layer norm moves.
 
 The idea.  Each element is read once and written once, or read twice where what lies between two readings of
 it is more than `KEPT_BYTES` of L2:
@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from math import prod
 
 from layoutalg.arch import Arch
-from layoutalg.kernels.limits import Bound, find_board, limits
+from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.rowwise.norm import NormLaunches
 from layoutalg.kernels.rowwise.norm_modes import shortest
-from layoutalg.kernels.rowwise.norm_predict import predict
 from layoutalg.kernels.rowwise.norm_walk import Walk
 
 KEPT_BYTES = 24 << 20
@@ -60,17 +59,3 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     read += (p.weight + p.bias) * w.modes.count * size
     scratch = launches.workspace_elems * 4
     return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
-
-
-def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
-    """What limits all launches, the tightest first: see `limits`.
-
-    Raises UnsupportedError for an architecture without a board.
-
-    >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
-    >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
-    bytes of memory: 536870912, 111.8 us
-    """
-    moved = traffic(launches, arch)
-    return limits(moved.read + moved.written, [predict(launches, arch)], arch)

@@ -11,8 +11,7 @@ The idea.  Five things take time, and what overlaps does not add up:
     time = launch + joining + sqrt(max(memory, lines, issue)^2 + waiting^2)
 
 Notes.  The numbers of `Rates` are those of an H200: of 900 timed kernels, good ones and bad ones, half are
-within 4 %, nine in ten within 16 %.  They choose among candidates; what bounds a kernel from below is in
-reduce_predict.
+within 4 %, nine in ten within 16 %.  They choose among candidates.
 """
 
 from __future__ import annotations

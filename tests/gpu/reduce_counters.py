@@ -12,8 +12,10 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.codegen.traffic import traffic
+from layoutalg.kernels.reduce_bench import memory_bytes
+from layoutalg.kernels.rowwise.reduce import build
 from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_predict import memory_bytes, predict
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     DRAM,
@@ -53,7 +55,8 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     seen = iter(count_launches("^reduce_", TRAFFIC, "tests.gpu.reduce_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
-        predictions, whole = predict(plan, arch), f"{op} of {shape} over {axes} {dtype}"
+        predictions = [traffic(kernel, {}, arch) for kernel in build(plan)]
+        whole = f"{op} of {shape} over {axes} {dtype}"
         found = list(islice(seen, len(predictions)))
         for n, (prediction, counters) in enumerate(zip(predictions, found, strict=True)):
             label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
