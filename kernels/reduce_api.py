@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
+from layoutalg.codegen.gpu import LoadedSequence
+from layoutalg.codegen.program import SCRATCH, LaunchSequence, printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -47,9 +50,9 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import UNIT_BYTES, Chain, LoadedChain, chain_of, printed_chain, simulate_chain
 from layoutalg.kernels.elements import bits_of, numbers_of
-from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
+from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
+from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import norm_modes
 from layoutalg.kernels.rowwise import reduce as reduce_family
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, checked_eps, norm_problem
@@ -289,17 +292,17 @@ def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -
         addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
         for name, v in given.items():
             addresses[name], at[name] = unit_base(v)
-        chain = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
-        if chain.partial_bytes:
-            scratch = new_array(source, (-(-chain.partial_bytes // source.form.itemsize),))
-            addresses["partial"] = scratch.address
-        chain(addresses, stream_of(source))
+        run = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
+        if run.scratch_bytes:
+            scratch = new_array(source, (-(-run.scratch_bytes // source.form.itemsize),))
+            addresses[SCRATCH] = scratch.address
+        run(addresses, stream_of(source))
 
 
-@functools.lru_cache(LOADED_CHAINS)
-def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedChain:
-    """The chain of a problem, loaded on the current GPU."""
-    return chain_on_gpu(ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
+@functools.lru_cache(LOADED_PLANS)
+def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedSequence:
+    """The launches of a problem, loaded on the current GPU."""
+    return sequence_on_gpu(ask.op, ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
 
 
 def _check_whole(v: View, name: str) -> None:
@@ -319,6 +322,9 @@ def _in_elems(form: Form) -> Shape:
     return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
+UNIT_BYTES = 16
+"""Buffers are whole units."""
+
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
 """NumPy types that carry elements."""
 
@@ -333,7 +339,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     if ask.source.elems <= SIMULATED_ELEMS:
         dst = numpy.zeros(bits.size, result)
         buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
-        simulate_chain(_chain(p), buffers)
+        simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
     numbers = {name: numbers_of(array, ask.element) for name, array in dense.items()}
@@ -345,10 +351,11 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 
 
-@functools.lru_cache(LOADED_CHAINS)
-def _chain(p: ReduceProblem | NormProblem) -> Chain:
-    """The chain that the simulator runs: the one that is printed."""
-    return printed_chain(chain_of(p))
+@functools.lru_cache(LOADED_PLANS)
+def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
+    """The launches that the simulator runs: those that are printed."""
+    family = FAMILIES[op]
+    return printed_sequence(family.launches(p, family.choose(p), "sm_90"))
 
 
 def _whole_units(array: Any) -> Any:

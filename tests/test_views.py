@@ -13,12 +13,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from layoutalg.kernels import plan_cache as kept_chains
-from layoutalg.kernels.chains import Problem, ReadyChain, chain_of
+from layoutalg.codegen.gpu import ReadySequence
+from layoutalg.kernels import plan_cache
 from layoutalg.kernels.rowwise import norm_vectors
 from layoutalg.kernels.rowwise.norm_modes import NormModes
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
+from tests.sequences import launches_of
 from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
 from tests.views import FLOATS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 
@@ -178,22 +179,22 @@ def draw_with(reason: str) -> Case:
 
 def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     """Of arrays of either library, the processes that see no GPU plan the problems of the one that does."""
-    planned: list[Problem] = []
-    launched: list[Problem] = []
+    planned: list[Any] = []
+    launched: list[Any] = []
 
-    def keep(p: Problem, arch: str, folder: object) -> ReadyChain:
+    def keep(family: str, p: Any, arch: str, folder: object, scalars: object) -> ReadySequence:
         planned.append(p)
-        chain = chain_of(p, arch)
-        return ReadyChain((), chain.buffers, chain.partial_bytes)
+        one = launches_of(p, arch)
+        return ReadySequence((), one.buffers, one.scratch_bytes)
 
-    def count(p: Problem, arch: str = "sm_90") -> Any:
+    def count(p: Any, arch: str = "sm_90") -> Any:
         launched.append(p)
-        return chain_of(p, arch)
+        return launches_of(p, arch)
 
-    with patch.object(kept_chains, "kept_chain", keep):
+    with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
             compiled((n, BOTH, 200, "sm_90a"))
-    with patch("tests.hostgpu.chain_of", count):
+    with patch("tests.hostgpu.launches_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:
                 assert run_one(case, Unguarded(Host(gpu))).kind != "wrong", f"{name} {case}"

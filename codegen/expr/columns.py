@@ -18,7 +18,21 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul, Or, Shl, Shr, Var, Xor
+from layoutalg.codegen.expr.nodes import (
+    Add,
+    And,
+    Const,
+    Expr,
+    FloorDiv,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+)
 from layoutalg.f2 import Columns
 
 
@@ -72,6 +86,8 @@ def affine(node: Expr) -> Affine | None:
             return _both(a, b, disjoint=False)
         case Add(a, b) | Or(a, b):
             return _both(a, b, disjoint=True)
+        case Minus(Const() as c, a) if a.facts.may & ~c.value == 0:  # nothing is borrowed
+            return _both(a, c, disjoint=False)
         case Mul(a, Const(c)) | Mul(Const(c), a):
             return _times(a, c)
         case Shl(a, amount):

@@ -3,8 +3,9 @@
     tile        Kernel, Global, Shared, Reg and the five statements
     tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
     fragment    Fragment: the registers of a thread by the places of a partition
+    values      arithmetic on fragments: v * alpha + b
     copying     tiled copies: load, store and copy partitions, under predicates
-    pipeline    a ring of shared tiles that cp.async fills, stated once
+    ring        pipeline: a ring of shared tiles that cp.async fills, stated once
     builder     KernelBuilder: how a program is written
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
@@ -36,8 +37,8 @@ from layoutalg.codegen.program.launch_contract import (
     text,
 )
 from layoutalg.codegen.program.lowering import lower
-from layoutalg.codegen.program.pipeline import pipeline
 from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.ring import pipeline
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,
@@ -63,11 +64,25 @@ from layoutalg.codegen.program.tile import (
     expressions,
     walk,
 )
+from layoutalg.codegen.program.values import (
+    Arithmetic,
+    Scalar,
+    Value,
+    exp,
+    exp2,
+    maximum,
+    minimum,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    tanh,
+)
 
 __all__ = [
     "GRID_LIMITS",
     "SCRATCH",
     "Arg",
+    "Arithmetic",
     "Do",
     "For",
     "Fragment",
@@ -80,29 +95,39 @@ __all__ = [
     "MemRef",
     "Reg",
     "RegRef",
+    "Scalar",
     "Shared",
     "Side",
     "Stmt",
     "Tensor",
     "ThreadSlice",
     "Unroll",
+    "Value",
     "Where",
     "check_argument",
     "check_integers",
     "contract",
     "dependent",
+    "exp",
+    "exp2",
     "expressions",
     "is_dynamic",
     "launch_sequence",
     "lines",
     "local_tile",
     "lower",
+    "maximum",
+    "minimum",
     "overlapped",
     "partition",
     "pipeline",
     "pointer_type",
     "printed",
     "printed_sequence",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "tanh",
     "text",
     "walk",
     "whole",

@@ -3,17 +3,17 @@
 The idea.  A builder collects declarations and statements; `with` blocks are scopes.
 
     k = KernelBuilder("copy", threads=128)
-    n = k.param("n", 1 << 20)
-    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    i = k.let("i", k.block(0, (n + 127) // 128) * 128 + k.tid)
-    r = k.reg("r", 1)
-    with k.If(i < n):
-        k.do(LDG[4], r, k.at(x, i))
-        k.do(STG[4], k.at(y, i), r)
+    n = k.extent("n", multiple=4)
+    x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    block, me = k.grid((n,), (512,)), k.get_slice(copy)              copy: a TiledCopy of tiles of 512
+    s, d = me.partition_S(local_tile(x, (512,), block)), me.partition_D(local_tile(y, (512,), block))
+    k.store(k.load(s, where=s.inside), d, where=d.inside)
     kernel = k.build()
 
-A Python `for` writes statements that differ from step to step; an `Unroll` repeats one statement list with
-another index.  Every name goes through `check_name`, so that nothing but identifiers reaches CUDA text.
+Below that are the statements, which tensors are made of: `k.do` runs one instruction on registers and places
+in memory, `k.at(x, i)` or `x.at(i)`; `let` names a value.  A Python `for` writes statements that differ from
+step to step; an `Unroll` repeats one statement list with another index.  Names go through `check_name`,
+so that nothing but identifiers reaches CUDA text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import (
@@ -55,9 +56,10 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     Unroll,
 )
+from layoutalg.codegen.program.values import Arithmetic, Scalar, Value, mapped, reduced
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError
+from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, IntTuple, Layout, layout_size, modes
 
 MOST_EXTENT = 1 << 30
@@ -78,10 +80,9 @@ def _argument(arg: Arg | Reg | Fragment) -> Arg:
 
 @dataclass(slots=True)
 class _Scope:
-    """A statement list that is being written: what holds in it, its names, and the values that have one."""
+    """A statement list that is being written, the names in it, and the values that have one."""
 
     body: list[Stmt] = field(default_factory=list)
-    condition: Expr | None = None
     names: set[str] = field(default_factory=set)
     named: dict[Expr, Var] = field(default_factory=dict)
 
@@ -126,6 +127,18 @@ class KernelBuilder:
         self._grid[axis] = as_expr(extent)
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
+    def grid(self, extents: tuple[Operand, ...], tile: tuple[int, ...]) -> tuple[Var, ...]:
+        """One block per tile: its place along each of up to three modes, the last tile sticking out.
+
+        Raises ShapeError where the modes differ.
+        """
+        if len(extents) != len(tile) or len(tile) > 3:
+            raise ShapeError(
+                f"grid of {self.name}: {len(extents)} extents and tiles of {len(tile)} modes; 3 at most"
+            )
+        counts = [simplify((as_expr(n) + (t - 1)) // t) for n, t in zip(extents, tile, strict=True)]
+        return tuple(self.block(axis, count) for axis, count in enumerate(counts))
+
     def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
         """An integer parameter in [least, most], a multiple of `multiple`.
 
@@ -136,11 +149,21 @@ class KernelBuilder:
         self._params.append(var)
         return var
 
-    def scalar(self, name: str, holds: str) -> Var:
+    def word(self, name: str, holds: str) -> Var:
         """A parameter of 32 bits of a number, of which `holds` says what they are; any bits are accepted."""
         var = self.param(name, (1 << 32) - 1, 0)
         self._scalars.append((name, holds))
         return var
+
+    def scalar(self, name: str, element: str | DType) -> Scalar:
+        """A parameter that is a number, f32 or s32, for arithmetic on registers: `v * alpha`.
+
+        Raises UnsupportedError for other types.
+        """
+        element = dtype(element)
+        if element.name not in ("f32", "s32"):
+            raise UnsupportedError(f"{name} of {element}: f32 and s32 are accepted")
+        return Scalar(self.word(name, element.name), element)
 
     def constant(self, name: str, value: int) -> Const:
         """A value built into the statements where a parameter of this name could be."""
@@ -312,17 +335,36 @@ class KernelBuilder:
         """
         return load(self, part, where=where, into=into, name=name, instr=instr)
 
-    def store(self, held: Fragment, part: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
-        """Store registers to a partition of the same places; as in `load`, but nothing is stored where the
-        predicate fails.
+    def store(
+        self, held: Fragment | Value, part: Tensor, *, where: Where = None, instr: Instrs = None
+    ) -> None:
+        """Store registers, or a value of them, to a partition of the same places; as in `load`, but nothing
+        is stored where the predicate fails.
         """
-        store(self, held, part, where=where, instr=instr)
+        store(self, held if isinstance(held, Fragment) else self.map(held), part, where=where, instr=instr)
 
     def copy(self, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
         """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
         zeros where the predicate fails; else through registers.
         """
         copy(self, src, dst, where=where)
+
+    def map(self, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped") -> Fragment:
+        """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
+
+        Of several fragments all have the same places, or one element that stands for all.  Raises
+        UnsupportedError for types that do not go together, ShapeError for sizes.
+        """
+        return mapped(self, value, into, name)
+
+    def reduce(
+        self, op: Literal["sum", "max"], held: Fragment, *, lanes: int = 32, name: str = ""
+    ) -> Fragment:
+        """The sum or the maximum of all elements of `lanes` neighbouring lanes: one f32, the same in each.
+
+        `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes.
+        """
+        return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
 
     def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
         """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
@@ -367,9 +409,13 @@ class KernelBuilder:
 
     def do(self, instr: Instr, *args: Arg | Reg | Fragment) -> None:
         """Run an instruction."""
-        refs = tuple(_argument(a) for a in args)
+        refs = tuple(map(_argument, args))
         if len(refs) != len(instr.operands):
             raise IRError("operands", instr, f"{instr} takes {len(instr.operands)} operands, got {len(refs)}")
+        refs = tuple(
+            Const(a) if o.role == "value" and isinstance(a, int) else a
+            for o, a in zip(instr.operands, refs, strict=True)
+        )
         self._scopes[-1].body.append(Do(instr, refs))
 
     @contextmanager
@@ -394,10 +440,9 @@ class KernelBuilder:
     @contextmanager
     def If(self, condition: Expr) -> Iterator[None]:
         """A branch taken where `condition` holds."""
-        condition = simplify(condition)
-        with self._scope(condition=condition) as body:
+        with self._scope() as body:
             yield
-        self._scopes[-1].body.append(If(condition, tuple(body)))
+        self._scopes[-1].body.append(If(simplify(condition), tuple(body)))
 
     @contextmanager
     def Else(self) -> Iterator[None]:
@@ -424,8 +469,8 @@ class KernelBuilder:
         return kernel
 
     @contextmanager
-    def _scope(self, var: Var | None = None, condition: Expr | None = None) -> Iterator[list[Stmt]]:
-        scope = _Scope(condition=condition)
+    def _scope(self, var: Var | None = None) -> Iterator[list[Stmt]]:
+        scope = _Scope()
         if var is not None:
             scope.names.add(var.name)
             self._level[var] = len(self._scopes)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import (
     And,
@@ -36,9 +37,11 @@ from layoutalg.codegen.expr import (
     variables,
     weights,
 )
-from layoutalg.codegen.program.tensor import Tensor
 from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
 from layoutalg.errors import AlignmentError, IRError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,10 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):
-                _body(inner, known.where(condition))
-                _body(orelse, known)
+                if condition != Const(0):  # what can never run needs no proof
+                    _body(inner, known.where(condition))
+                if condition != Const(1):
+                    _body(orelse, known)
             case Do(instr, args):
                 here = known
                 for operand, arg in zip(instr.operands, args, strict=True):
@@ -185,7 +190,7 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
                         here = here.where(arg)
                 for operand, arg in zip(instr.operands, args, strict=True):
                     match arg:
-                        case MemRef(Global() as buffer, _, Tensor() as tensor):
+                        case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, arg, tensor, buffer, operand.bytes, here)
 
 

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from layoutalg.codegen.traffic.classes import MAX_EXECUTIONS, MAX_POINTS
 from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
-from layoutalg.codegen.traffic.count import AccessTraffic, copied, traffic, traffic_by_access
+from layoutalg.codegen.traffic.count import (
+    AccessTraffic,
+    copied,
+    sequence_traffic,
+    traffic,
+    traffic_by_access,
+)
 from layoutalg.codegen.traffic.enumerated import traffic_enumerated
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "Prediction",
     "copied",
     "describe",
+    "sequence_traffic",
     "total_costs",
     "traffic",
     "traffic_by_access",

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
-from layoutalg.codegen.program import Do, Kernel
+from layoutalg.codegen.program import Do, Kernel, LaunchSequence
 from layoutalg.codegen.traffic.accesses import MemoryAccess, ProgramReader
 from layoutalg.codegen.traffic.classes import classes_of, lanes_of
 from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction
@@ -67,6 +68,21 @@ def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
         if access.cost.instructions:
             costs.add(access.op, access.cost)
     return costs.prediction()
+
+
+def sequence_traffic(
+    sequence: LaunchSequence, scalars: Mapping[str, int] = MappingProxyType({}), arch: str | Arch = "sm_90"
+) -> tuple[Prediction, ...]:
+    """The costs of every launch of a sequence; `scalars` are integers of the call that it does not have.
+
+    Raises as `traffic` does.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> sequence_traffic(launch_sequence([]))
+    ()
+    """
+    known = {**dict(sequence.scalars), **scalars}
+    return tuple(traffic(kernel, known, arch) for kernel in sequence.kernels)
 
 
 def traffic_by_access(

@@ -155,9 +155,9 @@ def _factor(k: KernelBuilder, name: str, p: GemmProblem) -> tuple[Expr, ...]:
     """A scalar parameter: one word, or the two of a double."""
     number = {"s32": "s32", "f64": "f64"}.get(p.accumulator.name, "f32")
     if ARITHMETIC[number].words == 1:
-        return (k.scalar(name, f"the 32 bits of the {number} {name}"),)
+        return (k.word(name, f"the 32 bits of the {number} {name}"),)
     return tuple(
-        k.scalar(f"{name}_{part}", f"the {part} 32 bits of the {number} {name}") for part in ("low", "high")
+        k.word(f"{name}_{part}", f"the {part} 32 bits of the {number} {name}") for part in ("low", "high")
     )
 
 

@@ -36,14 +36,8 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
-from layoutalg.kernels.move.misaligned import (
-    Store,
-    block_base,
-    block_origins,
-    direct_element,
-    load_chunk,
-    pieces,
-)
+from layoutalg.kernels.move.misaligned import block_base, parts
+from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 
@@ -155,11 +149,11 @@ def _store(
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
                 with k.If(_all(vector.row if member else ())):
-                    with k.If(_all(vector.whole)):
+                    with k.If(_all(vector.ends.whole)):
                         k.do(STG_WHOLE[c.vec * size], k.at(dst, vector.target), u[member])
-                    if vector.whole:
+                    if vector.ends.whole:
                         with k.Else():
-                            _put_pieces(k, stage, dst, vector, u[member], one)
+                            _store_parts(k, stage, dst, vector, u[member], one)
 
 
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
@@ -195,12 +189,12 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     return v, begin_bytes(found)
 
 
-def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:
+def _store_parts(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:
     """Store what exists of a vector: words where they are whole, single elements of the others."""
     size, target = stage.size, k.let("target", vector.target)
-    for first, count in pieces(stage):
+    for first, count in parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
-        with k.If(_all(vector.all_of(first, count))):
+        with k.If(_all(vector.ends.all_of(first, count))):
             at = k.at(dst, target + first)
             if count > 1 or first * size % 4 == 0:
                 k.do(STG_WHOLE[count * size], at, word)
@@ -209,7 +203,7 @@ def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, word
         if count > 1:
             with k.Else():
                 for e in range(first, first + count):
-                    with k.If(_all(vector.exists(e))):
+                    with k.If(_all(vector.ends.exists(e))):
                         _put_narrow(k, k.at(dst, target + e), word, e * size % 4, size, one)
 
 

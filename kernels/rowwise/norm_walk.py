@@ -37,10 +37,10 @@ from functools import cached_property
 from math import gcd, prod
 
 from layoutalg.codegen.expr import minus
-from layoutalg.kernels.move.misaligned import digits
 from layoutalg.kernels.rowwise.norm_modes import NormMode, NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring, Segment
 from layoutalg.kernels.rowwise.norm_vectors import places_of_rows
+from layoutalg.kernels.rowwise.reduce_walk import digits
 
 WARP = 32
 

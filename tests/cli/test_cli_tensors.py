@@ -9,17 +9,17 @@ import pytest
 from layoutalg.cli.kernel_names import read_ints
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import ParseError
-from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from tests.command import answer, refusal, run
+from tests.sequences import TENSOR_OPS, launches_of, problem_of
 from tests.sweeps import each
 
 
-@each("family", OPERATIONS)
+@each("family", TENSOR_OPS)
 def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
     axes, over = ("2,0,1", (2, 0, 1)) if family == "permute" else ("0,2", (0, 2))
     words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")
     printed = run(*words).stdout
-    (kernel,) = chain_of(find_problem(family, (24, 40, 36), over, "f16")).kernels
+    (kernel,) = launches_of(problem_of(family, (24, 40, 36), over, "f16")).kernels
     assert printed == to_cuda(kernel, "sm_90") and '"C" __global__' in printed
     payload = answer(*words)
     assert payload["source"] == printed and (payload["part"], payload["parts"]) == (1, 1)
@@ -86,7 +86,7 @@ def test_ints_are_read_with_and_without_parentheses() -> None:
             read_ints("shape", text)
 
 
-@each("family", OPERATIONS)
+@each("family", TENSOR_OPS)
 def test_verify_compares_tensors_with_their_definition(family: str) -> None:
     axes = "1,0" if family == "permute" else "0"
     words = ("verify", family, "--shape", "21,35", "--axes", axes, "--dtype", "f16", "--target", "simulator")

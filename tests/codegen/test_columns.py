@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Affine, Const, Expr, Var, affine, evaluate, simplify
+from layoutalg.codegen.expr import Affine, Const, Expr, Minus, Var, affine, evaluate, simplify
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.sweeps import each
@@ -39,6 +39,7 @@ def trees() -> st.SearchStrategy[Expr]:
             st.builds(lambda a, b: a ^ b, child, child),
             st.builds(lambda a, b: a + b, child, child),
             st.builds(lambda a, b: a | b, child, child),
+            st.builds(lambda n, a: Minus(Const(n), a), st.sampled_from((7, 31, 63, 100)), child),
             st.builds(lambda a, n: a * n, child, number),
             st.builds(lambda a, n: a // n, child, number),
             st.builds(lambda a, n: a % n, child, number),
@@ -70,3 +71,9 @@ def test_a_layout_called_on_a_variable_has_the_layouts_own_columns() -> None:
         found = affine(layout(T))
         assert found is not None and (found.constant, found.columns[T]) == (constant, columns)
         assert np.array_equal([value(found, {T: t}) for t in range(32)], layout(np.arange(32)))
+
+
+def test_a_difference_that_borrows_nothing_is_a_map() -> None:
+    found = affine(63 - T)
+    assert found is not None and (found.constant, found.columns[T]) == (63, (1, 2, 4, 8, 16))
+    assert affine(62 - T) is None and affine(Minus(Const(7), T)) is None

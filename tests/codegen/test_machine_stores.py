@@ -16,7 +16,6 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import simt as gemm_simt
 from layoutalg.kernels.gemm import sm80 as gemm_sm80
-from layoutalg.kernels.gemm.bench import find_gemm_family
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
 from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
@@ -62,7 +61,7 @@ def parts(dtype: str) -> Kernel:
 
 
 def step(family: str, name: str) -> Kernel:
-    chosen = find_gemm_family(family)
+    chosen = FAMILIES[family]
     return chosen.build(chosen.problem(512), chosen.steps[name])
 
 

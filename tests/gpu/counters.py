@@ -17,10 +17,9 @@ from typing import TypeAlias
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.traffic import traffic
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES, reduce_bench
-from layoutalg.kernels.family import sizes
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.rowwise import cases as rowwise_cases
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -76,7 +75,7 @@ def bench_cases(ops: Collection[str]) -> tuple[Case, ...]:
     """The cases of `layoutalg bench reduce` that are of some operations: (op, type, shape, axes)."""
     return tuple(
         (c.op, c.dtype, ",".join(map(str, c.shape)), ",".join(map(str, c.axes)))
-        for c in (*reduce_bench.CASES, *reduce_bench.random_cases())
+        for c in (*rowwise_cases.CASES, *rowwise_cases.random_cases())
         if c.op in ops
     )
 
@@ -128,9 +127,9 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     problem = family.problem(m, n, dtype)
     arch = require_gpu().arch
     config = family.configs(problem, arch)[0]
-    kernel = family.build(problem, config)
-    prediction = traffic(kernel, sizes(problem))
-    blocks, *_ = launch_grid(kernel, sizes(problem))
+    prediction = family.predict(problem, config)
+    sizes = {"m": m, "n": n, "lds": problem.lds, "ldd": problem.ldd}
+    blocks, *_ = launch_grid(family.build(problem, config), sizes)
     board = find_arch(arch).board
     quiet = board is not None and blocks <= board.sms
     found = counted(f"^(transpose|copy)_{dtype}$", "tests.gpu.launch", name, dtype, str(m), str(n))

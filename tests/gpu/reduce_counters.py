@@ -13,7 +13,6 @@ from itertools import islice
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import traffic
-from layoutalg.kernels.reduce_bench import memory_bytes
 from layoutalg.kernels.rowwise.reduce import build
 from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans, reduce_problem
 from tests.gpu.counters import (
@@ -69,7 +68,8 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
             if shared:
                 measured = int(counters[BY_INSTRUCTION])
                 yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
-        if board is not None and memory_bytes(plan) > board.l2_bytes:
+        p = plan.problem
+        if board is not None and p.read_bytes + p.written_bytes + 8 * plan.workspace_elems > board.l2_bytes:
             read = sum(int(counters[DRAM["read"]]) for counters in found)
             yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
 

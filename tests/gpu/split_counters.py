@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import Prediction
-from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
@@ -46,7 +46,7 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     first, second = predictions(p, c)
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
-    label = f"{p}, {choice_name(c)}"
+    label = f"{p}, {gemm_family.way(c)}"
     yield from compared(f"{label}, parts", served(p, c, first), seen[0], fewer)
     yield from compared(f"{label}, sums", second, seen[1])
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.traffic import traffic
-from layoutalg.kernels.family import sizes
-from layoutalg.kernels.move.tiled_copy import build, configs, copy_tv, problem
-from layoutalg.layout import product
+from layoutalg.kernels.move.matrix import copy_problem as problem
+from layoutalg.kernels.move.matrix_plan import copy_configs as configs
+from layoutalg.kernels.move.matrix_plan import row_copy
+from layoutalg.kernels.registry import find_family
+from layoutalg.layout import Layout, product
 from tests.sweeps import each
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
@@ -16,8 +17,9 @@ DTYPES = ("u8", "f16", "f32", "f64", "c128")
 @each("leading", [4096, 4097, 4100])
 @each("dtype", DTYPES)
 def test_the_thread_value_layout_visits_every_element_once(dtype: str, leading: int) -> None:
-    for c in configs(problem(4096, 4096, dtype, leading, leading)):
-        tv = copy_tv(c, c.tile_n)
+    p = problem(4096, 4096, dtype, leading, leading)
+    for c in configs(p):
+        tv = row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n)))
         everything = list(range(c.tile_m * c.tile_n))
         assert product(tv[0].shape) == c.threads
         assert sorted(tv(i) for i in everything) == everything
@@ -37,7 +39,7 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes() -> None:
 def test_aligned_copies_are_predicted_ideal(dtype: str) -> None:
     p = problem(4096, 4096, dtype)
     for c in configs(p):
-        for op, cost in traffic(build(p, c), sizes(p)).items():
+        for op, cost in find_family("tiled_copy").predict(p, c).items():
             assert cost.total == cost.ideal, op
 
 

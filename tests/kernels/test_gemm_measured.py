@@ -16,7 +16,7 @@ import pytest
 
 from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
 from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
-from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
 DATA = Path(__file__).parents[1] / "data"
@@ -33,7 +33,7 @@ def losses(family: str, part: str) -> list[float]:
     found = []
     for row in measured[part]:
         times = row["choices"]
-        choices = [choice_name(c) for c in module.configs(make(row["m"], row["n"], row["k"]))]
+        choices = [way(c) for c in module.configs(make(row["m"], row["n"], row["k"]))]
         assert set(choices) == set(times), "every choice was measured"
         found.append(times[choices[0]] / min(times.values()) - 1)
     return found

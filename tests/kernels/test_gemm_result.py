@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.program import Global, KernelBuilder, lower
+from layoutalg.codegen.program import SCRATCH, Global, KernelBuilder, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import (
@@ -26,7 +26,7 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm import (
     sm80_configs as gemm_sm80_configs,
 )
-from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.result import ARITHMETIC, Result, declare_result
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
@@ -139,8 +139,8 @@ def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, 
         assert "// sums[s] = A B over part s of k" in texts[0] and "// D = " not in texts[0]
     args = arguments(p)
     want = expected(described, args)
-    one = Launches(p, c.splits, kernels)
-    sums = np.zeros(one.workspace_elems, one.workspace_dtype)
-    for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+    one = sequence_of(p, c.splits, kernels)
+    sums = np.zeros(one.scratch_bytes, "u1")
+    for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
         simulate(lower(kernel), mine, trace=False)
     np.testing.assert_array_equal(args["d"], want)

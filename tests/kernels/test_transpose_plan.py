@@ -5,19 +5,18 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.analysis import SharedReport, analyze
-from layoutalg.codegen.traffic import traffic
-from layoutalg.kernels.family import sizes
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.transpose import build, problem
-from layoutalg.kernels.move.transpose_plan import (
+from layoutalg.kernels.move.matrix import transpose_problem as problem
+from layoutalg.kernels.move.matrix_plan import (
     TransposeConfig,
-    configs,
+    load_copy,
     matrix_accesses,
-    source_tv,
-    target_tv,
+    store_copy,
     tile_accesses,
 )
-from layoutalg.layout import product
+from layoutalg.kernels.move.matrix_plan import transpose_configs as configs
+from layoutalg.kernels.registry import find_family
+from layoutalg.layout import Layout, product
 from layoutalg.synthesis import check_certificate, synthesize
 from tests.sweeps import each
 
@@ -37,7 +36,9 @@ def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
 @each(("p", "c"), every_config(), ids=str)
 def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
     everything = list(range(c.tile_m * c.tile_n))
-    for tv in (source_tv(c, p.element_bytes, c.tile_n), target_tv(c, c.tile_n)):
+    loads = load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n)))
+    stores = store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m)))
+    for tv in (loads, stores):
         assert product(tv[0].shape) == c.threads
         assert sorted(tv(i) for i in everything) == everything
 
@@ -88,7 +89,8 @@ def test_vectors_follow_the_leading_dimensions() -> None:
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_global_accesses_of_full_aligned_tiles_are_ideal(dtype: str) -> None:
     p = problem(4096, 4096, dtype)
-    for cost in traffic(build(p, configs(p)[0]), sizes(p)).values():
+    prediction = find_family("transpose").predict(p, configs(p)[0])
+    for cost in prediction.values():
         assert cost.total == cost.ideal
 
 
