@@ -29,6 +29,8 @@ from layoutalg.codegen.sim import simulate as run
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnsupportedError
 
+__all__ = ["Kernel", "Program", "compile", "launch", "simulate", "verify", "words"]
+
 Kernel = KernelBuilder
 """The builder, as users of the language know it: what it builds is a Program."""
 

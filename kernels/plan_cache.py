@@ -8,6 +8,10 @@ sequence's kernels one after the other and, in the header, all that their launch
     {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
      "buffers": [["src", "dst"]], "scratch_bytes": 0}
 
+A problem is known by its data: what every field of it holds, whatever its `repr` shows.  One that holds a
+function of its user's, as an instruction with its effect does, is not kept here: its kernels are found by
+their printed text, which is all that their machine code depends on.
+
 The package's code is known by the content of its files, or of the archive that holds them, when it was
 imported: an edited plan is another key, whatever its size and time of change.  An entry whose fields are not
 of the kinds above is planned again.
@@ -21,8 +25,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
@@ -40,6 +45,7 @@ from layoutalg.codegen.gpu import (
     version,
 )
 from layoutalg.kernels.registry import FAMILIES
+from layoutalg.layout import Value
 
 LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
@@ -76,29 +82,60 @@ def ready_sequence(
     >>> first == second
     True
     """
-    key = plan_key(family, p, arch, scalars)
-    entry = None if folder is None else fetch_entry(folder, key)
+    key = None if folder is None else plan_key(family, p, arch, scalars)
+    entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
     found = FAMILIES[family]
     sequence = (found.shared or found.launches)(p, found.choose(p, arch), arch)
     ready = compile_sequence(sequence, arch).ready(dict(scalars))
-    if folder is not None:
+    if folder is not None and key is not None:
         offer_entry(folder, key, *_packed(ready))
     return ready
 
 
-def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str:
-    """The name of a problem's entry: 64 hex digits of all that its kernels depend on.
+def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | None:
+    """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
 
     >>> a, b = (FAMILIES["max"].problem((8, 64), axis, "f16") for axis in (0, 1))
     >>> plan_key("max", a, "sm_80") == plan_key("max", b, "sm_80"), len(plan_key("max", a, "sm_80"))
     (False, 64)
     """
-    asked = [family, repr(p), repr(scalars)]
-    parts = ["sequence 1", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
+    try:
+        asked = [family, _data(p), _data(scalars)]
+    except _NoData:
+        return None
+    parts = ["sequence 2", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class _NoData(Exception):
+    """A value is not made of data alone."""
+
+
+def _data(value: Any) -> Any:
+    """A value as JSON that no other value has; a function of this package is data, by where it is defined."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    if isinstance(value, tuple | list):
+        return [type(value).__name__, *map(_data, value)]
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, Value):
+        return [kind, *(_data(getattr(value, name)) for name in value.__match_args__)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [kind, *([f.name, _data(getattr(value, f.name))] for f in fields(value))]
+    if isinstance(value, FunctionType) and _is_of_this_package(value):
+        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
+    raise _NoData(kind)
+
+
+def _is_of_this_package(function: FunctionType) -> bool:
+    """Whether its code is among that of `_CODE`, and it holds no values of its own."""
+    own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
+    return function.__module__.startswith(f"{_PACKAGE}.") and own == (None, None, None)
 
 
 def code_id(root: Path) -> str:
@@ -133,6 +170,7 @@ def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
                     yield item.path
 
 
+_PACKAGE = __name__.partition(".")[0]
 _CODE = code_id(Path(__file__).parents[1])
 """Of this package, when it was imported: what is edited later is not what runs."""
 

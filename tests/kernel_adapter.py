@@ -102,16 +102,20 @@ def problem(family: str, **asked: Any) -> Any:
     return FAMILIES[family].problem(**asked)
 
 
-def plan(case: Case) -> Planned:
-    """How a case is computed on an H200: the way that is chosen, a step by name, or the best one with so many
-    parts of k.  Raises what the library raises."""
+def chosen(case: Case) -> tuple[Family, Any, Any]:
+    """The family of a case, its problem, and the configuration in which it is computed on an H200: that which
+    is chosen, a step by name, or the best one with so many parts of k.  Raises what the library raises."""
     name, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
     step, splits = asked.pop("step", None), asked.pop("splits", None)
     family, p = _family(name), problem(name, **asked)
-    if step is None:
-        config = family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
-    else:
-        config = family.steps[step]
+    if step is not None:
+        return family, p, family.steps[step]
+    return family, p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
+
+
+def plan(case: Case) -> Planned:
+    """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
+    family, p, config = chosen(case)
     sequence = (family.shared or family.launches)(p, config, ARCH)
     buffers = _buffers(p) | {"scratch": _buffer(sequence.scratch_bytes)}
     given: dict[str, Any] = {x: x for x in buffers}

@@ -10,7 +10,7 @@
     result, epilogue   what is done with the sums
     launches    the kernels of a product
     merged, smem_loads  accesses as the hardware serves them
-    verify, bench
+    family      the records of both families: data, definition, contenders
 
 Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
 """

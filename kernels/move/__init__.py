@@ -8,7 +8,7 @@
     misaligned           what rows add to that which start anywhere, run backwards or are cut
     gather               how vectors are read from the tile
     certificate          why the tile lies in shared memory as it does
-    permute_bench        beside the libraries
+    families, cases      the records of this room's families, and the problems that are timed
 
 Elements are moved bit by bit, never computed with.
 """

@@ -80,9 +80,7 @@ def to_chunk(stage: Stage, start: Index, place: Index) -> tuple[Index, Index]:
     In shared memory the row starts as far behind a chunk's boundary as in memory, behind its lead.
     """
     chunk, nbytes = stage.config.chunk, stage.chunk_bytes
-    if stage.lead and not stage.halo:
-        place = place + stage.lead * stage.coefficients[stage.last]
-    return start // chunk * chunk, place // nbytes * nbytes
+    return start // chunk * chunk, (place + stage.lead_bytes) // nbytes * nbytes
 
 
 # --- storing -------------------------------------------------------------------------------------------

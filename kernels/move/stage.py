@@ -285,6 +285,18 @@ class Stage:
         return self.modes[k].src < 0 or (self.halo and k == self.last)
 
     @property
+    def is_straight(self) -> bool:
+        """True when strides alone say where every chunk lies: rows start at chunks, and none is cut."""
+        moves = self.moves
+        whole = moves.src_elems % self.config.chunk == 0 and not moves.src_swizzle
+        return whole and self.src_aligned and not any(map(self.is_bent, range(moves.rank)))
+
+    @property
+    def lead_bytes(self) -> int:
+        """Bytes of the lead in front of a row in shared memory."""
+        return self.lead * self.coefficients[self.last] if self.lead and not self.halo else 0
+
+    @property
     def dst_strides(self) -> tuple[int, ...]:
         """Strides of the destination."""
         return tuple(m.dst for m in self.modes)

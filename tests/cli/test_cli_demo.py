@@ -11,7 +11,7 @@ from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family as families
-from layoutalg.kernels.family import Check, VerifyReport
+from layoutalg.kernels.verify import Check, VerifyReport
 from tests.command import answer, process, run
 
 

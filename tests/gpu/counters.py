@@ -10,13 +10,14 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.rowwise import cases as rowwise_cases
@@ -133,20 +134,23 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     board = find_arch(arch).board
     quiet = board is not None and blocks <= board.sms
     found = counted(f"^(transpose|copy)_{dtype}$", "tests.gpu.launch", name, dtype, str(m), str(n))
+    return compared(f"{name} {problem}", prediction, found, quiet)
+
+
+def compared(label: str, prediction: Prediction, found: Mapping[str, float], quiet: bool) -> list[Row]:
+    """What is predicted of a launch beside its counters; `quiet`: of at most one block per multiprocessor."""
 
     def total(prefix: str) -> int:
         return sum(cost.total for op, cost in prediction.items() if prefix in op)
 
-    label = f"{name} {problem}"
-    rows = [
-        Row(label, access, unit, total(access), found[metric], "" if quiet or unit == "sectors" else LOST)
-        for access, (metric, unit) in METRICS.items()
-        if total(access) or found[metric]
-    ]
+    rows = []
+    for access, (metric, unit) in METRICS.items():
+        if total(access) or found[metric]:
+            reason = "" if quiet or unit == "sectors" else LOST
+            rows.append(Row(label, access, unit, total(access), int(found[metric]), reason))
     if total(".shared"):
-        rows.append(
-            Row(label, "shared, by instruction", "wavefronts", total(".shared"), found[BY_INSTRUCTION])
-        )
+        counts = total(".shared"), int(found[BY_INSTRUCTION])
+        rows.append(Row(label, "shared, by instruction", "wavefronts", *counts))
     return rows
 
 

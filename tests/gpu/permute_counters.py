@@ -7,7 +7,7 @@ python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kerne
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from layoutalg.kernels.move.cases import CASES as QUOTED
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.stage import Stage
+from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.model import copied_sectors, tag_sectors
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of
 from tests.gpu.gemm_ladder import ARRIVED
@@ -74,11 +74,15 @@ def planned(what: tuple[str, Case]) -> Plan:
     """The plan of a case for an architecture."""
     arch, (dtype, shape, axes) = what
     x = normalise(permute_problem(ints(shape), ints(axes), dtype))
-    config, size = configs(x, arch)[0], x.element_bytes
-    kernel = build(x, config)
+    return plan_of(f"{shape.replace(',', 'x')} -> {axes} {dtype}", x, configs(x, arch)[0], arch)
+
+
+def plan_of(label: str, x: Moves, config: PermuteConfig, arch: str) -> Plan:
+    """A configuration of some moves, for an architecture."""
+    size, kernel = x.element_bytes, build(x, config)
     sectors = tuple(copied(kernel, {}, 16, count, arch) for count in (tag_sectors, copied_sectors))
     return Plan(
-        f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(kernel, arch),
+        label, prepare(kernel, arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
         {op: cost.total for op, cost in traffic(kernel, {}, arch).items()}, sectors if any(sectors) else None,
         needed_wavefronts(x, config, arch),
@@ -105,26 +109,32 @@ def launch(cases: Sequence[Case]) -> None:
 def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
     metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
-    made, board = plans(cases), find_arch(require_gpu().arch).board
+    made, arch = plans(cases), require_gpu().arch
     seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
     for p, found in zip(made, seen, strict=True):
-        quiet = board is not None and p.blocks <= board.sms
-        loads = int(found[METRICS["ld.shared"][0]])
-        sunk = p.needed <= loads < p.total("ld.shared")
-        tags, arriving = p.copies or (p.total(":global"), 0)
-        rows = (
-            ("ld.global", p.total("ld.global") + tags, ""),
-            ("st.global", p.total("st.global"), ""),
-            ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
-        )
-        for access, predicted, reason in rows:
-            metric, unit = METRICS[access]
-            yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
-        if p.copies is not None:
-            loaded, measured = p.total("ld.global"), int(found[ARRIVED])
-            served = 0 < arriving + loaded - measured <= loaded
-            reason = f"{loaded} by loads, of which the L1 serves some" if served else ""
-            yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
+        yield from compared(p, found, arch)
+
+
+def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
+    """What is predicted of a plan beside the counters of its launch."""
+    board = find_arch(arch).board
+    quiet = board is not None and p.blocks <= board.sms
+    loads = int(found[METRICS["ld.shared"][0]])
+    sunk = p.needed <= loads < p.total("ld.shared")
+    tags, arriving = p.copies or (p.total(":global"), 0)
+    rows = (
+        ("ld.global", p.total("ld.global") + tags, ""),
+        ("st.global", p.total("st.global"), ""),
+        ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
+    )
+    for access, predicted, reason in rows:
+        metric, unit = METRICS[access]
+        yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
+    if p.copies is not None:
+        loaded, measured = p.total("ld.global"), int(found[ARRIVED])
+        served = 0 < arriving + loaded - measured <= loaded
+        reason = f"{loaded} by loads, of which the L1 serves some" if served else ""
+        yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
 
 
 def main(args: list[str]) -> int:

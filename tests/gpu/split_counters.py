@@ -6,7 +6,7 @@ python -m tests.gpu.split_counters        the table; the exit status is 1 where 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import Prediction
@@ -43,12 +43,23 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     metrics = [*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION, COPIES]
     arguments = (name, dtype, *map(str, rest))
     seen = count_launches("^gemm_", metrics, "tests.gpu.split_counters", *arguments)
-    first, second = predictions(p, c)
+    yield from product_rows(f"{p}, {gemm_family.way(c)}", p, c, seen)
+
+
+def product_rows(
+    label: str, p: GemmProblem, c: Config, seen: Sequence[Mapping[str, float]], *, merged: bool = False
+) -> Iterator[Row]:
+    """What the kernels of a product are predicted to access beside the counters of their launches.
+
+    `merged`: loads of fragments are vectors that the compiler made.
+    """
+    first, *second = predictions(p, c)
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
-    label = f"{p}, {gemm_family.way(c)}"
-    yield from compared(f"{label}, parts", served(p, c, first), seen[0], fewer)
-    yield from compared(f"{label}, sums", second, seen[1])
+    name = f"{label}, parts" if second else label
+    yield from compared(name, served(p, c, first, merged=merged), seen[0], fewer)
+    for one in second:
+        yield from compared(f"{label}, sums", one, seen[1])
 
 
 def compared(label: str, one: Prediction, found: Mapping[str, float], fewer: int = 0) -> Iterator[Row]:

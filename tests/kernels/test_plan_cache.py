@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import ReadySequence, compile_sequence, cubin_cache
+import layoutalg
+from layoutalg.codegen.gpu import ReadySequence, compile_cubin, compile_sequence, cubin_cache
+from layoutalg.codegen.instr import LDG, STG, Instr, updated
+from layoutalg.codegen.program import KernelBuilder, LaunchSequence, launch_sequence
 from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.plan_cache import code_id, plan_key
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
@@ -48,7 +54,9 @@ def ready(p: Any, arch: str, folder: Path | None) -> ReadySequence:
 
 def key_of(p: Any, arch: str) -> str:
     """The name of its entry."""
-    return plan_key(family_of(p).name, p, arch)
+    key = plan_key(family_of(p).name, p, arch)
+    assert key is not None
+    return key
 
 
 def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: list[str]) -> None:
@@ -138,6 +146,104 @@ def test_the_key_depends_on_all_that_kernels_depend_on(monkeypatch: pytest.Monke
     monkeypatch.setattr(plan_cache, "_CODE", "other")
     keys.add(key_of(problems[0], "sm_80"))
     assert len(keys) == 2 * len(problems) + 3
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_the_problems_of_all_families_are_data(family: Family) -> None:
+    for asked in family.verified:
+        p = family.problem(**asked)
+        assert plan_key(family.name, p, "sm_90a") == plan_key(family.name, family.problem(**asked), "sm_90a")
+        assert plan_key(family.name, p, "sm_90a") is not None
+
+
+# --- instructions of a user's own ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A problem with an instruction in it, which shows that one's name alone."""
+
+    instr: Instr
+
+    def __repr__(self) -> str:
+        return f"Applied({self.instr})"
+
+
+def applied(p: Applied, config: Any, arch: Any) -> LaunchSequence:
+    k = KernelBuilder("applied", threads=32)
+    x, v = k.pointer("x", 4, writable=True), k.reg("v", 1)
+    k.do(LDG[4], v, k.at(x, k.tid))
+    k.do(p.instr, v)
+    k.do(STG[4], k.at(x, k.tid), v)
+    return launch_sequence([k.build()])
+
+
+def step(constant: int) -> Applied:
+    """v += constant, always by the same name."""
+    text = f"void step(u32& v) {{ v += {constant}; }}"
+    return Applied(Instr("step", (updated("v", 1),), text, lambda machine, group, v: v + constant))
+
+
+@pytest.fixture
+def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = next(iter(FAMILIES.values()))
+    family = replace(
+        first, name="applied", launches=applied, shared=None, candidates=lambda p, arch: [Candidate(None)]
+    )
+    monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})
+
+
+@pytest.mark.usefixtures("with_steps")
+def test_instructions_of_one_name_and_different_text_do_not_share_kernels(folder: Path) -> None:
+    one, other, again = (
+        plan_cache.ready_sequence("applied", step(n), "sm_90a", folder).kernels[0] for n in (1, 2, 1)
+    )
+    assert repr(step(1)) == repr(step(2)) and one.name == other.name == "applied"
+    assert one.image == again.image != other.image
+
+
+@pytest.mark.usefixtures("with_steps")
+def test_kernels_with_an_instruction_of_a_user_are_found_by_their_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect is a function, of which no key can say what it does."""
+    compiled: list[str] = []
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(folder))
+
+    def counted(source: str, name: str, arch: str) -> Any:
+        compiled.append(source)
+        return compile_cubin(source, name, arch)
+
+    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    assert plan_key("applied", step(1), "sm_90a") is None
+    for n in (1, 2, 1, 2):
+        plan_cache.ready_sequence("applied", step(n), "sm_90a", folder)
+    assert len(compiled) == 2 and len(set(compiled)) == 2
+
+
+def test_a_function_of_this_package_is_data_and_one_of_elsewhere_is_not() -> None:
+    def of_tests() -> None:
+        pass
+
+    assert plan_key("max", (problem_of,), "sm_90a") is None and plan_key("max", (of_tests,), "sm_90a") is None
+    assert plan_key("max", (code_id,), "sm_90a") != plan_key("max", (plan_key,), "sm_90a")
+    assert plan_key("max", (1.0,), "sm_90a") != plan_key("max", (1,), "sm_90a")
+
+
+# --- the code ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edited", ["layout/layout.py", "codegen/expr/nodes.py", "kernels/move/stage.py"])
+def test_an_edited_file_of_each_part_is_another_key(edited: str, tmp_path: Path) -> None:
+    """In a copy of the whole package, linked folders included."""
+    root = Path(layoutalg.__file__).parent
+    copied = tmp_path / "layoutalg"
+    shutil.copytree(root, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    before = code_id(copied)
+    assert before == code_id(root)
+    with (copied / edited).open("a") as file:
+        file.write("# edited\n")
+    assert code_id(copied) != before
 
 
 def test_other_code_is_another_id(tmp_path: Path) -> None:

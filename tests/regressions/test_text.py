@@ -17,8 +17,7 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import Kernel, KernelBuilder, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.kernels.family import buffers
-from layoutalg.kernels.matrix import reference
+from layoutalg.kernels.matrix import buffers, reference
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.rowwise.families import sequence_of
