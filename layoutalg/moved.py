@@ -57,18 +57,19 @@ _ROOMS: Mapping[str, str] = {
         "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
+    "codegen.traffic": "kernels.predict=cost",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
         "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=partition "
-        "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
+        "kernels.permute_reads=gather kernels.permute_certificate=certificate "
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
-        "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
+        "kernels.reduce_model kernels.norm_family=norm kernels.norm_modes "
         "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
-        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
+        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk "
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (
