@@ -6,8 +6,8 @@
     buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
     expected(problem, config, given)      what has to be in a buffer afterwards, by definition
 
-What the memory accesses of each launch cost is not asked: it is read off the programs.  A configuration is
-legal if it comes out of `candidates`: there is no other list of rules to ask.
+What the memory accesses of each launch cost is read off the programs, see `costs`.  A configuration is legal if
+it comes out of `candidates`: there is no other list of rules to ask.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from layoutalg.moved import moved
 
 __getattr__ = moved(
     "layoutalg.kernels.family",
-    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verify")
+    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verification")
     | dict.fromkeys(("arguments", "buffers"), "layoutalg.kernels.matrix"),
 )
 
@@ -155,13 +155,13 @@ class Family:
         """The kernel of a configuration, the first where there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
-    def predictions(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-        """What the memory accesses of each launch cost: the traffic of its program."""
-        return sequence_traffic(self.launches(problem, config, arch), self.bench.scalars(problem), arch)
-
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """What all accesses of all launches cost, by instruction."""
-        return total_costs(self.predictions(problem, config, arch))
+        return total_costs(self.costs(problem, config, arch))
+
+    def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+        """What the memory accesses of each launch cost: the traffic of its program."""
+        return sequence_traffic(self.launches(problem, config, arch), self.bench.scalars(problem), arch)
 
     def reference(self, problem: Any, source: Any, old: Any) -> Any:
         """The destination buffer after a move of `source`, by definition: `old` with elements written there.

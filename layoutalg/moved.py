@@ -66,14 +66,15 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
-        "kernels.reduce_model kernels.norm_family=norm kernels.norm_modes "
-        "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
-        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk "
+        "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
+        "kernels.reduce_model=reduce_plan kernels.norm_family=norm "
+        "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
+        "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
+        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule "
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (
-        "kernels.gemm=problem kernels.gemm_bench=family kernels.gemm_choice=heuristic "
+        "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
         "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=merged "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=parts "
         "kernels.gemm_result=result kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
@@ -87,7 +88,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
     "kernels": (
         "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
-        "kernels.chain_verify=verify"
+        "kernels.chain_verify=verification"
     ),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",

@@ -28,8 +28,7 @@ from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -165,7 +164,7 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
 
 def _predicted(family: Family, p: Any, config: Any) -> Any:
     """By launch, as they were stored; of norms, all launches together."""
-    found = family.predictions(p, config, ARCH)
+    found = family.costs(p, config, ARCH)
     return [_costs(x) for x in ((total_costs(found),) if isinstance(p, NormProblem) else found)]
 
 

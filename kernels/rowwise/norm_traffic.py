@@ -18,8 +18,8 @@ from math import prod
 from layoutalg.arch import Arch
 from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.rowwise.norm import NormLaunches
-from layoutalg.kernels.rowwise.norm_modes import shortest
-from layoutalg.kernels.rowwise.norm_walk import Walk
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import walk_of
 
 KEPT_BYTES = 24 << 20
 """What is found in L2 again."""
@@ -42,12 +42,12 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
+    >>> from layoutalg.kernels.rowwise import norm_problem
     >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
     Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
-    w, size = Walk(shortest(p), c), p.dtype.nbytes
+    w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
     elements = p.axes.read_elems * size
     between = 0
     if c.splits > 1:
@@ -56,6 +56,6 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
         resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
         between = resident * (elements // w.blocks)
     read = elements * (2 if between > KEPT_BYTES else 1)
-    read += (p.weight + p.bias) * w.modes.count * size
+    read += (p.weight + p.bias) * w.form.count * size
     scratch = launches.workspace_elems * 4
     return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)

@@ -26,9 +26,8 @@ from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
 from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import pairs, side, store, write

@@ -13,8 +13,8 @@ from itertools import islice
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import traffic
+from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce import build
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, plans, reduce_problem
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     DRAM,

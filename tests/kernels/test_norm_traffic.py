@@ -1,11 +1,10 @@
-"""Bytes of memory of norms."""
+"""Bytes of memory of norms, and what limits them."""
 
 from __future__ import annotations
 
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.norm_traffic import traffic
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:

@@ -12,13 +12,18 @@ import pytest
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost, copied, traffic
-from layoutalg.kernels.rowwise.norm import NormLaunches, plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise import (
+    NormConfig,
+    NormLaunches,
+    ReduceConfig,
+    norm_problem,
+    plan_with,
+    plans,
+    reduce_problem,
+)
+from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
 from layoutalg.kernels.rowwise.reduce import build
-from layoutalg.kernels.rowwise.reduce_plan import plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from layoutalg.model import tag_sectors
 from tests.kernels.test_reduce_family import run
 from tests.norms import data, launch_all, random_problem
@@ -44,7 +49,7 @@ def test_norms_of_every_plan(batch: int) -> None:
     for seed in range(15 * batch, 15 * batch + 15):
         rng = random.Random(seed)
         p = random_problem(rng, 1500)
-        c = rng.choice(configs(shortest(p)))
+        c = rng.choice(configs(p))
         if rng.random() < 0.3:
             c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), depth=2)
             c = replace(c, staged=rng.choice([0, 2, 4]) if c.vec * p.dtype.nbytes >= 4 else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.traffic import Cost, sequence_traffic
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels import FAMILIES, Family, verify
+from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.gemm import family as gemm_family
@@ -23,16 +22,12 @@ from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from tests import mutate
 from tests.gemm_cases import unpacked
 from tests.sequences import TENSOR_OPS, launches_of, predicted, problem_of, verified
 from tests.sweeps import each
-
-module: Any = importlib.import_module("layoutalg.kernels.verify")
-"""`layoutalg.kernels.verify` is the function."""
 
 TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]
 PROBLEM = TRANSPOSE.problem(70, 140, "f32")
@@ -109,7 +104,7 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     if expected.allowed is None:
         expected = replace(expected, values=np.concatenate([expected.values, old[-4:]]))
     before = {**given, expected.buffer: old}
-    assert not module.compare("r", before, expected, {expected.buffer: new}).passed
+    assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
 
 
 @pytest.mark.parametrize("change", ["more", "less"])
@@ -129,7 +124,7 @@ def test_a_wrong_prediction_is_a_failed_check(
             right[op] += Cost(0, 1, 0)
         return (right, *others)
 
-    monkeypatch.setattr(module, "sequence_traffic", wrong)
+    monkeypatch.setattr(verification, "sequence_traffic", wrong)
     report = verify(family, p)
     (failed,) = (c.name for c in report.checks if not c.passed)
     assert failed.startswith("accesses, ") if change == "more" else failed == "no other accesses"
@@ -187,7 +182,7 @@ def test_a_store_that_is_not_printed_fails(
         kernels = tuple(mutate.without(kernel, store) for kernel in sequence.kernels)
         return printed_sequence(replace(sequence, kernels=kernels))
 
-    monkeypatch.setattr(module, "printed_sequence", without)
+    monkeypatch.setattr(verification, "printed_sequence", without)
     report = verify(FAMILIES[op], problem_of(op, shape, axes, "f32"))
     failed = [c.name for c in report.checks if not c.passed]
     assert failed[0] == "result, one block at a time" and "accesses, st.global.b128" in failed
@@ -263,7 +258,7 @@ def test_what_is_out_of_bounds_is_named() -> None:
     exact, allowed = right.values, right.allowed
 
     def seen(values: Any) -> Any:
-        return module.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
+        return verification.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
 
     assert seen(exact).passed
     for wrong in (exact[2, 3] + 2 * allowed[2, 3], np.nan, np.inf):
