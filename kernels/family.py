@@ -6,8 +6,8 @@
     buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
     expected(problem, config, given)      what has to be in a buffer afterwards, by definition
 
-What the memory accesses of each launch cost is read off the programs, see `costs`.  A configuration is legal if
-it comes out of `candidates`: there is no other list of rules to ask.
+What the memory accesses of each launch cost is read off the programs, see `costs`.  A configuration is legal
+if it comes out of `candidates`: there is no other list of rules to ask.
 """
 
 from __future__ import annotations
