@@ -1,7 +1,7 @@
 """Families of kernels written as tile programs, and the calls that users make of them.
 
 >>> print(*FAMILIES)
-tiled_copy transpose permute sum mean max softmax layer_norm rms_norm gemm-simt gemm-sm80
+tiled_copy transpose permute sum mean max softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm80
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
 from layoutalg.kernels.registry import FAMILIES, find_family
-from layoutalg.kernels.verify import VerifyReport, verify
+from layoutalg.kernels.verification import VerifyReport, verify
 
 __all__ = [
     "FAMILIES",

@@ -6,7 +6,7 @@ installed or has no such element type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from layoutalg.optional import import_trouble
@@ -97,3 +97,20 @@ def _tensor(x: Any, element: str) -> Any:
 
     words = torch.as_tensor(x.view(_TORCH_CARRIER[x.itemsize]), device="cuda")
     return words.view(getattr(torch, _TORCH_FLOAT[element]))
+
+
+def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch | None:
+    """PyTorch's relu, gelu (by tanh), silu or add of arrays of one shape, into `dst`."""
+    if import_trouble("torch", ""):
+        return None
+    import torch
+
+    to, *of = (_tensor(x, element) for x in (dst, *sources))
+    if op == "add":
+        return lambda: torch.add(*of, out=to)
+    functional = torch.nn.functional
+    compute = {
+        "relu": functional.relu, "gelu": lambda x: functional.gelu(x, approximate="tanh"),
+        "silu": functional.silu,
+    }[op]  # fmt: skip
+    return lambda: compute(*of)

@@ -5,7 +5,7 @@
     launches(problem, config, arch)       the launch sequence of one of them
     buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
     expected(problem, config, given)      what has to be in a buffer afterwards, by definition
-    predictions(problem, config, arch)    what the memory accesses of each launch cost, before anything runs
+    costs(problem, config, arch)          what the memory accesses of each launch cost, before anything runs
 
 A configuration is legal if it comes out of `candidates`: there is no other list of rules to ask.
 """
@@ -19,14 +19,14 @@ from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import Kernel, LaunchSequence
-from layoutalg.codegen.traffic import Cost, Prediction
+from layoutalg.codegen.traffic import Cost, Prediction, traffic
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.moved import moved
 
 __getattr__ = moved(
     "layoutalg.kernels.family",
-    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verify")
+    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verification")
     | dict.fromkeys(("arguments", "buffers"), "layoutalg.kernels.matrix"),
 )
 
@@ -111,7 +111,7 @@ class Family:
     what stands for one that is not given, NEEDED where nothing does.  `shared` makes the launches by kernels
     that neighbouring problems share, where the family has such; `way` says in a word how a configuration
     works; `steps` are configurations by name that show how the kernel came to be what it is; `written` are
-    those of which `layoutalg generate` writes the best.
+    those of which `layoutalg generate` writes the best; `predictions` stand in for the traffic of programs.
     """
 
     name: str
@@ -119,7 +119,6 @@ class Family:
     problem: Callable[..., Any]
     candidates: Callable[[Any, str | Arch], Iterable[Candidate]]
     launches: Callable[[Any, Any, str | Arch], LaunchSequence]
-    predictions: Callable[[Any, Any, str | Arch], tuple[Prediction, ...]]
     trials: Callable[[Any], tuple[str, ...]]
     buffers: Callable[[Any, str, int], dict[str, Any]]
     expected: Callable[[Any, Any, Mapping[str, Any]], Expected]
@@ -128,6 +127,7 @@ class Family:
     asks: Mapping[str, Any]
     bench: Bench
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
+    predictions: Callable[[Any, Any, str | Arch], tuple[Prediction, ...]] | None = None
     way: Callable[[Any], str] = lambda config: ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[Any], bool] = lambda config: True
@@ -158,7 +158,16 @@ class Family:
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """What all accesses of all launches cost, by instruction."""
-        return total(self.predictions(problem, config, arch))
+        return total(self.costs(problem, config, arch))
+
+    def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+        """What the accesses of each launch cost: `predictions` where there are such, one for each launch or
+        for all together, otherwise what the programs themselves say.  Nothing where nothing is predicted.
+        """
+        if self.predictions is not None:
+            return self.predictions(problem, config, arch)
+        sequence = self.launches(problem, config, arch)
+        return tuple(traffic(kernel, dict(sequence.scalars), arch) for kernel in sequence.kernels)
 
     def reference(self, problem: Any, source: Any, old: Any) -> Any:
         """The destination buffer after a move of `source`, by definition: `old` with elements written there.

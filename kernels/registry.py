@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from layoutalg.errors import UnknownNameError
+from layoutalg.kernels.elementwise.families import ELEMENTWISE_FAMILIES
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES
 from layoutalg.kernels.move.families import MOVE_FAMILIES
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {family.name: family for family in (*MOVE_FAMILIES, *ROWWISE_FAMILIES, *GEMM_FAMILIES)}
+    {
+        family.name: family
+        for room in (MOVE_FAMILIES, ROWWISE_FAMILIES, ELEMENTWISE_FAMILIES, GEMM_FAMILIES)
+        for family in room
+    }
 )
 """The families, read only."""
 

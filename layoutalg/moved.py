@@ -60,7 +60,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
-        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=partition "
+        "kernels.permute_stage=stage kernels.permute_tile=plan kernels.permute_index=partition "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
@@ -73,7 +73,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (
-        "kernels.gemm=problem kernels.gemm_bench=family kernels.gemm_choice=heuristic "
+        "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
         "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=merged "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=parts "
         "kernels.gemm_result=result kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
@@ -87,7 +87,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
     "kernels": (
         "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
-        "kernels.chain_verify=verify"
+        "kernels.chain_verify=verification"
     ),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",

@@ -170,7 +170,7 @@ def _predicted(family: Family, p: Any, config: Any) -> Any:
         except (ShapeError, UnsupportedError) as error:
             return str(error)
     arch = "sm_90" if isinstance(p, MatrixProblem) else ARCH
-    return [_costs(x) for x in family.predictions(p, config, arch)]
+    return [_costs(x) for x in family.costs(p, config, arch)]
 
 
 def _buffers(p: Any) -> dict[str, Buffer]:

@@ -7,7 +7,6 @@ in each of its places.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence, lower
-from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels import FAMILIES, Family, verification
 from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
@@ -24,8 +23,6 @@ from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
 from tests.sequences import TENSOR_OPS, problem_of
-
-verifying: Any = importlib.import_module("layoutalg.kernels.verify")
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Case:
     def ready(self) -> Iterator[None]:
         """Within, the problems are computed by the case's kernels, and nothing is compiled."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(verifying, "machine_code_checks", lambda kernels: iter(()))
+            patch.setattr(verification, "machine_code_checks", lambda kernels: iter(()))
             yield
 
     def verdict(self, mutant: Mutant | None) -> str:
@@ -70,7 +67,7 @@ def _matrix(family_name: str, dtype: str, config: int, *sizes: tuple[int, int]) 
 
 
 def _case(name: str, family: Family, kernels: tuple[Kernel, ...], c: Any, *problems: Any) -> Case:
-    runs = tuple(functools.partial(verifying.checks, family, p, c) for p in problems)
+    runs = tuple(functools.partial(verification.checks, family, p, c) for p in problems)
     return Case(name, kernels, runs, fixed=len(problems) == 1 and family.name in TENSOR_OPS)
 
 

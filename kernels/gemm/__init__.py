@@ -16,3 +16,12 @@ Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with le
 """
 
 from __future__ import annotations
+
+from layoutalg.moved import moved
+
+__getattr__ = moved(
+    "layoutalg.kernels.gemm",
+    dict.fromkeys(
+        ("GemmProblem", "Major", "gemm_problem", "matrices", "scalar_words"), "layoutalg.kernels.gemm.problem"
+    ),
+)

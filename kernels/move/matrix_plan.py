@@ -21,6 +21,7 @@ from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.atoms import TiledCopy, make_tiled_copy
 from layoutalg.dtype import DType
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
 from layoutalg.layout import AnyLayout, Layout, concat, modes
 from layoutalg.synthesis import synthesize
@@ -72,7 +73,12 @@ THREADS, PASSES, LANES = 256, 4, 32
 
 
 def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, ...]:
-    """The configurations that fit a copy, best first."""
+    """The configurations that fit a copy, best first.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> copy_configs(matrix_problem(64, 64, "f32", turned=False), "sm_75")[0].via
+    'registers'
+    """
     vec = vector_elems(p.lds, p.element_bytes)
     vec = min(vec, vector_elems(p.ldd, p.element_bytes))
     rows = THREADS // LANES * PASSES
@@ -117,12 +123,31 @@ def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[Tra
 
     Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
     tile that gives every SM a block comes first, then smaller ones, then those that do not fill the GPU.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> print(transpose_configs(matrix_problem(4096, 4096, "f32", turned=True))[0].layout)
+    Sw<3,2,6> o 0 o (64,64):(64,1)
     """
     chip = find_arch(arch)
-    found = [c for tile in _tiles(p) if (c := _config(p, tile, chip)) is not None]
+    tried = (_config(p, tile, chip) for tile in _tiles(p))
+    found = [c for c in tried if isinstance(c, TransposeConfig)]
     sms = chip.board.sms if chip.board else 1
     filling = [c for c in found if -(-p.m // c.tile_m) * -(-p.n // c.tile_n) >= sms]
     return tuple(filling + [c for c in reversed(found) if c not in filling])
+
+
+def transpose_refusals(
+    p: MatrixProblem, arch: str | Arch = "sm_90"
+) -> Iterator[tuple[tuple[int, int], LayoutAlgError]]:
+    """Tiles (m, n) that a transpose cannot have, each with the reason.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> list(transpose_refusals(matrix_problem(64, 64, "f32", turned=True)))
+    []
+    """
+    for tile in _tiles(p):
+        if not isinstance(found := _config(p, tile, find_arch(arch)), TransposeConfig):
+            yield tile, found
 
 
 def _tiles(p: MatrixProblem) -> Iterator[tuple[int, int]]:
@@ -133,14 +158,17 @@ def _tiles(p: MatrixProblem) -> Iterator[tuple[int, int]]:
         yield from ((side // size, side // size) for side in SIDES_BYTES if side // size >= 8)
 
 
-def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeConfig | None:
+def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeConfig | LayoutAlgError:
+    """The configuration of a tile, or what refuses it."""
     size, (tile_m, tile_n) = p.element_bytes, tile
     src_vec, dst_vec = vector_elems(p.lds, size), vector_elems(p.ldd, size)
     each = max(32, rows_per_word(size) * src_vec * size)
     threads = min(chip.max_threads_per_block, tile_m * tile_n * size // each)
     words_per_vector = max(4, src_vec * size) // 4
-    if tile_m * tile_n // (threads * src_vec) * words_per_vector > REGISTER_WORDS:
-        return None
+    words = tile_m * tile_n // (threads * src_vec) * words_per_vector
+    if words > REGISTER_WORDS:
+        asked = f"words that a thread holds of a tile of {tile_m} x {tile_n} of {p}"
+        return ResourceError(asked, words, REGISTER_WORDS)
     edges: Literal["vectors", "elements"] = "elements" if p.n % src_vec or p.m % dst_vec else "vectors"
     for lanes_n in _lane_choices(tile_n // src_vec, 128 // (src_vec * size)):
         for lanes_m in _lane_choices(tile_m // dst_vec, 256 // (dst_vec * size)):
@@ -151,7 +179,7 @@ def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeCon
                 found = synthesize(domain.shape, pattern, element=p.dtype, form="single", arch=chip)
                 if found.layout is not None:
                     return replace(c, layout=found.layout)
-    return None
+    return UnsupportedError(f"no lanes of {threads} threads cover a tile of {tile_m} x {tile_n} of {p}")
 
 
 def _lane_choices(most: int, preferred: int) -> list[int]:

@@ -35,10 +35,18 @@ from math import prod
 from typing import Any
 
 from layoutalg.compose import NormalForm, find_normal_form
-from layoutalg.decide import cosize, find_collision
+from layoutalg.decide import cosize
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.modes import (
+    StridedMode,
+    buffer_elems,
+    check_written,
+    compact_strides,
+    lowest,
+    normal_form,
+)
 from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, flatten_tree, product
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
@@ -89,25 +97,6 @@ class PermuteProblem:
             for swizzles, strides in ((self.src_swizzle, src), (self.dst_swizzle, dst))
         )
         return f"permute {shape} {self.dtype}, src {src} -> dst {dst}{at}"
-
-
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """The largest offset from coordinate 0."""
-    return sum((n - 1) * max(d, 0) for n, d in zip(shape, strides, strict=True))
-
-
-def _depth(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """How far below coordinate 0 the lowest element lies."""
-    return sum((n - 1) * max(-d, 0) for n, d in zip(shape, strides, strict=True))
-
-
-def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides, the last mode fastest.
-
-    >>> compact_strides((2, 3, 4))
-    (12, 4, 1)
-    """
-    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 def permute_problem(
@@ -167,25 +156,13 @@ def move_problem(
         raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
     if any(n < 1 for n in shape):
         raise ShapeError(f"shape {shape}: extents must be positive")
-    for name, offset, strides in (("source", src_offset, src), ("destination", dst_offset, dst)):
-        if offset < _depth(shape, strides):
-            raise ShapeError(f"the {name} of offset {offset} and strides {strides} starts before its buffer")
-    if elems is None:
-        if src_swizzle or dst_swizzle:
-            raise ShapeError("a swizzled side moves offsets up: the lengths of both buffers are needed")
-        elems = src_offset + _reach(shape, src) + 1, dst_offset + _reach(shape, dst) + 1
-    written = tuple((n, abs(d)) for n, d in zip(shape, dst, strict=True) if n > 1)
-    if written:
-        target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
-        clash = find_collision(target)
-        if clash is not None:
-            raise NotInjectiveError(
-                f"the destination {target} of a permutation writes one place for two coordinates, "
-                f"{clash[0]} and {clash[1]}",
-                layout=target,
-                a=clash[0],
-                b=clash[1],
-            )
+    reach = (
+        buffer_elems("source", shape, src, src_offset),
+        buffer_elems("destination", shape, dst, dst_offset),
+    )
+    if elems is None and (src_swizzle or dst_swizzle):
+        raise ShapeError("a swizzled side moves offsets up: the lengths of both buffers are needed")
+    check_written("a permutation", shape, dst)
     return PermuteProblem(
         tuple(shape),
         element,
@@ -193,7 +170,7 @@ def move_problem(
         tuple(dst),
         src_offset,
         dst_offset,
-        *elems,
+        *(reach if elems is None else elems),
         src_swizzle,
         dst_swizzle,
     )
@@ -316,22 +293,11 @@ def normalise(p: PermuteProblem) -> Moves:
     >>> print(normalise(permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f16")))
     2-byte elements, 50176:3->1, 3:1->50176, 128:150528->150528
     """
-    modes, src_low, dst_low = [], p.src_offset, p.dst_offset
-    for n, s, d in zip(p.shape, p.src, p.dst, strict=True):
-        if n > 1:
-            src_low -= (n - 1) * max(-s, 0)
-            dst_low -= (n - 1) * max(-d, 0)
-            modes.append(Mode(n, s if d > 0 else -s, abs(d)))
-    merged: list[Mode] = []
-    for m in sorted(modes, key=lambda m: m.dst):
-        low = merged[-1] if merged else None
-        if low is not None and m.dst == low.extent * low.dst and m.src == low.extent * low.src:
-            merged[-1] = Mode(low.extent * m.extent, low.src, low.dst)
-        else:
-            merged.append(m)
+    sides = zip(p.shape, zip(p.src, p.dst, strict=True), strict=True)
+    modes = (Mode(m.extent, *m.strides) for m in normal_form((StridedMode(*side) for side in sides), lead=1))
     moves = Moves(
-        p.element_bytes, tuple(merged) or (Mode(1, 1, 1),), src_low, dst_low, p.source_elems, p.target_elems,
-        p.src_swizzle, p.dst_swizzle,
+        p.element_bytes, tuple(modes) or (Mode(1, 1, 1),), lowest(p.shape, p.src, p.src_offset),
+        lowest(p.shape, p.dst, p.dst_offset), p.source_elems, p.target_elems, p.src_swizzle, p.dst_swizzle,
     )  # fmt: skip
     while (wider := _widened(moves)) is not None:
         moves = wider

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,15 @@ import pytest
 from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status, runtime
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import FAMILIES, bench
+from layoutalg.kernels import FAMILIES, bench, verification
 from layoutalg.kernels.bench import BenchRow, Timed
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.rowwise.cases import CASES
-from layoutalg.kernels.verify import Check, VerifyReport
+from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each
 
 NO_GPU = not gpu_status().available
-
-verify_module: Any = importlib.import_module("layoutalg.kernels.verify")
-"""`layoutalg.kernels.verify` is the function."""
 
 
 @each("family", ["tiled_copy", "transpose"])
@@ -82,7 +78,7 @@ def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: Any, **__: Any) -> VerifyReport:
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
-    monkeypatch.setattr(verify_module, "verify", wrong)
+    monkeypatch.setattr(verification, "verify", wrong)
     words = ("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
     assert answer(*words, exit_code=1)["passed"] is False
     result = run(*words)
@@ -93,7 +89,7 @@ def test_a_hazard_is_exit_code_1_and_one_sentence(monkeypatch: pytest.MonkeyPatc
     def race(*_: Any, **__: Any) -> VerifyReport:
         raise SimulationError("lane 3 reads a word that lane 5 writes", lane=3)
 
-    monkeypatch.setattr(verify_module, "verify", race)
+    monkeypatch.setattr(verification, "verify", race)
     result = run("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "layoutalg verify: lane 3 reads a word that lane 5 writes\n"

@@ -59,7 +59,7 @@ def test_the_tables_fit_a_page() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "part"),
     [
-        (("transpose",), "UnknownNameError", "family of products"),
+        (("transpose",), "UnknownNameError", "family with steps"),
         (("gemm-simt", "--size", "100"), "ShapeError", "whole tiles are predicted"),
     ],
 )

@@ -107,9 +107,9 @@ def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
 
 
 def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels import chain_verify
+    from layoutalg.kernels.rowwise import families
 
-    monkeypatch.setattr(chain_verify, "normed", lambda p, x, *extra: x)
+    monkeypatch.setattr(families, "normed", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
     assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout
 
@@ -117,8 +117,8 @@ def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("softmax", "--m", "8"), "its tensor has a --shape"),
-        (("transpose", "--shape", "8,8"), "its matrices have --m and --n"),
+        (("softmax", "--m", "8"), "has no m: it takes --shape, --axes"),
+        (("transpose", "--shape", "8,8"), "has no shape: it takes --m, --n"),
         (("permute", "--shape", "8,8"), "permute needs --axes"),
         (("sum", "--axes", "0"), "sum needs --shape"),
     ],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
 
+from layoutalg.kernels import verification
 from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
-from layoutalg.kernels.verify import Check, VerifyReport
+from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
 
 
@@ -29,7 +29,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
         seen.append(f"{p}, {target}, {seed}")
         return VerifyReport(family.name, str(p), target, (Check("result", "45" not in str(p), "-"),))
 
-    monkeypatch.setattr(importlib.import_module("layoutalg.kernels.verify"), "verify", noted)
+    monkeypatch.setattr(verification, "verify", noted)
     only = ("--target", "simulator")
     assert answer("verify", "gemm-sm80", "--m", "40", "--dtype", "bf16", "--seed", "7", *only)["passed"]
     assert answer("verify", "gemm-sm80", *only, exit_code=1)["passed"] is False

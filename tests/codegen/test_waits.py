@@ -17,7 +17,7 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
-from layoutalg.kernels.verify import verify
+from layoutalg.kernels.verification import verify
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.sequences import family_of, launches_of

@@ -75,7 +75,7 @@ def test_elements_narrower_than_a_byte_are_refused() -> None:
 
 
 def test_an_aliasing_destination_is_refused() -> None:
-    with pytest.raises(NotInjectiveError, match="writes one place for two coordinates"):
+    with pytest.raises(NotInjectiveError, match="has one place for two coordinates"):
         move_problem((4, 4), "f32", (4, 1), (1, 1))
     with pytest.raises(NotInjectiveError):
         move_problem((4, 4), "f32", (4, 1), (1, 0))

@@ -145,7 +145,7 @@ def test_a_guard_counts_threads_past_63_bits() -> None:
 def test_kernels_that_start_early_run_on_the_host() -> None:
     """`grid_wait` and the loads behind it were unknown there, and the bench of texts ended at them."""
     src, partial, dst = numpy.ones(64000, "f4"), numpy.zeros(32000, "f4"), numpy.zeros(64, "f4")
-    given = {"src": src.view("u4"), "partial": partial.view("u4"), "dst": dst.view("u4")}
+    given = {"src": src.view("u4"), "scratch": partial.view("u4"), "dst": dst.view("u4")}
     plan = next(p for p in plans(reduce_problem((1000, 64), 0, "sum", "f32")) if len(p.passes) > 1)
     chain = sequence_of(plan, "sm_90")
     assert "grid_wait();" in to_cuda(chain.kernels[1]) and "_fresh(" in to_cuda(chain.kernels[1])

@@ -24,8 +24,8 @@ def bench_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80; sum, mean, max, softmax, layer_norm, "
-            "reduce: all five.",
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80; relu, gelu, silu, add; "
+            "sum, mean, max, softmax, layer_norm, reduce: all five.",
             show_default=False,
         ),
     ],

@@ -14,7 +14,7 @@ from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.verify import Target
+    from layoutalg.kernels.verification import Target
 
 TARGETS = ("auto", "simulator", "gpu")
 
@@ -23,8 +23,8 @@ def verify_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, "
-            "layer_norm, rms_norm.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm, "
+            "rms_norm, relu, gelu, silu, add.",
             show_default=False,
         ),
     ],
@@ -61,7 +61,7 @@ def verify_command(
     """
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.registry import find_family
-    from layoutalg.kernels.verify import verify
+    from layoutalg.kernels.verification import verify
 
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)

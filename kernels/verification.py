@@ -123,7 +123,7 @@ def checks(
         mine = copied(given)
         traces = [run.trace for run in simulate_sequence(ran, mine, group=group, seed=seed)]
         yield compare(f"result, one {group} at a time", given, expected, mine)
-    yield from access_checks(family.predictions(problem, config, "sm_90"), traces)
+    yield from access_checks(family.costs(problem, config, "sm_90"), traces)
     for trial in others:
         given = family.buffers(problem, trial, seed)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels import FAMILIES, Family, verify
+from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.gemm import family as gemm_family
@@ -29,9 +28,6 @@ from tests import mutate
 from tests.gemm_cases import unpacked
 from tests.sequences import TENSOR_OPS, launches_of, predicted, problem_of, verified
 from tests.sweeps import each
-
-module: Any = importlib.import_module("layoutalg.kernels.verify")
-"""`layoutalg.kernels.verify` is the function."""
 
 TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]
 PROBLEM = TRANSPOSE.problem(70, 140, "f32")
@@ -108,7 +104,7 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     if expected.allowed is None:
         expected = replace(expected, values=np.concatenate([expected.values, old[-4:]]))
     before = {**given, expected.buffer: old}
-    assert not module.compare("r", before, expected, {expected.buffer: new}).passed
+    assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
 
 
 @pytest.mark.parametrize("change", ["more", "less"])
@@ -118,7 +114,7 @@ def test_a_wrong_prediction_is_a_failed_check(name: str, change: str) -> None:
     p = small(family)
 
     def wrong(p: Any, c: Any, arch: Any) -> Any:
-        first, *others = family.predictions(p, c, arch)
+        first, *others = family.costs(p, c, arch)
         op, right = next(iter(first)), dict(first)
         if change == "less":
             del right[op]
@@ -252,7 +248,7 @@ def test_what_is_out_of_bounds_is_named() -> None:
     exact, allowed = right.values, right.allowed
 
     def seen(values: Any) -> Any:
-        return module.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
+        return verification.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
 
     assert seen(exact).passed
     for wrong in (exact[2, 3] + 2 * allowed[2, 3], np.nan, np.inf):
