@@ -1,7 +1,7 @@
 """Families of kernels written as tile programs, and the calls that users make of them.
 
 >>> print(*FAMILIES)
-tiled_copy transpose permute sum mean max softmax layer_norm relu gelu silu add gemm-simt gemm-sm80
+tiled_copy transpose permute sum mean max softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm80
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if __name__ != "layoutalg.kernels":
 
 from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.family import Candidate, Family
-from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
+from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.verification import VerifyReport, verify
 
@@ -25,6 +25,7 @@ __all__ = [
     "permute",
     "reduce",
     "relayout",
+    "rms_norm",
     "softmax",
     "transpose",
     "verify",

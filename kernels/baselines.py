@@ -54,7 +54,7 @@ LAYER_NORM_EPS = 1e-5
 
 
 def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
-    """PyTorch's sum, amax, mean, softmax or layer_norm; the launch returns its result, a new tensor.
+    """PyTorch's sum, amax, mean or norm; the launch returns its result, a new tensor.
 
     Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
     """
@@ -72,7 +72,8 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     if op == "softmax":
         return lambda: torch.softmax(y.movedim(axes, last).flatten(last[0]), -1)
     extents = [y.shape[a] for a in axes]
-    return lambda: torch.nn.functional.layer_norm(y.movedim(axes, last), extents)
+    norm = getattr(torch.nn.functional, op)
+    return lambda: norm(y.movedim(axes, last), extents)
 
 
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
@@ -84,7 +85,7 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
         powers = (y - y.amax(axes, keepdim=True)).exp()
         wanted = powers / powers.sum(axes, keepdim=True)
     else:
-        centred = y - y.mean(axes, keepdim=True)
+        centred = y - y.mean(axes, keepdim=True) if op == "layer_norm" else y
         wanted = centred / (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
     got = _tensor(ours, element).double().reshape(wanted.shape)
     return float((got - wanted).abs().max()), float(wanted.abs().max())

@@ -65,10 +65,11 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
-        "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
-        "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
-        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
+        "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
+        "kernels.reduce_model=reduce_plan kernels.reduce_predict kernels.norm_family=norm "
+        "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
+        "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
+        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule kernels.norm_predict "
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (

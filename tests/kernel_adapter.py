@@ -29,8 +29,7 @@ from layoutalg.kernels.gemm.launches import predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 

@@ -24,8 +24,8 @@ from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.move import cases as moves
 from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
+from layoutalg.kernels.rowwise import FOLD
 from layoutalg.kernels.rowwise import cases as rowwise
-from layoutalg.kernels.rowwise.reduce_plan import FOLD
 
 Case: TypeAlias = dict[str, Any]
 

@@ -20,9 +20,7 @@ from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
 from tests.sequences import TENSOR_OPS, problem_of
 

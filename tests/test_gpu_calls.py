@@ -16,7 +16,7 @@ from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import api, plan_cache, reduce_api
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
 from tests.sequences import launches_of

@@ -15,8 +15,8 @@ import pytest
 
 from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
-from layoutalg.kernels.rowwise import norm_vectors
-from layoutalg.kernels.rowwise.norm_modes import NormModes
+from layoutalg.kernels.rowwise import unaligned
+from layoutalg.kernels.rowwise.axes import Form
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
 from tests.sequences import launches_of
@@ -144,12 +144,12 @@ def test_a_byte_that_is_wrong_is_seen(allocation: str, at: int, says: str) -> No
 def test_a_plan_that_takes_the_lowest_elements_for_the_first_ones_is_seen() -> None:
     """The sample finds what it was made for: vectors that do not lie alike in reversed rows."""
 
-    def lowest(x: NormModes, vec: int) -> bool:
+    def lowest(x: Form, vec: int) -> bool:
         return not any(d % vec for d in [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_offset])
 
     drawn = (draw(n, most=64, functions=("softmax",)) for n in range(9000, 9400))
     turned = (case for case in drawn if min(case.x.strides, default=0) < 0)
-    with patch.object(norm_vectors, "_one_phase", lowest):
+    with patch.object(unaligned, "_one_phase", lowest):
         assert any(run_in_simulator(case).kind == "wrong" for case in turned)
 
 

@@ -13,6 +13,7 @@
     waits       dependent kernels wait before they touch memory
     dependent_launch   a kernel that may start early
     launch_contract    what a launch must give a kernel
+    conditions  what is known inside a branch
     lowering    an equal program with cheap addresses
     printable   the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are

@@ -78,13 +78,15 @@ def _argument(arg: Arg | Reg | Fragment) -> Arg:
             return simplify(arg)
 
 
-@dataclass(slots=True)
 class _Scope:
     """A statement list that is being written, the names in it, and the values that have one."""
 
-    body: list[Stmt] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    named: dict[Expr, Var] = field(default_factory=dict)
+    __slots__ = ("body", "named", "names")
+
+    def __init__(self) -> None:
+        self.body: list[Stmt] = []
+        self.names: set[str] = set()
+        self.named: dict[Expr, Var] = {}
 
 
 @dataclass(slots=True)

@@ -34,7 +34,6 @@ from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family,
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import (
     norm,
-    norm_modes,
     norm_plan,
     norm_predict,
     norm_traffic,
@@ -43,14 +42,20 @@ from layoutalg.kernels.rowwise import (
 )
 from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.cases import CASES, DTYPES, Case, random_cases
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import (
+from layoutalg.kernels.rowwise.problems import (
     FOLD,
-    ReducePlan,
+    OPS,
+    NormProblem,
     ReduceProblem,
+    norm_problem,
+    normed,
+    reduce_problem,
+    reduced,
+)
+from layoutalg.kernels.rowwise.reduce_plan import (
+    ReducePlan,
     plan_with,
     plans,
-    reduce_problem,
 )
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, tensor_numbers
 
@@ -128,14 +133,14 @@ def _reduction_expected(p: ReduceProblem, c: Any, given: Mapping[str, Any]) -> E
     additions = (plans(p)[0] if c is None else plan_with(p, c)).additions
     with numpy.errstate(all="ignore"):
         allowed = reduction_bound(p, additions, src)
-    return _expected(p, given, reduce.reference(p, src), allowed)
+    return _expected(p, given, reduced(p, src), allowed)
 
 
 def _norm_expected(p: NormProblem, c: Any, given: Mapping[str, Any]) -> Expected:
     numbers = {name: numbers_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
     x = numbers["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
     extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
-    exact = norm_modes.reference(p, x, *extra)
+    exact = normed(p, x, *extra)
     return _expected(p, given, exact, norm_bound(p, x, exact, *extra))
 
 
@@ -147,7 +152,9 @@ def _reduction_candidates(p: ReduceProblem, arch: str | Arch) -> Iterator[Candid
 
 
 def _norm_candidates(p: NormProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, norm_plan.configs(norm_modes.shortest(p), arch))
+    tried = dict.fromkeys(norm_plan.candidates(p, arch))
+    yield from (Candidate(c) for c, why in tried if why is None)
+    yield from (Candidate(c, why) for c, why in tried if why is not None)
 
 
 def _reduction_launches(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:

@@ -36,10 +36,9 @@ from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce import build as build_reduction
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.testing import compile_shared
 from tests.sequences import MATRIX_OPS
 from tests.sweeps import each

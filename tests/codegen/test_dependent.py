@@ -23,9 +23,8 @@ from layoutalg.codegen.program import (
 )
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.families import sequence_of
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from tests.sequences import launches_of
 
 PROBLEMS = (

@@ -227,3 +227,10 @@ def test_what_can_never_run_needs_no_proof() -> None:
         k.do(LDG[4], v, x.at(k.tid))
     with pytest.raises(IRError, match="can pass the extent n"):
         k.build()
+
+
+def test_the_other_branch_knows_the_opposite() -> None:
+    """Where the tile does not stick out: in the else of the condition that it does."""
+    full = Known({}).where(M < COUNT * 8 + 8, holds=False)
+    assert full.is_below(COUNT * 8 + LANE, M) and not full.is_below(COUNT * 8 + LANE + BIT, M)
+    assert holds((COUNT * 8 + 8 <= M,), COUNT * 8 + LANE, M)

@@ -16,8 +16,7 @@ from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.verification import verify
 from layoutalg.layout import Layout
 from tests import mutate

@@ -26,9 +26,8 @@ from layoutalg.kernels.gemm.simt_plan import SimtConfig
 from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plan_with
 from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import pairs, side, store, write
@@ -52,7 +51,7 @@ def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
     name, arch, (_, p, config) = label(case), kernel_adapter.ARCH, kernel_adapter.chosen(case)
     if isinstance(p, MatrixProblem):
         quiet = blocks[0] <= find_board(arch).sms
-        (prediction,) = FAMILIES[case["family"]].predictions(p, config, arch)
+        (prediction,) = FAMILIES[case["family"]].costs(p, config, arch)
         return counters.compared(name, prediction, found[0], quiet)
     if isinstance(p, ReduceProblem):
         return list(reduce_counters.compared(name, plan_with(p, config, arch), found, arch))

@@ -12,8 +12,8 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.kernels.rowwise.norm import NormLaunches, plan
-from layoutalg.kernels.rowwise.norm_modes import OPS, norm_problem
+from layoutalg.kernels.rowwise import OPS, NormLaunches, norm_problem
+from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_predict import copied_tags, predict
 from layoutalg.kernels.rowwise.norm_traffic import traffic
 from tests.gpu.counters import (

@@ -12,7 +12,7 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReducePlan, plans, reduce_problem
+from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce_predict import memory_bytes, predict
 from tests.gpu.counters import (
     BY_INSTRUCTION,

@@ -29,9 +29,8 @@ from layoutalg.kernels.bench import (
 )
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.rowwise import norm_modes
+from layoutalg.kernels.rowwise import OPS, normed
 from layoutalg.kernels.rowwise.cases import CASES, DTYPES
-from layoutalg.kernels.rowwise.norm_modes import OPS
 from tests.sequences import problem_of
 
 
@@ -159,7 +158,7 @@ class Standin:
         """What `torch_difference` says, by NumPy."""
         x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
         p = problem_of(op, x.shape, axes, element)
-        wanted = norm_modes.reference(p, x) if op in OPS else getattr(np, op)(x, axis=axes)
+        wanted = normed(p, x) if op in OPS else getattr(np, op)(x, axis=axes)
         return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
 
     def matmul(self, d: Any, a: Any, b: Any, element: str) -> Callable[[], None]:

@@ -6,8 +6,8 @@ from math import prod
 
 from layoutalg.kernels.move import cases as moves
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.rowwise import OPS
 from layoutalg.kernels.rowwise.cases import CASES, DTYPES, ELEMS, REDUCED, Case, random_cases
-from layoutalg.kernels.rowwise.norm_modes import OPS
 
 
 def test_the_drawn_permutes_are_the_same_for_the_same_seed() -> None:

@@ -19,7 +19,7 @@ from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.plan_cache import code_id, plan_key
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise import norm_problem
 from tests.sequences import family_of, launches_of, problem_of
 
 SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")

@@ -22,8 +22,7 @@ from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
 from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from tests import mutate
 from tests.gemm_cases import unpacked

@@ -20,8 +20,8 @@ from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.matrix import buffers, reference
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
+from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.families import sequence_of
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run

@@ -1,28 +1,29 @@
 """Tensors with some modes reduced: a problem as it is asked, and the few modes that are left of it.
 
-The idea.  A sum over some axes, and a softmax over them, ask for the same walk: every mode of a tensor is
-either kept or reduced, with a stride in the source, and one in the destination if that has the mode.  What a
-kernel needs to know is the order of these modes in memory and which of them are one; `normalise` says so:
+The idea.  A sum over some axes and a softmax over them ask for the same walk: every mode of a tensor is
+reduced or kept, with a stride in the source, one in the destination if that has the mode, and one in the
+weight and bias of a layer norm.  What a kernel needs to know is the order of these modes in memory and which
+of them are one; `normalise` says so:
 
     (64,256,56,56) over (0,2,3)        R 3136 : 1              images of 56 x 56 are one run
                                        K 256 : 3136 -> 1       channels
                                        R 64 : 802816           batch
     (32,1024,1024) over (1,)           K 1024 : 1 -> 1,  R 1024 : 1024,  K 32 : 1048576 -> 1024
 
-Modes of extent 1 leave, neighbours of one kind that are contiguous on both sides become one, and modes are
+Modes of extent 1 leave, neighbours of one kind that are contiguous on all sides become one, and modes are
 sorted by the source's strides, those that broadcast (stride 0) last.  If the first mode has stride 1 the
 source is read in vectors: along what is reduced ("rows") or across it ("columns").
 
 Notes.  Strides and offsets are in elements and count from a 16-byte boundary, so a base that is not aligned
-is an offset.  Source strides of the shortest form are >= 0: a mode that runs backwards is turned round, and
-the destination with it, whose strides may then be negative.  Comparison with CuTe: this is `coalesce` by
-profile, of two layouts at once.
+is an offset.  Source strides of the normal form are >= 0: a mode that runs backwards is turned round, and
+the other sides with it, whose strides may then be negative.  Comparison with CuTe: this is `coalesce` by
+profile, of several layouts at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from layoutalg.decide import find_collision
@@ -89,7 +90,7 @@ class AxesProblem:
 def find_axes(axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
     """Axes as they are asked for, in order and counted from 0: one, several, or None for all.
 
-    Negative ones count from the last mode.  Raises ShapeError for what is no axis, or named twice.
+    Negative ones count from the last mode.  Raises ShapeError for what is not an axis, or named twice.
 
     >>> find_axes(-1, 3), find_axes((2, 0), 3), find_axes(None, 2)
     ((2,), (0, 2), (0, 1))
@@ -119,11 +120,11 @@ def axes_problem(
     *,
     keeps: bool = False,
 ) -> AxesProblem:
-    """A checked problem; strides, one a mode on either side, are row-major by default.
+    """A checked problem; strides, one per mode on either side, are row-major by default.
 
     The strides in `dst` of modes that the destination does not have count for nothing.  Raises ShapeError
     for axes, extents, strides and offsets that make no tensor, NotInjectiveError for a destination that
-    aliases, UnknownNameError for a dtype that is none.
+    aliases, UnknownNameError for a dtype that does not exist.
 
     >>> axes_problem((4, 6), 0, "f16").dst, axes_problem((4, 6), 0, "f16", keeps=True).dst
     ((0, 1), (6, 1))
@@ -193,40 +194,42 @@ def _check_written(shape: tuple[int, ...], dst: tuple[int, ...], has: list[bool]
 class Mode:
     """One mode that is left: its extent, its strides in elements, and whether it is reduced.
 
-    `src` is >= 0.  `dst` may be negative: the destination runs backwards.  It is 0 in a reduced mode that the
-    destination does not have.
+    `src` is >= 0.  `dst` and `weight` may be negative: the buffer runs backwards.  They are 0 in modes that
+    the destination or the weight does not have.
     """
 
     extent: int
     src: int
     dst: int
     reduced: bool
+    weight: int = 0
 
     def __str__(self) -> str:
         to = f"->{self.dst}" if self.dst or not self.reduced else ""
-        return f"{'R' if self.reduced else 'K'} {self.extent}:{self.src}{to}"
+        weight = f" w{self.weight}" if self.weight else ""
+        return f"{'R' if self.reduced else 'K'} {self.extent}:{self.src}{to}{weight}"
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
-    """A problem in its shortest form: modes by source stride, offsets of the lowest elements.
-
-    `src_elems` and `dst_elems` are the lengths of the buffers.
+class Form:
+    """The normal form of a problem: modes by source stride, and the offsets of the lowest elements.
 
     >>> print(normalise(axes_problem((64, 256, 56, 56), (0, 2, 3), "f32")))
     R 3136:1, K 256:3136->1, R 64:802816
     """
 
-    element_bytes: int
     modes: tuple[Mode, ...]
     src_offset: int
     dst_offset: int
-    src_elems: int
-    dst_elems: int
+
+    @property
+    def lead(self) -> Mode:
+        """The first mode; one of a single reduced element where none is left."""
+        return self.modes[0] if self.modes else Mode(1, 1, 1, reduced=True, weight=1)
 
     @property
     def kept(self) -> tuple[Mode, ...]:
-        """The modes that are kept, by source stride."""
+        """The modes that are not reduced, by source stride."""
         return tuple(m for m in self.modes if not m.reduced)
 
     @property
@@ -244,43 +247,59 @@ class Axes:
         """Elements of each group."""
         return prod(m.extent for m in self.reduced)
 
+    @property
+    def dst_start(self) -> int:
+        """Where coordinate 0 lies in the destination, from the boundary on; in the source, at `src_offset`.
+
+        >>> backwards = normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True))
+        >>> print(backwards, backwards.dst_offset, backwards.dst_start)
+        R 3:1->1, K 2:3->-3 1 4
+        """
+        return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
+
     def __str__(self) -> str:
         return ", ".join(map(str, self.modes)) or "one element"
 
 
-def normalise(p: AxesProblem) -> Axes:
-    """The shortest form of a problem: the same elements in the same groups, by fewer modes.
+def normalise(p: AxesProblem, *, weighted: bool = False) -> Form:
+    """The normal form of a problem: the same elements in the same groups, by fewer modes.
+
+    `weighted`: beside the source and the destination there is a buffer of the reduced modes, row-major.
 
     >>> print(normalise(axes_problem((32, 1024, 1024), 1, "f32")))
     K 1024:1->1, R 1024:1024, K 32:1048576->1024
     >>> print(normalise(axes_problem((8, 100), 1, "f32", src=(100, -1), src_offset=99)))
     R 100:1, K 8:100->1
     """
+    inner = compact_strides(tuple(p.shape[k] for k in p.axes))
+    weights = dict(zip(p.axes, inner, strict=True)) if weighted else {}
     modes, src_low, dst_low = [], p.src_offset, p.dst_offset
     for k, (n, s, d) in enumerate(zip(p.shape, p.src, p.dst, strict=True)):
         if n == 1:
             continue
         src_low -= (n - 1) * max(-s, 0)
         dst_low -= (n - 1) * max(-d, 0)
-        turned = s < 0 or (s == 0 and d < 0)
-        modes.append(Mode(n, abs(s), -d if turned else d, k in p.axes))
-    return Axes(p.dtype.nbytes, shortest(modes), src_low, dst_low, p.source_elems, p.target_elems)
+        sign = -1 if s < 0 or (s == 0 and d < 0) else 1
+        modes.append(Mode(n, abs(s), sign * d, k in p.axes, sign * weights.get(k, 0)))
+    return Form(coalesced(modes), src_low, dst_low)
 
 
-def shortest(modes: Iterable[Mode]) -> tuple[Mode, ...]:
-    """Modes by source stride, neighbours of one kind that are contiguous on both sides made one.
+def coalesced(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    """Modes by source stride, neighbours of one kind that are contiguous on all sides made one.
 
-    >>> [str(m) for m in shortest((Mode(8, 4, 4, False), Mode(4, 1, 1, False), Mode(6, 32, 0, True)))]
+    >>> [str(m) for m in coalesced((Mode(8, 4, 4, False), Mode(4, 1, 1, False), Mode(6, 32, 0, True)))]
     ['K 32:1->1', 'R 6:32']
     """
-    merged: list[Mode] = []
+    found: list[Mode] = []
     for m in sorted(modes, key=lambda m: (m.src == 0, m.src, m.reduced, abs(m.dst))):
-        low = merged[-1] if merged else None
-        if (
-            low is not None
-            and (m.reduced, m.src, m.dst) == (low.reduced, low.extent * low.src, low.extent * low.dst)
-        ):  # fmt: skip
-            merged[-1] = Mode(low.extent * m.extent, low.src, low.dst, low.reduced)
+        if found and _continues(found[-1], m):
+            found[-1] = replace(found[-1], extent=found[-1].extent * m.extent)
         else:
-            merged.append(m)
-    return tuple(merged)
+            found.append(m)
+    return tuple(found)
+
+
+def _continues(low: Mode, m: Mode) -> bool:
+    """Whether m steps from end to end of `low`, on every side."""
+    n = low.extent
+    return (m.reduced, m.src, m.dst, m.weight) == (low.reduced, n * low.src, n * low.dst, n * low.weight)
