@@ -149,7 +149,9 @@ def _reduction_candidates(p: ReduceProblem, arch: str | Arch) -> Iterator[Candid
 
 
 def _norm_candidates(p: NormProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, norm_plan.configs(p, arch))
+    tried = dict.fromkeys(norm_plan.candidates(p, arch))
+    yield from (Candidate(c) for c, why in tried if why is None)
+    yield from (Candidate(c, why) for c, why in tried if why is not None)
 
 
 def _reduction_launches(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
