@@ -22,8 +22,7 @@ from layoutalg.kernels.family import matrix_checks
 from layoutalg.kernels.gemm import verify as gemm_verify
 from layoutalg.kernels.gemm.launches import Config, Launches, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.verify import product_checks
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import norm_predict, reduce_predict

@@ -7,8 +7,9 @@
     pdl        programmatic dependent launch
     mma        mma.sync and ldmatrix
     shuffle    warp shuffles and byte permutes
-    arith      f32 arithmetic, conversions, activations
+    arith      f32 arithmetic, conversions
     double     f64 arithmetic
+    elementwise  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr.cp_async import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.instr.elementwise import GELU, RELU, SILU, Elementwise
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
@@ -61,6 +63,7 @@ __all__ = [
     "CP_ASYNC_ZFILL",
     "CP_COMMIT",
     "CP_WAIT",
+    "GELU",
     "GRID_WAIT",
     "LDG",
     "LDG_FRESH",
@@ -71,9 +74,11 @@ __all__ = [
     "MMA_SYNC",
     "MOVE",
     "NEUTRAL",
+    "RELU",
     "SELECT",
     "SHUFFLE_LANE",
     "SHUFFLE_XOR",
+    "SILU",
     "STG",
     "STG_WHOLE",
     "STS",
@@ -82,6 +87,7 @@ __all__ = [
     "WARP",
     "WARP_SYNC",
     "WORD_ELEMS",
+    "Elementwise",
     "Instr",
     "Mma",
     "Operand",

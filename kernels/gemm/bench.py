@@ -29,20 +29,12 @@ from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
 from layoutalg.kernels.gemm import (
-    simt_configs as gemm_simt_configs,
-)
-from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
-from layoutalg.kernels.gemm import (
-    sm80_configs as gemm_sm80_configs,
-)
-from layoutalg.kernels.gemm import (
-    sm80_plan as gemm_sm80_plan,
-)
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import WORD, Config, launcher, load_all
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.simt_plan import LADDER
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
 
 SAMPLE_FLOPS = 3e11
 """A timed sample repeats the product until it is about this long: some milliseconds."""
@@ -67,12 +59,12 @@ GEMM_FAMILIES: Mapping[str, GemmFamily] = MappingProxyType(
         f.name: f
         for f in (
             GemmFamily(
-                "gemm-simt", lambda n: gemm_problem(n, n, n, "f32", b_major="mn"), gemm_simt_configs.configs,
-                gemm_simt.build, {name: config for name, (_, config) in LADDER.items()},
+                "gemm-simt", lambda n: gemm_problem(n, n, n, "f32", b_major="mn"), SIMT.configs,
+                gemm_simt.build, {name: config for name, (_, config) in SIMT_LADDER.items()},
             ),
             GemmFamily(
-                "gemm-sm80", lambda n: gemm_problem(n, n, n, "f16"), gemm_sm80_configs.configs,
-                gemm_sm80.build, gemm_sm80_plan.LADDER,
+                "gemm-sm80", lambda n: gemm_problem(n, n, n, "f16"), SM80.configs,
+                gemm_sm80.build, SM80_LADDER,
             ),
         )
     }
@@ -212,7 +204,7 @@ def _compare(what: str, got: Any, expected: Any, p: GemmProblem) -> None:
 def choice_name(config: Config) -> str:
     """A configuration among those a selector offers: its tile, and its parts where there are some.
 
-    >>> from layoutalg.kernels.gemm.simt_plan import SimtConfig
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig
     >>> choice_name(SimtConfig(128, 256, 8, 16, 8, 4)), choice_name(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
     """

@@ -26,22 +26,15 @@ from layoutalg.kernels.gemm import (
     simt_predict as gemm_simt_predict,
 )
 from layoutalg.kernels.gemm import (
-    simt_rules as gemm_simt_rules,
-)
-from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
 from layoutalg.kernels.gemm import (
     sm80_predict as gemm_sm80_predict,
 )
-from layoutalg.kernels.gemm import (
-    sm80_rules as gemm_sm80_rules,
-)
-from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.splitk import build_combine, predict_combine
+from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.predict import Prediction
 
 Config: TypeAlias = SimtConfig | Sm80Config
@@ -184,10 +177,7 @@ def load_all(ways: Sequence[tuple[GemmProblem, Config]]) -> list[tuple[Loaded, .
     if not ways:
         return []
     for p, c in ways:
-        if isinstance(c, SimtConfig):
-            gemm_simt_rules.check_config(p, c)
-        else:
-            gemm_sm80_rules.check_config(p, c)
+        check_config(p, c)
     arch = require_gpu().arch
     keys = [(covering(p, c), replace(c, splits=min(c.splits, 2))) for p, c in ways]
     different = list(dict.fromkeys(keys))

@@ -16,7 +16,7 @@ from layoutalg.kernels.chain_verify import verify_chain
 from layoutalg.kernels.chains import chain_of
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from layoutalg.layout import Layout

@@ -12,8 +12,8 @@ from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.gemm.bench import choice_name
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.smem_loads import copied_words, served
+from layoutalg.kernels.gemm.smem_loads import copied_words, counted
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.predict import Prediction
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
@@ -47,7 +47,7 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
     label = f"{p}, {choice_name(c)}"
-    yield from compared(f"{label}, parts", served(p, c, first), seen[0], fewer)
+    yield from compared(f"{label}, parts", counted(p, c, first), seen[0], fewer)
     yield from compared(f"{label}, sums", second, seen[1])
 
 

@@ -14,7 +14,7 @@ from layoutalg.kernels.gemm import verify as gemm_verify
 from layoutalg.kernels.gemm.bench import find_gemm_family
 from layoutalg.kernels.gemm.launches import Launches, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.verify import (
     ALPHA,
     BETA,

@@ -24,7 +24,7 @@ from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from layoutalg.kernels.family import VerifyReport
 from layoutalg.kernels.gemm.bench import find_gemm_family
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.verify import verified_problem, verify_product
 from layoutalg.layout import Layout
 from tests import mutate
