@@ -1,6 +1,98 @@
-"""From a layout to an index expression, from a tile program to CUDA text or to NumPy lanes."""
+"""The kernel language: tile programs over tensors, simulated, counted, verified, compiled and launched.
+
+    from layoutalg import codegen as cg
+
+    k = cg.Kernel("scale", threads=128)
+    n, alpha = k.extent("n", multiple=512), k.scalar("alpha", "f32")
+    x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    block = k.block(0, n // 512)
+    copy = k.get_slice(make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout(128), Layout(4)))
+    v = k.load(copy.partition_S(cg.local_tile(x, (512,), (block,))))
+    k.store(v * alpha, copy.partition_D(cg.local_tile(y, (512,), (block,))))
+    kernel = k.build()
+    cg.verify(kernel, lambda x, alpha: alpha * x)
+
+The idea.  A kernel is written once and read by everything: the printer, the simulator, the checks, the counts
+of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMMA among them.
+
+    expr       index expressions: what is known of them, how they simplify, how they print
+    instr      instructions: text and effect; formulas of registers
+    program    tensors, fragments, tiled copies, pipelines; statements; checks; lowering
+    sim        the simulator
+    traffic    what memory accesses cost, read off the program
+    gpu        CUDA text, machine code, launches
+    language   what is done with a finished program
+    relayout   values between register layouts
+
+docs/kernel_language.md teaches it by three kernels.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from layoutalg.later import later
+
 if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.gpu import to_cuda
+    from layoutalg.codegen.instr import (
+        BAR,
+        CP_ASYNC,
+        CP_COMMIT,
+        CP_WAIT,
+        LDG,
+        LDS,
+        STG,
+        STG_WHOLE,
+        STS,
+        WARP_SYNC,
+        Instr,
+        imm,
+        into,
+        out,
+        read,
+        updated,
+        value,
+        write,
+    )  # fmt: skip
+    from layoutalg.codegen.language import compile, launch, simulate, verify
+    from layoutalg.codegen.program import Fragment, MemRef, Tensor, local_tile, pipeline
+    from layoutalg.codegen.program.builder import KernelBuilder as Kernel
+    from layoutalg.codegen.program.tile import Kernel as Program
+    from layoutalg.codegen.program.values import (
+        exp,
+        exp2,
+        maximum,
+        minimum,
+        reciprocal,
+        rsqrt,
+        sqrt,
+        tanh,
+    )  # fmt: skip
+
+_PLACES = {
+    "gpu": "to_cuda",
+    "instr": (
+        "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
+        "Instr imm into out read updated value write"
+    ),
+    "language": "Kernel Program compile launch simulate verify",
+    "program": (
+        "Fragment MemRef Tensor exp exp2 local_tile maximum minimum pipeline reciprocal rsqrt sqrt tanh"
+    ),
+}
+
+__all__ = [
+    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
+    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Tensor", "compile", "exp", "exp2", "imm", "into",
+    "launch", "local_tile", "maximum", "minimum", "out", "pipeline", "read", "reciprocal", "rsqrt",
+    "simulate", "sqrt", "tanh", "to_cuda", "updated", "value", "verify", "write",
+]  # fmt: skip
+
+__getattr__ = later(
+    "layoutalg.codegen",
+    {name: f"layoutalg.codegen.{room}" for room, names in _PLACES.items() for name in names.split()},
+)

@@ -40,10 +40,10 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import (
-    CARRIER,
     Moves,
     PermuteProblem,
     move_problem,

@@ -15,7 +15,8 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import array_assign, device_copy, load, median_times_ms, random_bytes, require_gpu
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.baselines import torch_assign
-from layoutalg.kernels.family import CARRIER, Family, arguments
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.family import Family, arguments
 from layoutalg.kernels.matrix import MatrixProblem
 
 SIZES = (4096, 16384)

@@ -20,19 +20,19 @@ from typing import Any, Literal
 
 from layoutalg.codegen.gpu import require_gpu, to_device, to_host
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.chains import (
     UNIT_BYTES,
     Chain,
     LoadedChain,
     Problem,
-    bits_of,
     chain_of,
     load_chain,
-    numbers_of,
     prepare_chain,
     printed_chain,
 )
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import (
     Check,
     Target,
@@ -44,16 +44,16 @@ from layoutalg.kernels.family import (
 )
 from layoutalg.kernels.move import permute_predict
 from layoutalg.kernels.move.plan import best
-from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, normalise, reference
-from layoutalg.kernels.predict import Cost
-from layoutalg.kernels.rounding import agrees, largest_share, norm_bound, reduction_bound
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
+from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import norm_modes, norm_predict, reduce_predict
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.norm_modes import NormProblem
 from layoutalg.kernels.rowwise.reduce import reference as reduced
 from layoutalg.kernels.rowwise.reduce_modes import AxesProblem
 from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans
-from layoutalg.kernels.trials import TENSOR_TRIALS, tensor_numbers
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, tensor_numbers
 
 Costs = dict[str, Cost]
 """By instruction."""

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import Launch, Launchable, launchable, load_launch, prepare
-from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Global, Kernel, dependent, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
@@ -187,33 +186,3 @@ def load_chain(chain: ReadyChain) -> LoadedChain:
     """
     steps = zip(map(load_launch, chain.kernels), chain.buffers, strict=True)
     return LoadedChain(tuple(steps), chain.partial_bytes)
-
-
-def numbers_of(bits: Any, element: str) -> Any:
-    """The numbers, as float64, that an array of words of an element's width carries; of the same shape.
-
-    >>> import numpy
-    >>> numbers_of(numpy.array([0x3F80, 0x4000, 0xC000], "u2"), "bf16").tolist()
-    [1.0, 2.0, -2.0]
-    """
-    import numpy
-
-    padded = numpy.zeros(-(-bits.size // 2) * 2, bits.dtype)
-    padded[: bits.size] = bits.ravel()
-    return decode(padded.view("u4")[None, :], element)[0][: bits.size].reshape(bits.shape)
-
-
-def bits_of(numbers: Any, element: str) -> Any:
-    """Numbers rounded to the nearest of an element type, as words of its width; of the same shape.
-
-    >>> import numpy
-    >>> [hex(x) for x in bits_of(numpy.array([1.0, 2.0, -2.0]), "f16")]
-    ['0x3c00', '0x4000', '0xc000']
-    """
-    import numpy
-
-    padded = numpy.zeros(-(-numbers.size // 2) * 2)
-    padded[: numbers.size] = numbers.ravel()
-    with numpy.errstate(all="ignore"):
-        words = encode(padded[None, :], element)[0]
-    return words.view("u4" if element == "f32" else "u2")[: numbers.size].reshape(numbers.shape)

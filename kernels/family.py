@@ -21,9 +21,10 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import load, prepare, to_device, to_host, version
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import MemTrace, simulate
+from layoutalg.codegen.traffic import Cost, Prediction
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.predict import Cost, Prediction
 from layoutalg.layout import whole_number
 
 Target: TypeAlias = Literal["simulator", "gpu"]
@@ -224,10 +225,6 @@ def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
         return raw.view(CARRIER[problem.element_bytes])
 
     return draw(problem.source_elems), draw(problem.target_elems)
-
-
-CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
-"""NumPy types that carry elements of a width; they are moved, never computed with."""
 
 
 def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:

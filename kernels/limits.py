@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from layoutalg.arch import Arch, Board, find_arch
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.predict import Prediction
 
 FLOPS_PER_CYCLE = 256
 """Of a multiprocessor with 128 FMA lanes, as boards' rates count them."""

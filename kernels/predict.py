@@ -1,120 +1,13 @@
-"""Predictions: what every access of a launch costs, before anything runs.
-
-Full tiles are counted in closed form on their layouts (`analyze`) and multiplied by their number.  Tiles
-that stick out of the matrix are few; they are counted by the enumerated definition, address by address.
-"""
+"""Edge tiles: the lanes of tiles that stick out of the matrix, to be counted address by address."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from layoutalg.analysis import (
-    Access,
-    SharedReport,
-    analyze,
-    batch_lanes,
-    served_batch,
-    traffic_batch,
-    warp_rule,
-)
-from layoutalg.arch import Arch, Space, find_arch, find_instruction
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.layout import AnyLayout, Layout, product
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one kind of access costs in a launch: wavefronts for shared memory, sectors for global.
-
-    `ideal` is the least that any layout could cost.  Costs add up field by field.
-
-    >>> Cost(2, 8, 8) + Cost(1, 5, 4)
-    Cost(instructions=3, total=13, ideal=12)
-    """
-
-    instructions: int
-    total: int
-    ideal: int
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.instructions + other.instructions, self.total + other.total, self.ideal + other.ideal
-        )
-
-    def __mul__(self, times: int) -> Cost:
-        return Cost(self.instructions * times, self.total * times, self.ideal * times)
-
-
-Prediction: TypeAlias = Mapping[str, Cost]
-"""Cost by the instruction's analysis name, such as "st.shared.b32"; only what is executed is listed."""
-
-
-@dataclass(slots=True)
-class Costs:
-    """Adds up the costs of a launch by instruction."""
-
-    arch: str | Arch = "sm_90"
-    found: dict[str, Cost] = field(default_factory=dict)
-
-    def add(self, op: str, cost: Cost) -> None:
-        """Add a cost to an instruction's sum."""
-        self.found[op] = self.found.get(op, Cost(0, 0, 0)) + cost
-
-    def tile(self, layout: AnyLayout, access: Access) -> None:
-        """Add an access of one full tile, in closed form."""
-        report = analyze(layout, access, arch=self.arch)
-        if isinstance(report, SharedReport):
-            cost = Cost(report.instructions, report.total, report.ideal_total)
-        else:
-            cost = Cost(report.instructions, report.sectors, report.ideal)
-        self.add(access.op, cost)
-
-    def times(self, n: int) -> None:
-        """Multiply everything so far by a number of tiles."""
-        self.found = {op: cost * n for op, cost in self.found.items()} if n else {}
-
-    def lanes(self, op: str, space: Space, addresses: Any, active: Any) -> None:
-        """Add instructions given by their byte addresses and active lanes, both (count, lanes)."""
-        ran = active.any(axis=1)
-        if not ran.any():
-            return
-        rule, machine = warp_rule(op, space, self.arch)
-        checked = batch_lanes(rule, machine, addresses[ran] * active[ran], active[ran])
-        if space == "shared":
-            cost, ideal = served_batch(rule, machine, *checked)
-        else:
-            cost, _, useful = traffic_batch(rule, machine, *checked).T
-            ideal = -(-useful // machine.sector_bytes)
-        self.add(op, Cost(int(ran.sum()), int(cost.sum()), int(ideal.sum())))
-
-    def include(self, other: Costs) -> None:
-        """Add everything another sum has found."""
-        for op, cost in other.found.items():
-            self.add(op, cost)
-
-    def prediction(self) -> Prediction:
-        """The sums, by instruction."""
-        return MappingProxyType(dict(sorted(self.found.items())))
-
-
-def describe(prediction: Prediction) -> list[str]:
-    """The prediction as lines of text for a header comment.
-
-    >>> describe({"st.shared.b32": Cost(128, 128, 128)})
-    ['  st.shared.b32     128 instructions    128 wavefronts (ideal 128)']
-    """
-    return [
-        f"  {op:15}{cost.instructions:6} instructions {cost.total:6} "
-        f"{'wavefronts' if _is_shared(op) else 'sectors'} (ideal {cost.ideal})"
-        for op, cost in prediction.items()
-    ]
-
-
-def _is_shared(op: str) -> bool:
-    return find_instruction(op, find_arch("sm_90")).space == "shared"
+from layoutalg.layout import Layout, product
 
 
 @dataclass(frozen=True, slots=True)

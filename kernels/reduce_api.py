@@ -47,16 +47,8 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import (
-    UNIT_BYTES,
-    Chain,
-    LoadedChain,
-    bits_of,
-    chain_of,
-    numbers_of,
-    printed_chain,
-    simulate_chain,
-)
+from layoutalg.kernels.chains import UNIT_BYTES, Chain, LoadedChain, chain_of, printed_chain, simulate_chain
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
 from layoutalg.kernels.rowwise import norm_modes
 from layoutalg.kernels.rowwise import reduce as reduce_family

@@ -1,14 +1,7 @@
-"""How far results may be from their definition: bounds on what rounding does to reductions and norms.
+"""Rounding: what of a type's numbers it loses, and whether results are where a definition allows them.
 
-The idea.  A sum whose elements pass through at most `d` additions differs from the true one by at most
-
-    |s - exact| <= gamma sum |x|,    gamma = d u / (1 - d u)        (Higham 2002, section 4.2)
-
-with u = 2^-24, since all sums are of floats.  A mean is a sum, a maximum is exact, and a result that is
-narrower than a float is rounded once more.  A softmax is off by the rounding of its exponents, which grows
-with their size; a layer norm by that of the centred elements, which grows with the largest of a row.
-
-Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, SIAM 2002.
+The idea.  A family bounds the error of each of its results, element by element; `agrees` compares, and knows
+that a result past the largest number of its type is infinite, and that NaN has to be NaN.
 """
 
 from __future__ import annotations
@@ -17,18 +10,11 @@ import math
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce import reference as reduced
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem
-
 HALF_PLACE = MappingProxyType({"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8})
 """Half of the last place of a type, relative."""
 
 SMALLEST_SUM = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133})
 """The least positive number of a type."""
-
-SMALLEST_NORM = MappingProxyType({"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126})
-"""What may be lost of a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
 
 ROUNDS_TO_INFINITY = MappingProxyType(
     {
@@ -37,12 +23,6 @@ ROUNDS_TO_INFINITY = MappingProxyType(
     }
 )  # fmt: skip
 """From here on a number of each type is infinite."""
-
-VANISHES = 110.0
-"""e^-110 is less than 2^-158: it counts for nothing beside 1, nor do 2^30 of them."""
-
-NORM_ADDITIONS = 40
-"""Bound on the roundings in a row of a norm's statistics: rounds, a vector's tree, butterflies, warps."""
 
 
 def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
@@ -78,53 +58,3 @@ def largest_share(found: Any, exact: Any, allowed: Any) -> float:
     with numpy.errstate(all="ignore"):
         shares = numpy.abs(found - exact) / numpy.maximum(allowed, numpy.finfo(float).tiny)
     return float(shares[numpy.isfinite(shares)].max(initial=0.0))
-
-
-def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
-    """How far each output may be from the true one; `values` are the source's numbers, flat, as float64.
-
-    >>> import numpy
-    >>> from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
-    >>> p = reduce_problem((2, 4), 1, "sum", "f32")
-    >>> bool((reduction_bound(p, 2, numpy.ones(8)) < 1e-6).all())
-    True
-    """
-    import numpy
-
-    u = HALF_PLACE["f32"]
-    lost, exact = additions * u / (1 - additions * u), reduced(p, values)
-    if p.op == "max":
-        return numpy.zeros(exact.shape)
-    sizes = numpy.abs(reduced(p, numpy.abs(values)))
-    final = HALF_PLACE[p.result.name] if p.result.name != "f32" else 0.0
-    return lost * sizes * (1 + final) + final * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
-
-
-def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: Any = None) -> Any:
-    """How far each result may be from the definition `wanted`; x has the problem's shape, in float64.
-
-    Weight and bias have the shape of the reduced modes.
-
-    >>> import numpy
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem, reference
-    >>> p, x = norm_problem("softmax", (2, 4), 1, "f32"), numpy.zeros((2, 4))
-    >>> bool((norm_bound(p, x, reference(p, x)) < 1e-5).all())
-    True
-    """
-    import numpy
-
-    axes, element = p.axes.axes, str(p.dtype)
-    place, half = 2 * HALF_PLACE["f32"], HALF_PLACE[element]
-    with numpy.errstate(all="ignore"):
-        if p.op == "softmax":
-            most = x.max(axis=axes, keepdims=True, initial=-numpy.inf)
-            apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
-            relative = place * (NORM_ADDITIONS + 4 * apart) + half
-            return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
-        variance = x.var(axis=axes, keepdims=True)
-        largest = numpy.abs(x).max(axis=axes, keepdims=True) / numpy.sqrt(variance + p.eps)
-        wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
-        w = numpy.abs(weight).reshape(wide) if p.weight else 1.0
-        b = numpy.abs(bias).reshape(wide) if p.bias else 0.0
-        error = place * NORM_ADDITIONS * (largest * w + numpy.abs(wanted) + b)
-        return error + half * numpy.abs(wanted) + SMALLEST_NORM[element]

@@ -69,7 +69,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
         "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
         "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
-        "kernels.norm_traffic"
+        "kernels.norm_traffic kernels.trials"
     ),
     "kernels.gemm": (
         "kernels.gemm=problem kernels.gemm_bench=bench kernels.gemm_choice=heuristic "

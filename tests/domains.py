@@ -33,8 +33,8 @@ from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
-from layoutalg.kernels.rounding import reduction_bound
 from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.norm_modes import shortest
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs

@@ -36,7 +36,8 @@ from layoutalg.codegen.program import Global, Kernel, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import plan_cache as kept_chains
-from layoutalg.kernels.chains import Chain, LoadedChain, Problem, ReadyChain, bits_of, chain_of
+from layoutalg.kernels.chains import Chain, LoadedChain, Problem, ReadyChain, chain_of
+from layoutalg.kernels.elements import bits_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256

@@ -22,6 +22,7 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.chains import Chain, chain_of
 from layoutalg.kernels.families import FAMILIES
@@ -29,11 +30,9 @@ from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.permute_modes import normalise, permute_problem
-from layoutalg.kernels.move.permute_plan import best
 from layoutalg.kernels.move.permute_predict import predict as predict_permute
-from layoutalg.kernels.move.refinement import relayout_problem
-from layoutalg.kernels.predict import Prediction
+from layoutalg.kernels.move.plan import best
+from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
 from layoutalg.kernels.rowwise.norm import plan as norm_plan
 from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
@@ -50,6 +49,12 @@ ALPHA, BETA = 1.0, 2.0
 
 UNIT_BYTES = 16
 """Buffers are whole units."""
+
+RENAMED: Mapping[str, str] = {
+    "rows_per_block": "kept", "threads_per_row": "sharing", "lanes_per_row": "fast", "groups_per_row": "slow",
+    "rows_per_thread": "outs",
+}  # fmt: skip
+"""Fields of configurations that had other names when choices were stored."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -244,7 +249,7 @@ def _chained(
 def plain(value: Any) -> Any:
     """A configuration as JSON: records by field, layouts and swizzles as text."""
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {RENAMED.get(f.name, f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [plain(x) for x in value]
     return value if isinstance(value, bool | int | float) else str(value)

@@ -13,7 +13,7 @@ import numpy as np
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.move.problem import strided
-from layoutalg.kernels.rounding import norm_bound
+from layoutalg.kernels.rowwise.bounds import norm_bound
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, reference
 

@@ -6,7 +6,8 @@ import random
 from math import prod
 from typing import Any
 
-from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, move_problem
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.problem import PermuteProblem, move_problem
 from tests.strides import drawn_strides
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}

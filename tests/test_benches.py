@@ -27,6 +27,7 @@ WAYS = (
     "bench_readers --engine options --cases 2",
     "bench_commands --cases 1",
     "bench_index_text --cases 20 --compiled 0",
+    "bench_traffic --only 'tiled_copy m=4096 n=4096'",
 )
 """Runs as small as they may be; those that start processes of their own are left to whoever runs them."""
 

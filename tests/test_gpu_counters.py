@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from layoutalg.kernels.predict import Cost
+from layoutalg.codegen.traffic import Cost
 from tests.gpu import norm_counters, permute_counters, reduce_counters
 from tests.gpu.counters import BY_INSTRUCTION, COPIED, LOST, METRICS, Row, cases_of, ints, table, words_of
 from tests.gpu.gemm_ladder import COPIES

@@ -41,8 +41,8 @@ from layoutalg.errors import (
     NotInjectiveError,
     ShapeError,
 )
-from layoutalg.kernels.chains import bits_of, numbers_of
-from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.norm_modes import reference as norm_reference
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem

@@ -8,6 +8,7 @@
     rewrite      rules applied until none fits
     rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
+    columns      an expression as a map over F2: its columns
     ctext        an expression as C
     cost         what an expression costs in instructions
 
@@ -16,14 +17,17 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 
 from __future__ import annotations
 
+from layoutalg.codegen.expr.columns import Affine, affine
 from layoutalg.codegen.expr.cost import index_cost
 from layoutalg.codegen.expr.ctext import ctype, summands, to_c
 from layoutalg.codegen.expr.expr import (
     OPERATION,
+    apply_operator,
     children,
     evaluate,
     is_predicate,
     minus,
+    rebuild,
     substitute,
     variables,
 )
@@ -52,11 +56,12 @@ from layoutalg.codegen.expr.nodes import (
     render,
 )
 from layoutalg.codegen.expr.simplifier import simplify
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.sums import terms, total, weights
 
 __all__ = [
     "OPERATION",
     "Add",
+    "Affine",
     "And",
     "Const",
     "Eq",
@@ -75,6 +80,8 @@ __all__ = [
     "Var",
     "VarKind",
     "Xor",
+    "affine",
+    "apply_operator",
     "as_expr",
     "check_name",
     "children",
@@ -83,6 +90,7 @@ __all__ = [
     "index_cost",
     "is_predicate",
     "minus",
+    "rebuild",
     "render",
     "simplify",
     "substitute",
@@ -91,4 +99,5 @@ __all__ = [
     "to_c",
     "total",
     "variables",
+    "weights",
 ]

@@ -101,7 +101,7 @@ def _work(node: Expr) -> tuple[list[str], list[Expr]]:
             operands = [a, *terms(b)]
             products = [t for t in operands if isinstance(t, Mul)]
             plain = [t for t in operands if not isinstance(t, Mul)]
-            names = ["IMAD"] * len(products) + ["IADD3"] * (len(plain) // 2 + (not node.is_exact))
+            names = ["IMAD"] * len(products) + ["IADD3"] * (len(plain) // 2 + (not node.exact))
             return names, [*plain, *(part for t in products for part in (t.a, t.b))]
         case Mul(a, b):
             return ["SHF" if _shifts(node) else "IMAD"], [a, b]

@@ -43,7 +43,7 @@ from layoutalg.codegen.expr.nodes import (
     Var,
     Xor,
 )
-from layoutalg.codegen.expr.sums import terms
+from layoutalg.codegen.expr.sums import signed_terms
 from layoutalg.errors import IRError, ResourceError
 
 _SELECT_POWER = 1
@@ -89,13 +89,14 @@ def summands(node: Expr) -> str:
     """The summands of a sum, to be added to a pointer one by one.
 
     Pointers do not wrap, so that the compiler may add the parts in any order and fold constants into the
-    address; a sum in 32 bits it must add as it stands.
+    address; a sum in 32 bits it must add as it stands.  Of an exact difference both parts are summands.
 
     >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
     >>> summands(i * ld + (i ^ 8) + 3)
     '(u64)i * ld + (i ^ 8) + 3'
     """
-    return " + ".join(_emit(t, SYMBOL[Add][1] + 1)[0] for t in terms(node))
+    texts = [(_emit(t, SYMBOL[Add][1] + 1)[0], sign) for t, sign in signed_terms(node)]
+    return texts[0][0] + "".join(f" {'+' if sign > 0 else '-'} {text}" for text, sign in texts[1:])
 
 
 def _emit(node: Expr, outer: int) -> tuple[str, _Rank]:
@@ -129,7 +130,7 @@ def _emit_binary(node: Expr, outer: int) -> tuple[str, _Rank]:
     match node:
         case Var() | Const() | Select() | Shl() | Shr():
             raise TypeError(node)
-        case Minus() if not node.is_exact:
+        case Minus() if not node.exact:
             return _emit_monus(node, outer)
     symbol, power = SYMBOL[type(node)]
     if isinstance(node, FloorDiv):

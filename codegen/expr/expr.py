@@ -71,6 +71,7 @@ __all__ = [
     "Var",
     "VarKind",
     "Xor",
+    "apply_operator",
     "as_expr",
     "children",
     "evaluate",
@@ -132,6 +133,8 @@ def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
             return type(node)(new[0], amount)
         case Select():
             return Select(*new)
+        case Minus():
+            return Minus(new[0], new[1])
         case _:
             return type(node)(*new)
 
@@ -184,14 +187,19 @@ def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
 def _evaluate(node: Expr, known: dict[Any, Any]) -> Any:
     if node not in known:
         parts = [_evaluate(c, known) for c in children(node)]
-        value = _apply(node, parts)
+        value = apply_operator(node, parts)
         if node.facts.hi >> 63 and hasattr(value, "astype"):
             raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 63)
         known[node] = value
     return known[node]
 
 
-def _apply(node: Expr, parts: list[Any]) -> Any:
+def apply_operator(node: Expr, parts: list[Any]) -> Any:
+    """The value of a node from the values of its operands, ints or integer NumPy arrays.
+
+    >>> apply_operator(Var("i", 8) + 1, [4, 1])
+    5
+    """
     match node:
         case Const(value):
             return value

@@ -201,18 +201,23 @@ class Add(_Binary):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Minus(_Binary):
+class Minus(_Node):
     """a - b, and 0 where b is greater than a: no value is below 0.
+
+    `exact`: b is never greater, as the facts prove, or the branch in which the difference is used.
 
     >>> i = Var("i", 8)
     >>> str(Minus(Const(7), i)), str(Minus(i, Const(3)))
     ('7 - i', 'max(i - 3, 0)')
     """
 
-    @property
-    def is_exact(self) -> bool:
-        """True when the facts prove that b is never greater than a."""
-        return self.a.facts.lo >= self.b.facts.hi
+    a: Expr
+    b: Expr
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exact", self.exact or self.a.facts.lo >= self.b.facts.hi)
+        self._seal(F.subtract(self.a.facts, self.b.facts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,7 +343,7 @@ def _as_expr(value: object) -> Expr:
 
 def _difference(a: Expr, b: Expr) -> Minus:
     difference = Minus(a, b)
-    if not difference.is_exact:
+    if not difference.exact:
         raise IRError(
             "difference", difference, f"'{a}' - '{b}' can be below 0: from at least {a.facts.lo} up to "
             f"{b.facts.hi} are taken; Minus(a, b) is 0 there, and a - b < c is a < b + c",
@@ -352,7 +357,7 @@ def _check_divisor(a: Expr, b: Expr) -> None:
 
 
 _TRANSFER: Mapping[type, Callable[[Facts, Facts], Facts]] = {
-    Add: F.add, Minus: F.subtract, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod,
+    Add: F.add, Mul: F.mul, FloorDiv: F.floordiv, Mod: F.mod,
     Xor: F.bitwise_xor, And: F.bitwise_and, Or: F.bitwise_or,
     Lt: F.less_than, Le: F.less_equal, Eq: F.equal, Shl: F.mul, Shr: F.floordiv,
 }  # fmt: skip
@@ -382,7 +387,7 @@ def _render(node: Expr, outer: int) -> str:
             return str(value)
         case Select(c, a, b):
             return f"({_render(a, 0)} if {_render(c, 0)} else {_render(b, 0)})"
-        case Minus(a, b) if not node.is_exact:
+        case Minus(a, b) if not node.exact:
             return f"max({_render(a, SYMBOL[Minus][1])} - {_render(b, SYMBOL[Minus][1] + 1)}, 0)"
         case Shl(a, amount) | Shr(a, amount):
             symbol, power = SYMBOL[type(node)]

@@ -14,7 +14,7 @@ from math import gcd
 
 from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, Le, Lt, Minus
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import cancelled, content, divided, scaled, terms, times, total
+from layoutalg.codegen.expr.sums import cancelled, content, divided, signed_terms, times, total
 
 
 def _neutral(node: Expr) -> Expr | None:
@@ -36,7 +36,7 @@ def _nested(node: Expr) -> Expr | None:
     match node:
         case Minus(Minus(a, b), c):
             return Minus(a, Add(b, c))
-        case Minus(a, Minus(b, c) as inner) if inner.is_exact:
+        case Minus(a, Minus(b, c) as inner) if inner.exact:
             return Minus(Add(a, c), b)
     return None
 
@@ -66,23 +66,15 @@ def _compared(node: Expr) -> Expr | None:
 def _compared_sums(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
-            (left, taken), (right, given) = _apart(a), _apart(b)
-            if taken or given:
-                return type(node)(total([*left, *given]), total([*right, *taken]))
+            left, right = signed_terms(a), signed_terms(b)
+            if any(sign < 0 for _, sign in (*left, *right)):
+                return type(node)(_of_both(left, right), _of_both(right, left))
     return None
 
 
-def _apart(side: Expr) -> tuple[list[Expr], list[Expr]]:
-    """What a side adds up, and what its exact differences take away."""
-    added, taken = [], []
-    for t in terms(side):
-        match scaled(t):
-            case Minus(a, b) as difference, weight if difference.is_exact:
-                added.append(times(a, weight))
-                taken.append(times(b, weight))
-            case _:
-                added.append(t)
-    return added, taken
+def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Expr:
+    """What a side adds, and what the other one takes away."""
+    return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
 MINUS_RULES = (

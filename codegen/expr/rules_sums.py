@@ -172,6 +172,13 @@ def _low_part(node: Expr) -> Expr | None:
     return None
 
 
+def _whole_quotient(node: Expr) -> Expr | None:
+    match node:
+        case Mul(FloorDiv(x, Const(c)), Const(k)) if k % c == 0 and x.facts.divisible_by(c):
+            return times(x, k // c)
+    return None
+
+
 def _digits_meet(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
@@ -202,6 +209,7 @@ SUM_RULES = (
     Rule("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", _mod_of_sum),
     Rule("(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g", _low_part),
     Rule("x * c + x * d -> x * (c + d)", _collect),
+    Rule("x // c * (c * k) -> x * k  if c | x", _whole_quotient),
     Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet),
     Rule("(a + b) * c -> a * c + b * c", _distribute),
 )

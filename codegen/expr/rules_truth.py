@@ -5,7 +5,7 @@ decide unless they are equal, and then the rests do:
 
     g a + r < g b + s        is        a < b   if r >= s always,       a <= b   if r < s always
 
-Constant bounds are written with <, the constant adjusted: x <= 7 is x < 8.
+Constant bounds are written with <, the constant adjusted: x <= 7 is x < 8, and 4 i < 61 is 4 i < 64.
 """
 
 from __future__ import annotations
@@ -28,6 +28,20 @@ def _constant_bound(node: Expr) -> Expr | None:
         case Eq(Const() as c, x):
             return Eq(x, c)
     return None
+
+
+def _rounded_bound(node: Expr) -> Expr | None:
+    match node:
+        case Lt(x, Const(c)) if up := _to_congruence(x, c):
+            return Lt(x, Const(c + up))
+        case Lt(Const(c), x) if up := _to_congruence(x, c + 1):
+            return Lt(Const(c + up), x)
+    return None
+
+
+def _to_congruence(x: Expr, bound: int) -> int:
+    """How far above a bound the least number is that x may be by its congruence."""
+    return (x.facts.offset - bound) % x.facts.stride if x.facts.stride else 0
 
 
 def _quotient_bound(node: Expr) -> Expr | None:
@@ -92,6 +106,7 @@ TRUTH_RULES = (
     Rule(
         "x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c", _quotient_bound
     ),
+    Rule("x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise", _rounded_bound),
     Rule("x + a < x + b -> a < b;  <= and == likewise", _shared_terms),
     Rule("g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s", _shared_factor),
     Rule("x if c else y -> x  if c is decided or x = y", _select),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
 
-from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul
+from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Minus, Mod, Mul
 
 ONE = Const(1)
 """What the constant of a linear combination counts."""
@@ -32,6 +32,29 @@ def terms(node: Expr) -> list[Expr]:
             return terms(a) + terms(b)
         case _:
             return [node]
+
+
+def signed_terms(node: Expr) -> list[tuple[Expr, int]]:
+    """The summands of a sum with their signs, 1 or -1, exact differences taken apart; the first sign is 1.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> [(str(t), sign) for t, sign in signed_terms(Var("j", 8) + (9 - Var("i", 8)) * 4)]
+    [('j', 1), ('36', 1), ('i * 4', -1)]
+    """
+    out: list[tuple[Expr, int]] = []
+    for t in terms(node):
+        match scaled(t):
+            case Minus(a, b) as difference, weight if difference.exact:
+                for part, side in ((a, 1), (b, -1)):
+                    out += [(_scaled_by(x, weight), side * sign) for x, sign in signed_terms(part)]
+            case _:
+                out.append((t, 1))
+    return out
+
+
+def _scaled_by(node: Expr, weight: int) -> Expr:
+    x, c = scaled(node)
+    return Const(node.value * weight) if isinstance(node, Const) else times(x, c * weight)
 
 
 def total(parts: Iterable[Expr]) -> Expr:

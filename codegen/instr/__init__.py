@@ -9,7 +9,8 @@
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
     double     f64 arithmetic
-    elementwise  functions of one number: an expression and its meaning
+    formula    formulas of vectors, one instruction each
+    functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
 
@@ -20,7 +21,20 @@ from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr.cp_async import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.instr.elementwise import GELU, RELU, SILU, Elementwise
+from layoutalg.codegen.instr.formula import (
+    OPERATIONS,
+    Apply,
+    Cast,
+    Formula,
+    Input,
+    Number,
+    Operation,
+    Word,
+    computed,
+    element_of,
+    elementwise,
+)
+from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
@@ -50,7 +64,20 @@ from layoutalg.codegen.instr.norm import (
 )
 from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
 from layoutalg.codegen.instr.pdl import GRID_WAIT, LDG_FRESH
-from layoutalg.codegen.instr.record import WARP, Instr, Operand
+from layoutalg.codegen.instr.record import (
+    WARP,
+    Instr,
+    Operand,
+    Requires,
+    guard,
+    imm,
+    into,
+    out,
+    read,
+    updated,
+    value,
+    write,
+)
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
 from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
 
@@ -74,6 +101,7 @@ __all__ = [
     "MMA_SYNC",
     "MOVE",
     "NEUTRAL",
+    "OPERATIONS",
     "RELU",
     "SELECT",
     "SHUFFLE_LANE",
@@ -87,10 +115,18 @@ __all__ = [
     "WARP",
     "WARP_SYNC",
     "WORD_ELEMS",
-    "Elementwise",
+    "Apply",
+    "Cast",
+    "Formula",
+    "Input",
     "Instr",
     "Mma",
+    "Number",
     "Operand",
+    "Operation",
+    "Requires",
+    "ScalarFunction",
+    "Word",
     "add_exp",
     "add_one",
     "add_square",
@@ -98,19 +134,30 @@ __all__ = [
     "apply_softmax",
     "average",
     "butterfly",
+    "computed",
     "decode",
     "deviation",
+    "element_of",
+    "elementwise",
     "encode",
     "fill",
     "fma_outer",
     "fold",
+    "guard",
+    "imm",
+    "into",
     "merge_moments",
     "multiply",
+    "out",
     "pack",
+    "read",
     "reciprocal",
     "rescale",
     "scale",
     "unpack",
+    "updated",
+    "value",
     "window",
     "within",
+    "write",
 ]

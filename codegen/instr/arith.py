@@ -39,10 +39,11 @@ _UNPACK = {
     ),
 }
 
-_PACK = {"f16": "cvt.rn.f16x2.f32", "bf16": "cvt.rn.bf16x2.f32"}
+PACK_TEXT = {"f16": "cvt.rn.f16x2.f32", "bf16": "cvt.rn.bf16x2.f32"}
+"""The PTX instruction that rounds two floats to a word, by element."""
 
 
-def _sum_to_odd(x: Array, y: Array) -> Array:
+def sum_to_odd(x: Array, y: Array) -> Array:
     """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
@@ -121,7 +122,7 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
         with numpy.errstate(all="ignore"):
             products = (left[:, :, None] * right[:, None, :]).reshape(len(d), -1)
             addends = decode(d, element)
-            return encode((_sum_to_odd if element == "f32" else numpy.add)(products, addends), element)
+            return encode((sum_to_odd if element == "f32" else numpy.add)(products, addends), element)
 
     return Instr(name, (updated("d", dw), into("a", words * m), into("b", words * n)), text, effect)
 
@@ -190,7 +191,7 @@ def add_scaled(n: int, element: str) -> Instr:
     def effect(machine: Any, group: Any, v: Array, c: Array, beta: Array) -> Array:
         with numpy.errstate(all="ignore"):
             left = decode(beta, kind) * decode(c, element)[:, :n]
-            total = left + decode(v, kind) if kind == "s32" else _sum_to_odd(left, decode(v, kind))
+            total = left + decode(v, kind) if kind == "s32" else sum_to_odd(left, decode(v, kind))
             return encode(total, kind)
 
     signature = f"{_ref('v', n, const=False)}, {_ref('c', words, const=True)}, u32 beta"
@@ -237,7 +238,7 @@ def pack(n: int, element: str) -> Instr:
     high = [f"__uint_as_float(v[{2 * i + 1}])" if n > 1 else "0.0f" for i in range(words)]
     low = [f"__uint_as_float({_at('v', 2 * i, n)})" for i in range(words)]
     lines = "".join(
-        f'    asm("{_PACK[element]} %0, %1, %2;" : "=r"({_at("d", i, words)})\n'
+        f'    asm("{PACK_TEXT[element]} %0, %1, %2;" : "=r"({_at("d", i, words)})\n'
         f'        : "f"({high[i]}), "f"({low[i]}));\n'
         for i in range(words)
     )

@@ -3,6 +3,7 @@
     tile        Kernel, Global, Shared, Reg and the five statements
     tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
     fragment    Fragment: the registers of a thread by the places of a partition
+    values      arithmetic on fragments: v * alpha + b
     copying     tiled copies: load, store and copy partitions, under predicates
     pipeline    a ring of shared tiles that cp.async fills, stated once
     builder     KernelBuilder: how a program is written
@@ -60,13 +61,28 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
+)
+from layoutalg.codegen.program.values import (
+    Arithmetic,
+    Scalar,
+    Value,
+    exp,
+    exp2,
+    maximum,
+    minimum,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    tanh,
 )
 
 __all__ = [
     "GRID_LIMITS",
     "SCRATCH",
     "Arg",
+    "Arithmetic",
     "Do",
     "For",
     "Fragment",
@@ -79,28 +95,39 @@ __all__ = [
     "MemRef",
     "Reg",
     "RegRef",
+    "Scalar",
     "Shared",
     "Side",
     "Stmt",
     "Tensor",
     "ThreadSlice",
     "Unroll",
+    "Value",
     "Where",
     "check_argument",
     "check_integers",
     "contract",
     "dependent",
+    "exp",
+    "exp2",
+    "expressions",
     "is_dynamic",
     "launch_sequence",
     "lines",
     "local_tile",
     "lower",
+    "maximum",
+    "minimum",
     "overlapped",
     "partition",
     "pipeline",
     "pointer_type",
     "printed",
     "printed_sequence",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "tanh",
     "text",
     "walk",
     "whole",

@@ -7,6 +7,7 @@ What depends on data, such as bounds of global memory and races, is the simulato
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
@@ -14,6 +15,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -27,6 +29,7 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    expressions,
     walk,
 )
 from layoutalg.codegen.program.waits import check_waits
@@ -43,6 +46,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     _launch(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
+    check_tensors(kernel)
     _bounds(kernel)
     check_waits(kernel)
 
@@ -59,6 +63,10 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
             kernel.shared_bytes,
             chip.max_shared_bytes_per_block,
         )
+    for one, other in itertools.combinations(kernel.shared, 2):
+        low, high = sorted((one, other), key=lambda b: b.offset_bytes)
+        if low.offset_bytes + low.size_bytes > high.offset_bytes and not other.overlay:
+            raise IRError("overlap", other, f"{one.name} and {other.name} overlap in shared memory")
     helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
     for name in (kernel.name, *_names(kernel)):
         if name in helpers:
@@ -88,7 +96,7 @@ def _body(
     together: Together,
 ) -> None:  # fmt: skip
     for s in body:
-        for e in _expressions(s):
+        for e in expressions(s):
             _scoped(e, s, scope)
         match s:
             case Do():
@@ -121,27 +129,6 @@ def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[V
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
     if any(v.name == var.name for v in scope):
         raise IRError("shadowing", s, f"{var.name} is already in scope at '{s}'")
-
-
-def _expressions(s: Stmt) -> Iterator[Expr]:
-    match s:
-        case Do(_, args):
-            for arg in args:
-                match arg:
-                    case RegRef(_, index):
-                        yield from index
-                    case MemRef(buffer, e):
-                        yield e
-                        if isinstance(buffer, Global):
-                            yield from buffer.strides
-                    case _ if isinstance(arg, Expr):
-                        yield arg
-        case Let(_, e) | If(e):
-            yield e
-        case For(_, count, _, _, carry):
-            yield count
-            for c in carry:
-                yield from (c.first, c.step)
 
 
 def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.program.tile import Reg, RegRef
+from layoutalg.codegen.program.values import Arithmetic
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError
@@ -27,7 +28,7 @@ from layoutalg.layout import Layout, layout_size, modes
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(Arithmetic):
     """Elements of `reg` at the places of `layout`, which gives the number of the element from `start` on.
 
     Immutable.  `per_word` elements share a word, from its low bits on; wider elements than a word take
@@ -62,6 +63,11 @@ class Fragment:
     def size(self) -> int:
         """Number of elements."""
         return layout_size(self.layout)
+
+    @property
+    def vector(self) -> int:
+        """Elements of a row of registers: what an instruction loads or computes at once."""
+        return self.reg.shape[-1] * self.per_word // max(1, self.element.bits // 32)
 
     def at(self, *crd: Any, values: int = 1) -> RegRef:
         """The words of `values` elements from a place on: one flat index, or one per mode, at any depth.

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Le, Var, ctype, evaluate, render, variables
 from layoutalg.codegen.program.tile import Global, Kernel
+from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
 Kind: TypeAlias = Literal["int", "pointer", "scalar"]
@@ -105,6 +106,7 @@ def _parameter(p: Var | Global, holds: str) -> Parameter:
     if isinstance(p, Global):
         return Parameter(p.name, "pointer", pointer_type(p), align_bytes=p.align_bytes)
     kind: Kind = "scalar" if holds else "int"
+    holds = f"the 32 bits of the {holds} {p.name}" if holds in DTYPES else holds
     return Parameter(p.name, kind, ctype(p), p.facts.lo, p.facts.hi, p.multiple, holds=holds)
 
 

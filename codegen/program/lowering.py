@@ -8,8 +8,9 @@ For swizzled layouts it splits as
 Summands in other variables, such as the stage of a ring of buffers, are taken out first and stay summands.
 A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
 after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
-either the thread's or the unroll's splits with Cx = 0; otherwise the split is decided on the whole table of
-values, so it is exact by construction.  An address it does not fit stays as it is.
+either the thread's or the unroll's splits with Cx = 0; an address that is affine over F2, as swizzled ones
+are, splits by its columns; of any other the split is decided on the whole table of its values.  An address
+that does not split stays as it is.
 
 A global address that an outermost loop moves in equal steps, k * 32 or k * 64 * ld, is carried: the loop has
 a pointer to where it is and adds the step, so that the address costs one 64-bit addition a turn.  What else
@@ -35,17 +36,22 @@ from layoutalg.codegen.expr import (
     And,
     Const,
     Expr,
+    Minus,
     Mul,
     Var,
     VarKind,
     Xor,
+    affine,
+    children,
     evaluate,
+    rebuild,
     simplify,
     substitute,
     terms,
     total,
     variables,
 )
+from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
     Carry,
@@ -79,16 +85,16 @@ def lower(kernel: Kernel) -> Kernel:
     """
     names = Counter(s.var.name for s in walk(kernel.body) if isinstance(s, Let))
     repeated = frozenset(name for name, times in names.items() if times > 1)
-    body = _flatten(kernel.body, {}, repeated)
+    body = _flatten(kernel.body, {}, repeated, Conditions())
     bases = _Bases(kernel)
-    body = _split_body(body, bases, {})
+    body = _with_exact(_split_body(body, bases, {}), Conditions(), {})
     return replace(kernel, body=(*bases.lets(), *body))
 
 
 def _flatten(
-    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str]
+    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str], known: Conditions
 ) -> tuple[Stmt, ...]:
-    """Write out one-step unrolls and decided branches, substituting `values`.
+    """Write out one-step unrolls and branches that are decided where they stand, substituting `values`.
 
     A body that names what another scope names too (`repeated`) keeps its scope.
     """
@@ -109,20 +115,86 @@ def _flatten(
                 out.append(Let(var, expr(value)))
             case For(_, count, inner, _, carry):
                 places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
-                inner = _flatten(inner, values, repeated)
+                inner = _flatten(inner, values, repeated, known)
                 out.append(replace(s, count=expr(count), body=inner, carry=places))
             case Unroll(var, 1, inner):
-                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated))
+                out += opened(_flatten(inner, {**values, var: Const(0)}, repeated, known))
             case Unroll(_, _, inner):
-                out.append(replace(s, body=_flatten(inner, values, repeated)))
+                out.append(replace(s, body=_flatten(inner, values, repeated, known)))
             case If(condition, inner, orelse):
-                condition = expr(condition)
-                taken, other = _flatten(inner, values, repeated), _flatten(orelse, values, repeated)
+                condition = known.condition(expr(condition))
+                taken, other = (
+                    _acting(_flatten(part, values, repeated, known.under(condition, holds)))
+                    for part, holds in ((inner, True), (orelse, False))
+                )
                 if condition.facts.is_constant:
                     out += opened(taken if condition.facts.lo else other)
-                else:
+                elif taken or other:
                     out.append(If(condition, taken, other))
     return tuple(out)
+
+
+def _acting(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body of a branch, empty where it does nothing."""
+    return body if any(isinstance(s, Do) for s in walk(body)) else ()
+
+
+def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, bool]) -> tuple[Stmt, ...]:
+    """The body with its differences marked that are exact because of the branches in which they stand.
+
+    It comes last: what is named in front of a branch is computed by threads that do not take it.
+    """
+
+    def expr(e: Expr) -> Expr:
+        return _marked(e, known, {}) if _has_open(e, opens) else e
+
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Do(instr, args):
+                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
+            case Let(var, value):
+                out.append(Let(var, expr(value)))
+            case For(_, count, inner, _, carry):
+                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
+                out.append(replace(s, count=expr(count), body=_with_exact(inner, known, opens), carry=places))
+            case Unroll(_, _, inner):
+                out.append(replace(s, body=_with_exact(inner, known, opens)))
+            case If(condition, inner, orelse):
+                parts = ((inner, True), (orelse, False))
+                taken, other = (_with_exact(x, known.under(condition, y), opens) for x, y in parts)
+                out.append(If(_marked_condition(condition, known, opens), taken, other))
+    return tuple(out)
+
+
+def _marked_condition(condition: Expr, known: Conditions, opens: dict[Expr, bool]) -> Expr:
+    """The second part of a conjunction stands where the first one holds."""
+    if not _has_open(condition, opens):
+        return condition
+    match condition:
+        case And(a, b):
+            after = known.under(a, True)
+            return And(_marked_condition(a, known, opens), _marked_condition(b, after, opens))
+    return _marked(condition, known, {})
+
+
+def _has_open(node: Expr, opens: dict[Expr, bool]) -> bool:
+    """Whether an expression has a difference that is not known to be exact."""
+    if node not in opens:
+        found = isinstance(node, Minus) and not node.exact
+        opens[node] = found or any(_has_open(c, opens) for c in children(node))
+    return opens[node]
+
+
+def _marked(node: Expr, known: Conditions, done: dict[Expr, Expr]) -> Expr:
+    if node not in done:
+        old = children(node)
+        new = tuple([_marked(c, known, done) for c in old])
+        done[node] = node if new == old else rebuild(node, new)
+        match node:
+            case Minus(a, b) if not node.exact and known.orders(b, a):
+                done[node] = Minus(new[0], new[1], exact=True)
+    return done[node]
 
 
 def map_arg(arg: Arg, change: Any) -> Arg:
@@ -333,7 +405,6 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     import numpy
 
     unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
-    extents = [v.facts.hi + 1 for v in unrolled]
     threads = tid.facts.hi + 1
     if not unrolled or any(v.kind != "unroll" for v in unrolled):
         return None
@@ -342,20 +413,55 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     if tid not in variables(rest):
         values = evaluate(own, {tid: numpy.arange(threads)})
         return numpy.broadcast_to(values, threads).copy(), own, Const(0), rest
-    if math.prod(extents) * threads > _TABLE_LIMIT:
+    found = split_by_columns(index, tid) or split_by_table(index, tid)
+    if found is None:
         return None
-    grids = numpy.indices([*extents, threads], dtype=numpy.int64)
-    env = dict(zip([*unrolled, tid], grids, strict=True))
-    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, threads)
-    c = f[:, :1]
-    at_zero = {v: Const(0) for v in unrolled}
+    values, constant = found
+    mask = int(numpy.bitwise_or.reduce(values))
+    base = simplify(Xor(substitute(index, dict.fromkeys(unrolled, Const(0))), Const(constant)))
+    of_unroll = simplify(substitute(index, {tid: Const(0)}))
+    keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
+    xor = simplify(And(of_unroll, Const(mask & keep)))
+    return values, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
 
+
+def split_by_columns(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) of an index that is affine over F2; None of any other.
+
+    Of such a map f(t, u) = A(t) ^ c(u), and no bit of c that A never sets meets a carry: what
+    `split_by_table` finds out from every value follows from the columns.
+
+    >>> t, u = Var("tid", 4), Var("u", 2, "unroll")
+    >>> split_by_columns((t * 4 ^ u * 4) + u * 64 + 1, t)
+    (array([ 0,  4,  8, 12]), 1)
+    """
+    import numpy
+
+    found = affine(index)
+    if found is None:
+        return None
+    threads = numpy.arange(tid.facts.hi + 1)
+    values = numpy.zeros_like(threads)
+    for bit, column in enumerate(found.columns.get(tid, ())):
+        values ^= (threads >> bit & 1) * column
+    return values, found.constant
+
+
+def split_by_table(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:
+    """(table of A, f(0, 0)) where f(t, u) = (A(t) ^ c & OR(A)) + (c & ~OR(A)), decided on all of its values.
+
+    None where that does not hold, and of a table of more than _TABLE_LIMIT values.
+    """
+    import numpy
+
+    unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
+    extents = [v.facts.hi + 1 for v in (*unrolled, tid)]
+    if math.prod(extents) > _TABLE_LIMIT:
+        return None
+    grids = numpy.indices(extents, dtype=numpy.int64)
+    env = dict(zip([*unrolled, tid], grids, strict=True))
+    f = numpy.broadcast_to(evaluate(index, env), grids.shape[1:]).reshape(-1, extents[-1])
+    c = f[:, :1]
     a = f[0] ^ c[0]
     mask = int(numpy.bitwise_or.reduce(a))
-    if numpy.array_equal((a ^ c & mask) + (c & ~mask), f):
-        base = simplify(Xor(substitute(index, at_zero), Const(int(c[0, 0]))))
-        of_unroll = simplify(substitute(index, {tid: Const(0)}))
-        keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
-        xor = simplify(And(of_unroll, Const(mask & keep)))
-        return a, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))
-    return None
+    return (a, int(c[0, 0])) if numpy.array_equal((a ^ c & mask) + (c & ~mask), f) else None

@@ -64,6 +64,7 @@ class Shared:
 
     `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.  A ring holds
     `stages` tiles of that layout one after the other: its coordinate has the stage behind the layout's modes.
+    An `overlay` lies over other buffers on purpose; any other overlap is refused.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Shared:
     align_bytes: int
     offset_bytes: int
     stages: int = 1
+    overlay: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -314,6 +316,32 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             case If(body=inner, orelse=other):
                 yield from walk(inner)
                 yield from walk(other)
+
+
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """The expressions that a statement itself reads, without those of its body.
+
+    >>> [str(e) for e in expressions(Let(Var("i", 2, "let"), Const(1)))]
+    ['1']
+    """
+    match s:
+        case Do(_, args):
+            for arg in args:
+                match arg:
+                    case RegRef(_, index):
+                        yield from index
+                    case MemRef(buffer, e):
+                        yield e
+                        if isinstance(buffer, Global):
+                            yield from buffer.strides
+                    case _ if isinstance(arg, Expr):
+                        yield arg
+        case Let(_, e) | If(e):
+            yield e
+        case For(_, count, _, _, carry):
+            yield count
+            for c in carry:
+                yield from (c.first, c.step)
 
 
 def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.codegen.traffic import warp_costs
 
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
 _CHUNK = 4096
@@ -131,16 +131,10 @@ class MemTrace:
 
     def _total(self, number: int, machine: Arch) -> AccessTotal:
         site, ran = self.sites[number], self.instructions(number)
-        rule, _ = warp_rule(site.op, site.space, machine)
         total = ideal = worst = 0
         for start in range(0, len(ran.block), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            checked = batch_lanes(rule, machine, ran.addresses[rows], ran.active[rows])
-            if site.space == "shared":
-                cost, floor = served_batch(rule, machine, *checked)
-            else:
-                cost, _, useful = traffic_batch(rule, machine, *checked).T
-                floor = -(-useful // machine.sector_bytes)
+            cost, floor = warp_costs(site.op, site.space, machine, ran.addresses[rows], ran.active[rows])
             total, ideal = total + int(cost.sum()), ideal + int(floor.sum())
             worst = max(worst, int(cost.max()))
         return AccessTotal(site, len(ran.block), total, ideal, worst)

@@ -25,6 +25,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import MismatchError, UnknownNameError
 from layoutalg.kernels.baselines import torch_matmul
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
@@ -32,7 +33,7 @@ from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import WORD, Config, launcher, load_all
+from layoutalg.kernels.gemm.launches import Config, launcher, load_all
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
 
@@ -152,7 +153,7 @@ def _timed(p: GemmProblem, ways: Mapping[str, tuple[Config, Sequence[Loaded]]]) 
     right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
     d, expected = (device_array((p.m, p.n), random_normal(1, 0, to).dtype) for _ in range(2))
     by_torch = torch_matmul(expected, left, right, element)
-    given: dict[str, Any] = {name: x.view(WORD[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
+    given: dict[str, Any] = {name: x.view(CARRIER[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
     given |= scalar_words(p, "alpha", 1.0)
     launches = {name: launcher(p, config, given, loaded) for name, (config, loaded) in ways.items()}
     if by_torch is not None:

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, check_name
-from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Elementwise, Instr
+from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Instr, ScalarFunction
 from layoutalg.codegen.instr import arith as instr_float
 from layoutalg.codegen.instr import double as instr_double
 from layoutalg.codegen.program import Global, KernelBuilder, Reg, RegRef, Tensor, local_tile, whole
@@ -34,7 +34,7 @@ from layoutalg.errors import ArgumentTypeError, UnsupportedError
 if TYPE_CHECKING:
     from layoutalg.kernels.gemm.problem import GemmProblem
 
-FUNCTIONS: Mapping[str, Elementwise] = MappingProxyType({f.name: f for f in (RELU, GELU, SILU)})
+FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({f.name: f for f in (RELU, GELU, SILU)})
 """The functions that have a name."""
 
 
@@ -121,7 +121,7 @@ class AddVector:
 class Map:
     """v = f(v)."""
 
-    function: Elementwise
+    function: ScalarFunction
 
     def said(self, value: str) -> str:
         """The value as the kernel's text states it."""
@@ -183,7 +183,7 @@ class Epilogue:
         return tuple(step for step in self.steps if isinstance(step, AddVector))
 
     @property
-    def functions(self) -> tuple[Elementwise, ...]:
+    def functions(self) -> tuple[ScalarFunction, ...]:
         """The functions that are applied, in order."""
         return tuple(step.function for step in self.steps if isinstance(step, Map))
 
@@ -340,10 +340,10 @@ class Output:
         """A scalar parameter: one word, or the two of a double."""
         number = self.do.number
         if self.do.words == 1:
-            self.scalars[name] = (self.k.scalar(name, f"the 32 bits of the {number} {name}"),)
+            self.scalars[name] = (self.k.word(name, f"the 32 bits of the {number} {name}"),)
         else:
             self.scalars[name] = tuple(
-                self.k.scalar(f"{name}_{half}", f"the {half} 32 bits of the {number} {name}")
+                self.k.word(f"{name}_{half}", f"the {half} 32 bits of the {number} {name}")
                 for half in ("low", "high")
             )
 

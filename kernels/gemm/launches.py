@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import Cubin, Loaded, compile_cubin, device_array, load_cubin, require_gpu, to_cuda
 from layoutalg.codegen.program import Kernel, dependent
+from layoutalg.codegen.traffic import Prediction
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
@@ -35,13 +37,9 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.predict import Prediction
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""
-
-WORD = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
-"""NumPy types that carry elements of a width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Launches:
     @property
     def workspace_dtype(self) -> str:
         """NumPy type that carries a sum."""
-        return WORD[part_problem(self.problem).result.nbytes]
+        return CARRIER[part_problem(self.problem).result.nbytes]
 
     def arguments(self, given: Mapping[str, Any], sums: Any = None) -> tuple[dict[str, Any], ...]:
         """What each kernel takes: of the operands and scalars that are `given`, the problem's, and `sums`.

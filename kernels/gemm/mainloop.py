@@ -370,19 +370,17 @@ def least_extent(extent: int, rows: int, *, edges: bool) -> int:
 def tile_start(k: KernelBuilder, name: str, first: Expr, rows: int, extent: Var, *, edges: bool) -> Expr:
     """Where a tile of `rows` rows lies that D has at `first`: there, or as far inward as the matrix asks.
 
-    A difference is counted modulo a power of two, for there is no subtraction.  Of fewer rows than a tile's
-    nothing is moved.
+    Of fewer rows than a tile's nothing is moved.
 
     >>> k = KernelBuilder("inward", threads=32)
     >>> m = k.param("m", 100, 64)
     >>> _ = tile_start(k, "a_row", k.block(0, 2) * 64, 64, m, edges=True)
     >>> str(k.build().body[0])
-    'a_row = (block_x * 64 if block_x * 64 + 64 <= m else (m + 64) % 128)'
+    'a_row = (block_x * 64 if block_x * 64 + 64 <= m else m - 64)'
     """
     if not edges or extent.facts.lo < rows:
         return first
-    reach = 1 << extent.facts.hi.bit_length()
-    return k.let(name, Select(first + rows <= extent, first, (extent + (reach - rows)) % reach))
+    return k.let(name, Select(first + rows <= extent, first, extent - rows))
 
 
 def tile_order(k: KernelBuilder, depth: Var, tile_k: int, part: Part, *, edges: bool) -> tuple[Expr, Expr]:

@@ -21,13 +21,13 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch, Space
+from layoutalg.codegen.traffic import Cost, Costs, Prediction
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.mainloop import OperandPlan
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt import operand_plan, tiled_mma
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import SECTOR_BYTES, SimtConfig
-from layoutalg.kernels.predict import Cost, Costs, Prediction
 from layoutalg.layout import Layout
 
 Access: TypeAlias = tuple[str, str]

@@ -20,12 +20,12 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.sm80 import operand_plan, stage_copies
 from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of, stored
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.layout import AnyLayout, Layout
 
 SECTOR_BYTES = 32

@@ -24,11 +24,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_predict import accesses, word_copies
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, half
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts
 

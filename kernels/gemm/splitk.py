@@ -29,10 +29,10 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.predict import Costs, Prediction
 
 MOST_SPLITS = 64
 """Parts that k may have."""

@@ -33,9 +33,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from layoutalg.codegen.gpu import to_device, to_host
-from layoutalg.codegen.instr import WORD_ELEMS, decode, encode
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import Simulation, simulate
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import (
     Check,
     Target,
@@ -46,7 +46,7 @@ from layoutalg.kernels.family import (
     traced_costs,
 )
 from layoutalg.kernels.gemm.bench import EPSILON, GemmFamily
-from layoutalg.kernels.gemm.launches import WORD, Config, Launches, launcher, launches, load_all, predictions
+from layoutalg.kernels.gemm.launches import Config, Launches, launcher, launches, load_all, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.rounding import agrees, largest_share
 
@@ -158,19 +158,19 @@ def operands(p: GemmProblem, seed: int, trial: str = "normal") -> dict[str, Any]
         if name.startswith("s"):
             low, high = -(1 << int(name[1:]) - 1), (1 << int(name[1:]) - 1) - 1
             some = rng.integers(low, high + 1, elems)
-            return _packed(np.array([low, high])[some % 2] if trial == "extremes" else some, name)
+            return bits_of(np.array([low, high])[some % 2] if trial == "extremes" else some, name)
         values = rng.standard_normal(elems)
         if trial == "not numbers":
             values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
-        return _packed(values, name)
+        return bits_of(values, name)
 
     old, (alpha, beta) = (p.m - 1) * p.ldd + p.n, _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
         "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
-        "d": ~np.zeros(old, WORD[p.result.nbytes]),
+        "d": ~np.zeros(old, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
     if beta == 0:
@@ -194,15 +194,15 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    a, b = matrices(p, *(_unpacked(given[x], p.operand.name) for x in "ab"))
+    a, b = matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
     alpha, beta = _factors(p)
     with np.errstate(all="ignore"):
         exact, size = alpha * (a @ b), abs(alpha) * (np.abs(a) @ np.abs(b))
         if p.reads_c and any(given[word] for word in scalar_words(p, "beta", beta)):
-            old = beta * _rows(_unpacked(given["c"], p.result.name), p, p.ldc)
+            old = beta * _rows(numbers_of(given["c"], p.result.name), p, p.ldc)
             exact, size = exact + old, size + np.abs(old)
         if p.bias:
-            bias = _unpacked(given["bias"], p.result.name)
+            bias = numbers_of(given["bias"], p.result.name)
             exact, size = exact + bias, size + np.abs(bias)
         if p.accumulator.name == "s32":
             exact = (exact + 2.0**31) % 2.0**32 - 2.0**31
@@ -222,7 +222,7 @@ def compare(name: str, p: GemmProblem, bits: Any, exact: Any, allowed: Any) -> C
     """
     import numpy as np
 
-    got = _rows(_unpacked(bits, p.result.name), p, p.ldd)
+    got = _rows(numbers_of(bits, p.result.name), p, p.ldd)
     wrong = np.argwhere(~agrees(got, exact, allowed, p.result.name))
     if len(wrong):
         i, j = (int(x) for x in wrong[0])
@@ -251,22 +251,6 @@ def _accesses(p: GemmProblem, c: Config, runs: list[Simulation]) -> Iterator[Che
 def _way(c: Config) -> str:
     parts = f", {c.splits} parts of k" if c.splits > 1 else ""
     return f"{c.tile_m}x{c.tile_n}x{c.tile_k}{parts}"
-
-
-def _packed(values: Any, name: str) -> Any:
-    """Elements as their bits, in an array of unsigned integers of their width."""
-    import numpy as np
-
-    words = encode(np.pad(values, (0, int(-len(values) % max(1, WORD_ELEMS[name]))))[None], name)[0]
-    return words.view(WORD[int(4 / WORD_ELEMS[name])])[: len(values)].copy()
-
-
-def _unpacked(bits: Any, name: str) -> Any:
-    """The inverse of `_packed`, as float64."""
-    import numpy as np
-
-    words = np.pad(bits.view("u1"), (0, -bits.nbytes % 4)).view(np.uint32)[None]
-    return decode(words, name)[0][: len(bits)].astype(float)
 
 
 def _rows(flat: Any, p: GemmProblem, leading: int) -> Any:

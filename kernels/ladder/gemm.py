@@ -46,6 +46,7 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
 from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
@@ -53,7 +54,6 @@ from layoutalg.kernels.gemm.bench import GemmFamily
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.smem_loads import counted
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
-from layoutalg.kernels.predict import Prediction
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"

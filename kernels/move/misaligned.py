@@ -7,7 +7,7 @@ what is predicted is what is printed.
     base          elements between a chunk's boundary and the tile's first element
     load, store   the chunk or vector number x: where in global, where in shared memory, when it exists
 
-Notes.  Index values are >= 0 and there is no subtraction: `minus` is x - y modulo a power of two.
+Notes.  Index values are >= 0: `minus` stops at 0, where the chunk or the element does not exist.
 """
 
 from __future__ import annotations
@@ -17,22 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from layoutalg.codegen.expr import minus
 from layoutalg.kernels.move.stage import Stage
 
 Index: TypeAlias = Any
 """An int, an integer array or an index expression."""
-
-
-def minus(x: Index, y: Index, most: int) -> Index:
-    """x - y for 0 <= y <= x <= most; some number below 2 * most + 2 where y > x.
-
-    >>> minus(9, 4, 9), minus(9, 9, 100)
-    (5, 0)
-    """
-    top = 1 << most.bit_length()
-    if isinstance(y, int):
-        return (x + (top - y)) % top if y else x
-    return (x + 1 + (y ^ (top - 1))) % top
 
 
 def digits(x: Index, extents: Sequence[int]) -> list[Index]:
@@ -118,11 +107,11 @@ def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) ->
         ahead = k == stage.last
         if ahead and stage.halo:
             exists += [at >= stage.lead, at < m.extent + stage.lead]
-            at = minus(at, stage.lead, stage.counts[k] * stage.tile[k] + stage.lead)
+            at = minus(at, stage.lead)
         elif k in row and m.extent % stage.tile[k]:
             exists.append(at < m.extent)
         place = place + (i + stage.lead if ahead and not stage.halo else i) * stage.coefficients[k]
-        start = start + (minus(m.extent - 1, at, m.extent + stage.tile[k]) if m.src < 0 else at) * abs(m.src)
+        start = start + (minus(m.extent - 1, at) if m.src < 0 else at) * abs(m.src)
     if stage.src_run:
         last = stage.src_run[-1]
         inner = stage.src_length // stage.tile[last]
@@ -156,7 +145,7 @@ def direct_element(
         if m.extent % t:
             exists.append(at < m.extent)
         target = target + at * m.dst
-        source = source + (minus(m.extent - 1, at, m.extent + t) if m.src < 0 else at) * abs(m.src)
+        source = source + (minus(m.extent - 1, at) if m.src < 0 else at) * abs(m.src)
     return (
         stage.moves.src_swizzle(source),
         stage.moves.dst_swizzle(target),

@@ -26,15 +26,16 @@ from layoutalg.codegen.gpu import (
     random_bytes,
     require_gpu,
 )
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.baselines import torch_assign
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_predict import bounds, predict
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig
-from layoutalg.kernels.predict import Prediction
 
 Case: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 """(shape, axes)."""

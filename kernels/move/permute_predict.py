@@ -21,12 +21,12 @@ from math import gcd, prod
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.move.gather import reads
 from layoutalg.kernels.move.misaligned import Index, Store, block_base, direct_element, load_chunk, pieces
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.layout import Swizzles
 from layoutalg.model import copied_sectors, tag_sectors
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.compose import NormalForm, find_normal_form
@@ -44,9 +43,6 @@ from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, flatten_tree,
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Element widths that can be moved."""
-
-CARRIER = MappingProxyType({1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"})
-"""NumPy types that carry elements of a width; they are moved, never computed with."""
 
 STILL = Swizzles()
 """The chain that moves nothing."""

@@ -20,9 +20,10 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG_WHOLE
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef
+from layoutalg.codegen.traffic import Costs, Prediction, describe
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, describe, edge_walks, element_steps
+from layoutalg.kernels.predict import edge_walks, element_steps
 from layoutalg.layout import Layout, concat
 
 Via: TypeAlias = Literal["registers", "cp.async"]

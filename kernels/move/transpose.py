@@ -24,6 +24,7 @@ from types import MappingProxyType
 from layoutalg.codegen.expr import Const, Expr, Operand, Var
 from layoutalg.codegen.instr import BAR, CLEAR, LDG, LDS, STG, STG_WHOLE, STS, TRANSPOSE_8, TRANSPOSE_16
 from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, Shared
+from layoutalg.codegen.traffic import describe
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move.transpose_plan import (
@@ -33,7 +34,6 @@ from layoutalg.kernels.move.transpose_plan import (
     source_tv,
     target_tv,
 )
-from layoutalg.kernels.predict import describe
 from layoutalg.layout import Layout, product
 
 TURN = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})

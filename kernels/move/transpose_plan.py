@@ -17,9 +17,10 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
-from layoutalg.kernels.predict import Costs, Prediction, edge_tiles, edge_walks, element_steps, vector_steps
+from layoutalg.kernels.predict import edge_tiles, edge_walks, element_steps, vector_steps
 from layoutalg.layout import AnyLayout, Layout, concat, modes
 from layoutalg.synthesis import synthesize
 

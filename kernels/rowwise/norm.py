@@ -141,7 +141,8 @@ def _notes(w: Walk, part: Part) -> list[str]:
         "",
         f"{p.op} of {w.modes}, {p.dtype}: {_formula(p)}.",
         f"{c.threads_per_row} threads share the statistics of a {'row' if w.rows else 'column'}, "
-        f"{c.rows_per_block} groups of them a block; vectors of {c.vec} elements, {w.rounds} a thread, {held}.",
+        f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
+        f"{w.rounds} per thread, {held}.",
     ]
     if c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"

@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch
-from layoutalg.kernels.predict import Costs, Prediction
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.rowwise.norm import NormLaunches, Part
 from layoutalg.kernels.rowwise.norm_modes import shortest
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Index

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr
+from layoutalg.codegen.expr import Const, Expr, Var, as_expr, minus
 from layoutalg.codegen.instr import (
     CP_ASYNC,
     CP_COMMIT,
@@ -38,7 +38,6 @@ from layoutalg.codegen.instr import (
     within,
 )
 from layoutalg.codegen.program import Global, KernelBuilder, MemRef, Reg, RegRef
-from layoutalg.kernels.move.misaligned import minus
 from layoutalg.kernels.rowwise.norm_modes import NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring
 from layoutalg.kernels.rowwise.norm_vectors import words
@@ -80,7 +79,7 @@ class Body:
         self.dst = self.src if in_place or not writes else k.pointer("dst", self.size, writable=True)
         block: Expr = k.block(0, self.walk.blocks)
         if backwards:
-            block = k.let("block", minus(self.walk.blocks - 1, block, self.walk.blocks))
+            block = k.let("block", self.walk.blocks - 1 - block)
         first, split = self.walk.block(block)
         side, y = self.walk.thread(k.tid)
         self.side, self.y = k.let("side", as_expr(side)), k.let("y", as_expr(y))
@@ -209,16 +208,19 @@ class Body:
             group = self._turn(ring, n, slot, backwards=backwards, plain=ring.plain)
             group.visit(self._recall)
             yield group
-            self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
+            following = self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False)
+            # forwards, the steps of a turn past the last do not exist; backwards they would be the first ones
+            self._start(following, [turn + 1 < ring.turns] if backwards else [])
 
-    def _start(self, group: Group) -> None:
-        group.visit(self._copy)
+    def _start(self, group: Group, where: Iterable[Index] = ()) -> None:
+        with self.where(where):
+            group.visit(self._copy)
         self.k.do(CP_COMMIT)
 
     def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
         """Group n of those that go through a ring, in a slot of it."""
         depth, every = self.config.depth, ring.turns * ring.slots
-        n = minus(every - 1, n, 2 * every) if backwards else n
+        n = minus(every - 1, n) if backwards else n
         return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
 
     def each(self, visit: Visit, *, backwards: bool = False) -> None:
@@ -239,7 +241,7 @@ class Body:
                 whole, left = divmod(s.count, depth)
                 if whole:
                     with self.k.For("g", whole) as g:
-                        first = (minus(whole - 1, g, whole) if backwards else g) * depth + s.first
+                        first = (whole - 1 - g if backwards else g) * depth + s.first
                         yield Group(self, first, fetched, depth, s.plain, s.hold, first)
                 if left:
                     rest = whole * depth + s.first

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from layoutalg.codegen.expr import Const, as_expr
+from layoutalg.codegen.expr import Const, as_expr, minus
 from layoutalg.codegen.instr import (
     LDG,
     MOVE,
@@ -45,7 +45,6 @@ from layoutalg.codegen.instr import (
     within,
 )
 from layoutalg.codegen.program import Global, Reg, RegRef
-from layoutalg.kernels.move.misaligned import minus
 from layoutalg.kernels.rowwise.norm_exchange import combine
 from layoutalg.kernels.rowwise.norm_pieces import Index
 from layoutalg.kernels.rowwise.norm_program import Body, Group, Vector
@@ -275,11 +274,11 @@ def _shifted(b: Body, v: Vector, buffer: Global, start: Index, raw: Reg) -> None
     k, vec, chunk, n = b.k, b.config.vec, v.chunk, words(b.config.vec, b.size)
     before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
     with b.where([as_expr(chunk.at) >= vec]):
-        earlier = minus(chunk.at, vec, b.walk.lead.extent + vec)
+        earlier = minus(chunk.at, vec)
         k.do(LDG[b.nbytes], before, k.at(buffer, start + earlier // vec * vec))
     with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
         k.do(LDG[b.nbytes], after, k.at(buffer, start + chunk.at))
-    k.do(window(vec, b.size), raw, before, after, as_expr(minus(vec, chunk.low, vec)))
+    k.do(window(vec, b.size), raw, before, after, as_expr(vec - chunk.low))
 
 
 def _one_factor(b: Body, buffer: Global, index: Index) -> RegRef:

@@ -25,7 +25,7 @@ vector more on either side:
         row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
 
 Notes.  The kernel calls these functions on its thread's index, the prediction on arrays of all of them: what
-is predicted is what is printed.  Index values are >= 0 and there is no subtraction.  Where rows are ragged,
+is predicted is what is printed.  Index values are >= 0: a difference stops there.  Where rows are ragged,
 whole vectors are read: up to the last 16-byte unit that holds an element.
 """
 
@@ -36,7 +36,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from layoutalg.kernels.move.misaligned import digits, minus
+from layoutalg.codegen.expr import minus
+from layoutalg.kernels.move.misaligned import digits
 from layoutalg.kernels.rowwise.norm_modes import NormMode, NormModes
 from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Hold, Index, Ring, Segment
 from layoutalg.kernels.rowwise.norm_vectors import places_of_rows
@@ -317,23 +318,10 @@ class Walk:
         y, turn = step % share, step // share
         low = self.shift(bases, y) + vec
         source, target = (
-            self._before((base + y * stride) // vec * vec + bases.at) + turn * (share * stride)
+            minus((base + y * stride) // vec * vec + bases.at, vec) + turn * (share * stride)
             for base, stride in ((bases.source, m.src), (bases.target, m.dst))
         )
         return Chunk(source, target, _along(step, m.extent, m.weight), bases.at, low, low + self.lead.extent)
-
-    def _before(self, x: Index) -> Index:
-        """A vector before x."""
-        return minus(x, self.config.vec, self.reach)
-
-    @cached_property
-    def reach(self) -> int:
-        """A bound on the index of any element."""
-        ends = [
-            sum(m.extent * abs(s) for m, s in zip(self.modes.modes, strides, strict=True))
-            for strides in ([m.src for m in self.modes.modes], [m.dst for m in self.modes.modes])
-        ]
-        return max(ends) + max(self.modes.src_offset, self.modes.dst_offset) + 2 * self.width
 
     def shift(self, bases: Bases, y: Index) -> Index:
         """The place in a vector at which a thread's rows of a skewed tile start."""
@@ -345,7 +333,7 @@ class Walk:
         Each column whose statistics the tile needs has one, whatever the row's shift.
         """
         c = self.config
-        return (side * c.vec + minus(c.vec + e, shift, 2 * c.vec)) % (c.rows_per_block * c.vec)
+        return (side * c.vec + (c.vec + e - shift)) % (c.rows_per_block * c.vec)
 
     @property
     def vector_weights(self) -> bool:
@@ -356,7 +344,7 @@ class Walk:
     def weight_of(self, chunk: Chunk, e: int) -> Index:
         """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
         lead = self.lead
-        at = minus(chunk.at + e, chunk.low, 2 * lead.extent) if self.ragged else chunk.at + e
+        at = minus(chunk.at + e, chunk.low) if self.ragged else chunk.at + e
         return _along(at, lead.extent, lead.weight)
 
     def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
@@ -379,7 +367,7 @@ class Walk:
 
 def _along(i: Index, extent: int, stride: int) -> Index:
     """i * stride, from the end where the stride is negative."""
-    return minus(extent - 1, i, 2 * extent) * -stride if stride < 0 else i * stride
+    return minus(extent - 1, i) * -stride if stride < 0 else i * stride
 
 
 def powers(low: int, high: int) -> Sequence[int]:

@@ -278,7 +278,8 @@ def _notes(p: Pass) -> list[str]:
         "",
         f"{p.op} of {p.element} to {p.result}{scaled}, {kind}: {p.form}.",
         f"A block of {c.threads} threads = {c.lanes_per_row} lanes x {c.rows_per_block} outputs x "
-        f"{c.groups_per_row} groups; loads of {c.vec * p.element.nbytes} bytes, {c.depth * c.rows_per_thread} in flight.",
+        f"{c.groups_per_row} groups; loads of {c.vec * p.element.nbytes} bytes, "
+        f"{c.depth * c.rows_per_thread} in flight.",
         f"An output is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
     if c.splits > 1:

@@ -21,8 +21,8 @@ from math import gcd, prod
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
-from layoutalg.kernels.predict import Costs, Prediction
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.reduce_walk import Walk
 

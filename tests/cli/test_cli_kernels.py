@@ -11,6 +11,7 @@ import pytest
 
 from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status, runtime
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import bench, reduce_bench
 from layoutalg.kernels import family as families
@@ -21,7 +22,6 @@ from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.move import permute_bench
 from layoutalg.kernels.move.permute_bench import PermuteRow
 from layoutalg.kernels.move.stage import PermuteConfig
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.reduce_bench import ReduceRow
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each

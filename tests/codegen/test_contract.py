@@ -40,7 +40,7 @@ def many() -> KernelBuilder:
     m, n = k.param("m", 1 << 33, 8, multiple=8), k.param("n", 100)
     k.pointer("src", 2)
     k.pointer("dst", 16, writable=True, align_bytes=32)
-    k.scalar("alpha", "the 32 bits of the f32 alpha")
+    k.word("alpha", "the 32 bits of the f32 alpha")
     k.constant("ld", 96)
     k.shared_buffer("tile", 4, Layout(20000), 20000, 16)
     k.block(0, (m + 7) // 8 * 4)

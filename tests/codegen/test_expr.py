@@ -15,17 +15,19 @@ from hypothesis import given
 from layoutalg.codegen.expr import (
     Const,
     Expr,
+    Minus,
     Select,
     Var,
     as_expr,
     children,
     evaluate,
     is_predicate,
+    minus,
+    rebuild,
     simplify,
     substitute,
     variables,
 )
-from layoutalg.codegen.expr.expr import rebuild
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coordinate_at, flatten_tree, product
 from layoutalg.testing import composed_layouts, layouts
@@ -161,6 +163,15 @@ def test_an_array_that_could_wrap_is_refused_and_an_int_is_exact() -> None:
 def test_a_variable_without_a_given_value_is_named() -> None:
     with pytest.raises(IRError, match="no value is given for j"):
         evaluate(I + J, {I: 3})
+
+
+def test_a_difference_of_ints_arrays_and_expressions_is_one_function() -> None:
+    x, y = np.arange(12)[:, None], np.arange(12)[None, :]
+    a, b = Var("a", 12), Var("b", 12)
+    table = [[max(i - j, 0) for j in range(12)] for i in range(12)]
+    assert [[minus(i, j) for j in range(12)] for i in range(12)] == table
+    assert minus(x, y).tolist() == evaluate(minus(a, b), {a: x, b: y}).tolist() == table
+    assert minus(a, 0) == Minus(a, Const(0)) and minus(7, a) == Minus(Const(7), a)
 
 
 def test_a_choice_is_made_point_by_point() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify, variables
-from layoutalg.codegen.instr import LDS, STS
-from layoutalg.codegen.program import Do, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
-from layoutalg.codegen.program.lowering import chained, split_address
+from layoutalg.codegen.expr import Const, Expr, Minus, Var, evaluate, simplify, variables
+from layoutalg.codegen.instr import LDG, LDS, STG, STS
+from layoutalg.codegen.program import Do, For, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
+from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")
@@ -59,6 +61,44 @@ def test_disjoint_constants_become_immediates_and_cost_no_xor() -> None:
 @pytest.mark.parametrize("index", [TID * U, SWIZZLED(TID % 32 + U * 8, 0), TID % 7 ^ TID // (U + 1)], ids=str)
 def test_what_does_not_split_is_left_alone(index: Expr) -> None:
     assert split_address(index, TID) is None
+
+
+@st.composite
+def swizzled_addresses(draw: st.DrawFn) -> Expr:
+    """Addresses of a swizzled tile of powers of two, by a coordinate of thread and unroll digits."""
+    bits = draw(st.integers(5, 9))
+    rows = draw(st.integers(1, bits - 1))
+    strides = draw(st.sampled_from(((1 << bits - rows, 1), (1, 1 << rows))))
+    tile = Layout((1 << rows, 1 << bits - rows), strides)
+    width, base = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    layout = ComposedLayout(Swizzle(width, base, width + draw(st.integers(0, 2))), 0, tile)
+    by = draw(st.permutations([(TID, 64), (U, 4), (W, 2)]))
+    place: Expr = Const(0)
+    weight = 1
+    for v, extent in by:
+        place, weight = place + v * weight, weight * extent
+    place = place % (1 << bits)
+    index = layout(place % (1 << rows), place // (1 << rows)) * draw(st.sampled_from((1, 2, 4, 16)))
+    return simplify(
+        index + W * draw(st.sampled_from((0, 1 << 14))) + Const(draw(st.sampled_from((0, 1 << 16))))
+    )
+
+
+@given(swizzled_addresses())
+def test_the_columns_say_what_the_table_says(index: Expr) -> None:
+    by_columns, by_table = split_by_columns(index, TID), split_by_table(index, TID)
+    assert by_columns is not None and by_table is not None
+    assert np.array_equal(by_columns[0], by_table[0]) and by_columns[1] == by_table[1]
+
+
+def test_a_table_too_large_splits_by_its_columns() -> None:
+    wide = [Var(f"w{i}", 16, "unroll") for i in range(5)]
+    index: Expr = TID * 4
+    for i, v in enumerate(wide):
+        index = index ^ v * (1 << 2 * i + 3)
+    split = split_address(index, TID)
+    assert split is not None and split_by_table(index, TID) is None
+    assert str(split[1]) == "tid * 4"
 
 
 def test_other_variables_are_left_alone() -> None:
@@ -122,3 +162,73 @@ def test_a_name_the_program_uses_is_not_taken() -> None:
         k.do(STS[4], k.at(tile, k.tid, i), v[i])
     names = [s.var.name for s in walk(lower(k.build()).body) if isinstance(s, Let)]
     assert len(names) == len(set(names))
+
+
+# --- what branches decide ------------------------------------------------------------------------------
+
+
+def test_a_store_that_its_branch_excludes_is_gone() -> None:
+    """Whole vectors of 4 below 300: what is not whole has no element below 300."""
+    k = KernelBuilder("k", threads=32)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 4)
+    with k.For("j", 3) as j:
+        x = k.let("x", (j * 32 + k.tid) * 4)
+        with k.If(x + 3 < 300):
+            k.do(STG[16], k.at(y, x), v)
+        with k.Else():
+            again = k.let("again", x)
+            for e in range(4):
+                with k.If(x + e < 300):
+                    k.do(STG[4], k.at(y, again + e), v[e])
+    (loop,) = [s for s in lower(k.build()).body if isinstance(s, For)]
+    (branch,) = [s for s in loop.body if isinstance(s, If)]
+    assert str(branch.condition) == "x < 300" and not branch.orelse
+    assert [str(s.instr) for s in walk(loop.body) if isinstance(s, Do)] == ["stg128"]
+
+
+def test_a_store_that_may_run_stays() -> None:
+    k = KernelBuilder("k", threads=32)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 4)
+    with k.If(k.tid * 4 + 3 < 99):
+        k.do(STG[16], k.at(y, k.tid * 4), v)
+    with k.Else():
+        for e in range(4):
+            with k.If(k.tid * 4 + e < 99):
+                k.do(STG[4], k.at(y, k.tid * 4 + e), v[e])
+    found = [str(s.instr) for s in walk(lower(k.build()).body) if isinstance(s, Do)]
+    assert found == ["stg128", "stg32", "stg32", "stg32"]  # elements 96, 97, 98
+
+
+def test_a_branch_that_another_one_around_it_decides_is_opened() -> None:
+    k = KernelBuilder("k", threads=32)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 1)
+    with k.If(k.tid < 8):
+        with k.If((k.tid < 16) & (k.tid % 2 < 1)):
+            k.do(STG[4], k.at(y, k.tid), v)
+        with k.If(k.tid < 9):
+            k.do(STG[4], k.at(y, k.tid), v)
+        with k.Else():
+            k.do(STG[4], k.at(y, k.tid + 64), v)
+    assert str(replace(k.build(), body=lower(k.build()).body)).splitlines()[1:] == [
+        "  if tid < 8", "    if tid % 2 < 1", "      stg32(y[tid], v)", "    stg32(y[tid], v)",
+    ]  # fmt: skip
+
+
+def test_a_difference_is_exact_where_its_branch_says_so() -> None:
+    """The lane's own part is computed in front of the branch, and stops at 0 there."""
+    k = KernelBuilder("k", threads=32)
+    x, v = k.pointer("x", 4), k.reg("v", 1)
+    tile = k.shared_buffer("tile", 4, Layout(32), 128, 16)
+    with k.For("j", 4) as j:
+        at = Minus(k.tid + j * 8, Const(5))
+        with k.If(k.tid + j * 8 >= 5):
+            k.do(LDG[4], v, k.at(x, at))
+        with k.Else():
+            k.do(LDG[4], v, k.at(x, Minus(Const(4), k.tid + j * 8)))
+        k.do(LDG[4], v, k.at(x, at))
+    with k.If(k.tid >= 3):
+        k.do(STS[4], k.at(tile, Minus(k.tid, Const(3))), v)
+    text = str(lower(k.build()))
+    assert "x[tid + j * 8 - 5]" in text and "x[4 - (tid + j * 8)]" in text
+    assert text.count("x[max(tid + j * 8 - 5, 0)]") == 1
+    assert "lane0 = max(tid - 3, 0) * 4" in text or "tile[(tid - 3) * 4]" in text

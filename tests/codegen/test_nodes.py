@@ -102,7 +102,7 @@ def test_bools_and_negative_numbers_are_no_index() -> None:
 
 def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
     assert Minus(Const(11), I) == 11 - I and Minus(J + 7, I) == J + 7 - I
-    assert Minus(Const(11), I).is_exact
+    assert Minus(Const(11), I).exact
     assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
     assert (Const(20) - I - 13) == Minus(Minus(Const(20), I), Const(13))
     with pytest.raises(
@@ -117,7 +117,7 @@ def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
 
 def test_a_difference_by_its_name_stops_at_zero() -> None:
     node = Minus(I, J)
-    assert not node.is_exact
+    assert not node.exact
     assert [[evaluate(node, {I: i, J: j}) for j in range(3)] for i in range(3)] == [
         [0, 0, 0],
         [1, 0, 0],

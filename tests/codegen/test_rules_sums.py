@@ -117,6 +117,10 @@ FAMILIES: dict[str, Family] = {
         *(x(9) * c + x(9) * d for c, d in product(SMALL, repeat=2)), x(9) + x(9), x(9) * 3 + y(3) + x(9) + 2,
         (x(64) & 24) + x(64) // 8 % 4 * 5,
     ],
+    "x // c * (c * k) -> x * k  if c | x": lambda: [
+        e for c, k in product(range(1, 9), (1, 2, 5))
+        for e in (x(200, c) // c * (c * k), (y(40) ^ y(40, 1) * 2) * c // c * (c * k))
+    ],
     "x // c % d * (c * k) + x % c * k -> x % (c * d) * k": digits,
     "(a + b) * c -> a * c + b * c": lambda: [
         *((x(9) + y(3)) * c for c in SMALL), (x(9) * 2 + y(3) + 5) * 4,
@@ -124,6 +128,9 @@ FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 
 REFUSED: dict[str, Family] = {
+    "x // c * (c * k) -> x * k  if c | x": lambda: [
+        e for c in range(2, 9) for e in (x(200) // c * c, x(200, c) // c * (c + 1), x(200, c) // (2 * c) * c)
+    ],
     "x % c -> x  if x < c": lambda: [x(n + 1) % n for n in SMALL],
     "x // c // d -> x // (c * d),  x % c % d -> x % d,  x % c // d -> x // d % (c / d)": lambda: [
         e for c, d in product(SMALL, repeat=2) if c % d for e in (x(200) % c % d, x(200) % c // d)

@@ -24,6 +24,10 @@ def y(extent: int = 20, of: int = 1) -> Var:
     return Var("y", extent, "param", 0, of)
 
 
+def congruent(stride: int, offset: int) -> Var:
+    return Var("x", 40, "let", 0, stride, offset)
+
+
 Z = Var("z", 4, "loop")
 
 
@@ -61,6 +65,10 @@ FAMILIES: dict[str, Family] = {
         e for c, d in product(range(1, 8), range(8))
         for e in (x(50) // c < d, Lt(Const(d), x(50) // c), Eq(x(50) // (c + 1), Const(0)))
     ],
+    "x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise": lambda: [
+        e for s in (2, 3, 4, 6, 8) for o in range(s) for c in range(1, 40)
+        if (o - c) % s for e in (congruent(s, o) < c, Lt(Const(c - 1), congruent(s, o)))
+    ],
     "x + a < x + b -> a < b;  <= and == likewise": shared,
     "g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s": factored,
     "x if c else y -> x  if c is decided or x = y": lambda: [
@@ -70,6 +78,10 @@ FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 
 REFUSED: dict[str, Family] = {
+    "x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise": lambda: [
+        e for s in (1, 2, 3, 4, 6, 8) for o in range(s) for c in range(o or s, 40, s)
+        for e in (congruent(s, o) < c, Lt(Const(c - 1), congruent(s, o)))
+    ],
     "x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c": lambda: [
         x() < 5, x() <= y(), Eq(x(), Const(5)), Le(Const(0), x()),
     ],

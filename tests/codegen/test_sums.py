@@ -16,6 +16,7 @@ from layoutalg.codegen.expr.sums import (
     divided,
     is_power_of_two,
     scaled,
+    signed_terms,
     times,
     weights,
 )
@@ -91,3 +92,11 @@ def test_digits_merge_exactly_where_one_continues_the_other(c: int, d: int, e: i
 
 def test_powers_of_two() -> None:
     assert [n for n in range(20) if is_power_of_two(n)] == [1, 2, 4, 8, 16]
+
+
+@given(expressions())
+def test_signed_terms_add_up(node: Expr) -> None:
+    env, parts = domain(node), signed_terms(node)
+    assert parts[0][1] == 1
+    added = sum(values(t, env) * sign for t, sign in parts)
+    assert np.array_equal(added, values(node, env))

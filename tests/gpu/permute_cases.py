@@ -17,9 +17,10 @@ from typing import Any
 
 from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu, to_cuda, to_device, to_host
 from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import CARRIER, PermuteProblem, normalise, reference
+from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
 from tests.permutations import random_buffers, random_problem
 
 MOST_ELEMS = 300_000

@@ -13,12 +13,13 @@ from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import CASES as QUOTED
 from layoutalg.kernels.move.permute_bench import random_cases
 from layoutalg.kernels.move.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import CARRIER, normalise, permute_problem
+from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import Stage
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of
 from tests.gpu.gemm_ladder import ARRIVED

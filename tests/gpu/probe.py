@@ -28,7 +28,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
-from layoutalg.kernels.family import CARRIER
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product, size
 
 COUNT, SEED = 200, 20261121

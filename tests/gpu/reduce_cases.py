@@ -19,7 +19,7 @@ from layoutalg.codegen.gpu import (
     to_device,
     to_host,
 )
-from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build, reference
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plans
 from tests.reductions import (

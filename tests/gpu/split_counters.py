@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm.bench import choice_name
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.smem_loads import copied_words, counted
 from layoutalg.kernels.gemm.tiles import SimtConfig
-from layoutalg.kernels.predict import Prediction
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.gemm_launch import CONFIGS, launch_all

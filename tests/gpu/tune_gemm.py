@@ -18,8 +18,9 @@ from typing import Any
 
 from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.kernels.baselines import torch_matmul
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm.bench import GEMM_FAMILIES, choice_name, differs
-from layoutalg.kernels.gemm.launches import WORD, Config, launcher, load_all
+from layoutalg.kernels.gemm.launches import Config, launcher, load_all
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 
 FITTED = (
@@ -60,7 +61,7 @@ def measure(
     vendor = torch_matmul(expected, left, right, element)
     if vendor is None:
         raise SystemExit("PyTorch is needed for cuBLAS")
-    words: dict[str, Any] = {x: y.view(WORD[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
+    words: dict[str, Any] = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
     words |= scalar_words(p, "alpha", 1.0)
     inner = max(1, min(20, round(SAMPLE_FLOPS[family] / p.flops)))
     runs = [graph(stream, vendor, inner)]

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from layoutalg.codegen.gpu import device_copy, load, median_times_ms, random_bytes, require_gpu
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_bench import CASES, random_cases
-from layoutalg.kernels.move.problem import CARRIER, Moves, normalise, permute_problem
+from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig
 from layoutalg.kernels.move.transpose import build as build_transpose
 from layoutalg.kernels.move.transpose import problem as transpose_problem

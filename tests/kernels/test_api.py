@@ -16,7 +16,8 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.api import SIMULATED_ELEMS, permute, problem_of, relayout, transpose
-from layoutalg.kernels.move.problem import CARRIER, reference
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.problem import reference
 from layoutalg.layout import Layout
 from tests.sweeps import each
 

@@ -15,7 +15,7 @@ from layoutalg.kernels.chains import OPERATIONS, Chain, chain_of, find_problem
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
-from layoutalg.kernels.trials import TENSOR_TRIALS
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from tests import mutate
 from tests.sweeps import each
 

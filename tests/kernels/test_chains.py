@@ -7,15 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from layoutalg.kernels.chains import (
-    ReadyChain,
-    bits_of,
-    chain_of,
-    chain_of_passes,
-    numbers_of,
-    prepare_chain,
-    simulate_chain,
-)
+from layoutalg.kernels.chains import ReadyChain, chain_of, chain_of_passes, prepare_chain, simulate_chain
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce_plan import plan_with, reduce_problem
 from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig

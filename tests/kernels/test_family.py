@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, find_family, verify
 from layoutalg.kernels.family import buffers
-from layoutalg.kernels.predict import Cost
 
 TRANSPOSE = FAMILIES["transpose"]
 PROBLEM = TRANSPOSE.problem(70, 140, "f32")

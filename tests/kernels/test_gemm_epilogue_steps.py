@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import GELU, RELU, SILU, Elementwise
+from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
@@ -32,11 +32,11 @@ from tests.gemm_cases import packed, unpacked
 from tests.sweeps import each, first
 
 SEED = 20261122
-LEAKY = Elementwise(
+LEAKY = ScalarFunction(
     "leaky", {"f32": "x < 0.0f ? 0.125f * x : x", "f64": "x < 0.0 ? 0.125 * x : x"},
     lambda x: np.where(x < 0, 0.125 * x, x), relative=0.0,
 )  # fmt: skip
-SQUARE = Elementwise("square", {"f32": "x * x", "s32": "x * x"}, lambda x: x * x, slope=float("inf"))
+SQUARE = ScalarFunction("square", {"f32": "x * x", "s32": "x * x"}, lambda x: x * x, slope=float("inf"))
 FULL = Epilogue() | Scale() | AddMatrix() | AddVector("bias") | AddVector("offset", "m") | Map(GELU)
 EPILOGUES = {
     "nothing": Epilogue(),
@@ -138,7 +138,7 @@ def test_integers_are_finished_modulo_2_to_the_32() -> None:
 
 def test_two_epilogues_of_one_name_and_different_text_are_different_kernels() -> None:
     def kernel(text: str) -> tuple[GemmProblem, str]:
-        own = Elementwise("own", {"f32": text}, lambda x: x)
+        own = ScalarFunction("own", {"f32": text}, lambda x: x)
         p = gemm_problem(64, 64, 64, epilogue=Epilogue((Scale(), Map(own))))
         return p, to_cuda(launches(p, SM80.configs(p)[0]).kernels[0])
 
@@ -162,7 +162,7 @@ def test_an_epilogue_is_stated_in_the_order_of_its_steps() -> None:
         ((AddVector("d"),), UnsupportedError),
         ((AddVector("no name"),), IRError),
         ((AddVector("bias", "k"),), UnsupportedError),
-        ((Map(LEAKY), Map(Elementwise("leaky", {"f32": "x"}, abs))), UnsupportedError),
+        ((Map(LEAKY), Map(ScalarFunction("leaky", {"f32": "x"}, abs))), UnsupportedError),
         ((GELU,), ArgumentTypeError),
     ],
 )

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels.gemm.bench import find_gemm_family
 from layoutalg.kernels.ladder.gemm import ARCH, FLOPS_PER_CYCLE, Step, effects, predict_steps
-from layoutalg.kernels.predict import Cost
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
 SIMT = ("v4", "v8", "warp tiles", "cp.async")

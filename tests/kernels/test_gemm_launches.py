@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.program import Global, Kernel, check_argument, lower
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.gemm import (
     launches as gemm_launches,
@@ -32,7 +33,6 @@ from layoutalg.kernels.gemm.launches import (
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (

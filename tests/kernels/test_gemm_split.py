@@ -8,12 +8,12 @@ import pytest
 from layoutalg.codegen.program import lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import Config, Launches, covering, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, predict_combine
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
 

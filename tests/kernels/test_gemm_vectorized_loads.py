@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from layoutalg.codegen.traffic import Costs
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import tiled_mma
 from layoutalg.kernels.gemm.simt_predict import predict
 from layoutalg.kernels.gemm.smem_loads import vectorized_loads
 from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import half
-from layoutalg.kernels.predict import Costs
 from layoutalg.layout import Layout
 
 COUNTED = {"v2": 2952790016, "v4": 419430400, "v6": 352321536, "v7": 121634816, "v8": 90177536}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import verify as gemm_verify
 from layoutalg.kernels.gemm.bench import find_gemm_family
@@ -24,7 +25,6 @@ from layoutalg.kernels.gemm.verify import (
     verified_problem,
     verify_product,
 )
-from layoutalg.kernels.predict import Cost
 from tests.gemm_cases import unpacked
 from tests.mutate import without
 from tests.sweeps import each

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.limits import find_board, limits
-from layoutalg.kernels.predict import Cost
 
 
 def test_the_tightest_bound_comes_first() -> None:

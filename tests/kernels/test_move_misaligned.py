@@ -17,7 +17,6 @@ from layoutalg.kernels.move.misaligned import (
     digits,
     direct_element,
     load_chunk,
-    minus,
 )
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
@@ -99,14 +98,6 @@ def test_what_is_stored_was_loaded_there(seed: int) -> None:
             for e in range(c.chunk):
                 tile[place + e * stage.size] = source + e
             assert len(set(place.tolist())) == len(place)  # chunks do not meet
-
-
-def test_subtraction_without_subtraction() -> None:
-    for most in (1, 5, 8, 100):
-        for x in range(most + 1):
-            for y in range(x + 1):
-                assert minus(x, y, most) == x - y
-                assert int(minus(np.array(x), np.array(y), most)) == x - y
 
 
 def test_digits_are_those_of_a_mixed_radix() -> None:

@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.kernels.move.problem import (
-    CARRIER,
-    Moves,
-    move_problem,
-    normalise,
-    permute_problem,
-    reference,
-    strided,
-)
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.problem import Moves, move_problem, normalise, permute_problem, reference, strided
 from tests.permutations import random_buffers, random_problem
 from tests.sweeps import each
 

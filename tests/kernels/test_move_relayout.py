@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_predict import predict
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import common_modes, normalise, reference, relayout_problem
-from layoutalg.kernels.predict import Cost
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.notation import parse
 from tests.permutations import random_buffers

@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels.predict import Cost
+from layoutalg.codegen.traffic import Cost
 from layoutalg.kernels.rowwise import norm_predict
 from layoutalg.kernels.rowwise.norm import NormLaunches, plan
 from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest

@@ -7,6 +7,7 @@ from math import prod
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status, in_processes
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.limits import Bound
 from layoutalg.kernels.move.permute_bench import (
@@ -19,7 +20,6 @@ from layoutalg.kernels.move.permute_bench import (
 )
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig
-from layoutalg.kernels.predict import Cost
 
 
 def test_the_drawn_cases_are_the_same_for_the_same_seed() -> None:

@@ -15,6 +15,7 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.move.misaligned import pieces
 from layoutalg.kernels.move.permute import build
@@ -28,7 +29,6 @@ from layoutalg.kernels.move.problem import (
     reference,
 )
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from layoutalg.kernels.predict import Cost
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem

@@ -15,7 +15,8 @@ from layoutalg.codegen.gpu import gpu_status, in_processes
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels import reduce_bench
-from layoutalg.kernels.chains import Chain, bits_of, find_problem, numbers_of, simulate_chain
+from layoutalg.kernels.chains import Chain, find_problem, simulate_chain
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.reduce_bench import (
     CASES,
     DTYPES,

@@ -17,7 +17,7 @@ from layoutalg.codegen.program import is_dynamic
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.rounding import reduction_bound
+from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build, reference
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, reduce_problem
 from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.predict import Cost
 from layoutalg.kernels.rowwise.reduce_plan import plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce_predict import bounds, memory_bytes, predict
 from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig

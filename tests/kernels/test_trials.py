@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.kernels.chains import bits_of, numbers_of
+from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.rounding import ROUNDS_TO_INFINITY, agrees
 from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.norm_modes import reference as normed
-from layoutalg.kernels.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
+from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
 from tests.sweeps import each
 
 ELEMENTS = ("f32", "f16", "bf16")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr import GELU, RELU, SILU, Elementwise, decode, encode
+from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction, decode, encode
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.instr_probe import LANES, probe
@@ -45,7 +45,7 @@ def test_meanings_are_the_definitions() -> None:
     ("f", "element"),
     [(f, e) for f in (RELU, GELU, SILU) for e in f.elements],
 )
-def test_a_text_is_its_meaning_within_its_bound(f: Elementwise, element: str, n: int) -> None:
+def test_a_text_is_its_meaning_within_its_bound(f: ScalarFunction, element: str, n: int) -> None:
     words = drawn(n, element)
     got = words.copy()
     run_cuda_text(to_cuda(probe([(f.instr(n, element), [words], [])])), "probe", (1,), (LANES,), [got])
@@ -79,7 +79,9 @@ def test_a_function_of_the_users_own_is_known_by_its_text() -> None:
     def meaning(x: Any) -> Any:
         return x * x
 
-    one, same, other = (Elementwise("square", {"f32": text}, meaning) for text in ("x * x", "x * x", "x + x"))
+    one, same, other = (
+        ScalarFunction("square", {"f32": text}, meaning) for text in ("x * x", "x * x", "x + x")
+    )
     assert one == same and one.instr(2, "f32") is same.instr(2, "f32")
     assert one != other and one.instr(2, "f32").text != other.instr(2, "f32").text
     got = one.instr(2, "f32").effect(None, None, encode(np.array([[3.0, -0.5]]), "f32"))
@@ -103,7 +105,7 @@ def test_what_is_no_function_is_refused(
     name: str, texts: dict[str, str], meaning: Any, error: type[LayoutAlgError]
 ) -> None:
     with pytest.raises(error):
-        Elementwise(name, texts, meaning)
+        ScalarFunction(name, texts, meaning)
 
 
 def test_a_type_without_a_text_is_refused() -> None:

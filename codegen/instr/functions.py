@@ -1,6 +1,6 @@
 """Functions of one number as instructions: an expression of the device language, and its meaning on arrays.
 
-    f = Elementwise("leaky", {"f32": "x < 0.0f ? 0.1f * x : x"}, lambda x: np.where(x < 0, 0.1 * x, x))
+    f = ScalarFunction("leaky", {"f32": "x < 0.0f ? 0.1f * x : x"}, lambda x: np.where(x < 0, 0.1 * x, x))
     k.do(f.instr(4, "f32"), v)             v[i] = f(v[i]) for four floats
 
 The idea.  `text` is an expression of `x` for each element type it is made for; `meaning` is the definition,
@@ -43,13 +43,13 @@ _FORMS: Mapping[str, tuple[str, str, str]] = {
 
 
 @dataclass(frozen=True)
-class Elementwise:
+class ScalarFunction:
     """A function of one number; `text` has its expression of `x` by element type: f32, f64, s32.
 
     Two are equal when they have the same name, texts and meaning.  Raises what `check_name` raises, and
     UnsupportedError for a text that is not one expression.
 
-    >>> double = Elementwise("twice", {"f32": "x + x"}, lambda x: x + x, slope=2.0)
+    >>> double = ScalarFunction("twice", {"f32": "x + x"}, lambda x: x + x, slope=2.0)
     >>> double.instr(4, "f32").name
     'twice_4_f32'
     """
@@ -100,7 +100,7 @@ def _check_expression(name: str, text: str) -> None:
 
 
 @functools.cache
-def _instr(f: Elementwise, n: int, element: str) -> Instr:
+def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
     kind, get, put = _FORMS[element]
     words = n * (2 if element == "f64" else 1)
     name = f"{f.name}_{n}_{element}"
@@ -141,13 +141,13 @@ def _normal_cdf(x: Any) -> Any:
     return 0.5 * numpy.asarray(_erfc(-x / math.sqrt(2.0)), dtype=numpy.float64)
 
 
-RELU = Elementwise(
+RELU = ScalarFunction(
     "relu", {"f32": "x < 0.0f ? 0.0f : x", "f64": "x < 0.0 ? 0.0 : x", "s32": "x < 0 ? 0 : x"}, _relu,
     relative=0.0,
 )  # fmt: skip
 """max(x, 0), NaN kept."""
 
-GELU = Elementwise(
+GELU = ScalarFunction(
     "gelu", {"f32": "x * normcdff(x)", "f64": "x * normcdf(x)"}, _gelu, relative=12.0, absolute=2.0**-148,
     slope=1.13,
 )  # fmt: skip
@@ -156,7 +156,7 @@ GELU = Elementwise(
 The meaning is off by 2 x^2 2^-53 of its value itself, since the argument of erfc is rounded.
 """
 
-SILU = Elementwise(
+SILU = ScalarFunction(
     "silu", {"f32": "x / (1.0f + expf(-x))", "f64": "x / (1.0 + exp(-x))"}, _silu, relative=12.0,
     absolute=2.0**-120, slope=1.1,
 )  # fmt: skip

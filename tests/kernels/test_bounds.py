@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.kernels.rounding import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.norm_modes import norm_problem, reference
 from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
 from tests.sweeps import each

@@ -1,0 +1,224 @@
+"""Arithmetic on register tensors: `v * alpha + b` is a formula, computed by one instruction per vector.
+
+    y = k.map(v * alpha + b)               a fragment of v's shape
+    k.store(exp(v - m) / s, part)          m and s are one value per thread
+    k.store((x + bias).to("f16"), part)    rounded, two elements per word
+
+The idea.  Fragments, typed parameters and numbers are leaves; Python's operators and the functions below
+build a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats with
+floats, integers with integers; f16 and bf16 are computed with as floats, and `to` is the last step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from layoutalg.codegen.expr import Const, Var, simplify
+from layoutalg.codegen.instr import (
+    NEUTRAL,
+    WARP,
+    Apply,
+    Cast,
+    Formula,
+    Input,
+    Number,
+    Word,
+    butterfly,
+    element_of,
+    elementwise,
+    fill,
+    fold,
+)
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.builder import KernelBuilder
+    from layoutalg.codegen.program.fragment import Fragment
+
+
+class Arithmetic:
+    """Python's operators on registers: each builds a Value."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Value:
+        return Value("add", (_leaf(self), _leaf(other)))
+
+    def __radd__(self, other: Operand) -> Value:
+        return Value("add", (_leaf(other), _leaf(self)))
+
+    def __sub__(self, other: Operand) -> Value:
+        return Value("sub", (_leaf(self), _leaf(other)))
+
+    def __rsub__(self, other: Operand) -> Value:
+        return Value("sub", (_leaf(other), _leaf(self)))
+
+    def __mul__(self, other: Operand) -> Value:
+        return Value("mul", (_leaf(self), _leaf(other)))
+
+    def __rmul__(self, other: Operand) -> Value:
+        return Value("mul", (_leaf(other), _leaf(self)))
+
+    def __truediv__(self, other: Operand) -> Value:
+        return Value("div", (_leaf(self), _leaf(other)))
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return Value("div", (_leaf(other), _leaf(self)))
+
+    def __neg__(self) -> Value:
+        return Value("neg", (_leaf(self),))
+
+    def to(self, element: str | DType) -> Value:
+        """The values rounded to the nearest of a narrower type: the last step of a formula."""
+        return Value(f"to {dtype(element).name}", (_leaf(self),))
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Arithmetic):
+    """A parameter of the kernel that is a number of type `element`: its bits are the word `var`."""
+
+    var: Var
+    element: DType
+
+    def __str__(self) -> str:
+        return self.var.name
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Arithmetic):
+    """An operation on registers, parameters and numbers, which is computed when it is mapped or stored."""
+
+    op: str
+    args: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+Operand: TypeAlias = "Arithmetic | int | float"
+
+
+def _leaf(x: object) -> Any:
+    if isinstance(x, bool) or not isinstance(x, (Arithmetic, int, float)):
+        kind = type(x).__name__
+        raise ArgumentTypeError(
+            f"{x!r} is a {kind}; registers, parameters of the kernel or numbers are needed"
+        )
+    return x
+
+
+def _function(name: str, text: str) -> Any:
+    def function(x: Operand) -> Value:
+        return Value(name, (_leaf(x),))
+
+    function.__name__, function.__doc__ = name, text
+    return function
+
+
+exp = _function("exp", "e to the power of x, an approximation of the hardware.")
+exp2 = _function("exp2", "2 to the power of x, an approximation of the hardware.")
+tanh = _function("tanh", "The hyperbolic tangent of x.")
+sqrt = _function("sqrt", "The square root of x, rounded to the nearest.")
+rsqrt = _function("rsqrt", "1 / sqrt(x), an approximation of the hardware.")
+reciprocal = _function("reciprocal", "1 / x, rounded to the nearest.")
+
+
+def maximum(x: Operand, y: Operand) -> Value:
+    """The larger of two values; NaN where one is."""
+    return Value("max", (_leaf(x), _leaf(y)))
+
+
+def minimum(x: Operand, y: Operand) -> Value:
+    """The smaller of two values; NaN where one is."""
+    return Value("min", (_leaf(x), _leaf(y)))
+
+
+@dataclass(slots=True)
+class _Leaves:
+    """The operands of an instruction, each once, in the order they occur."""
+
+    registers: list[Fragment]
+    words: list[Scalar]
+    size: int
+
+    def formula(self, x: Any, kind: str) -> Formula:
+        """The formula of a value; numbers are of the type `kind`."""
+        match x:
+            case Value(op, (arg,)) if op.startswith("to "):
+                return Cast(self.formula(arg, kind), op.removeprefix("to "))
+            case Value(op, args):
+                return Apply(op, tuple(self.formula(a, kind) for a in args))
+            case Scalar():
+                return Word(_number(self.words, x), x.element.name)
+            case int() | float():
+                return Number(x, kind)
+            case _:
+                single = x.size == 1 and self.size > 1
+                return Input(_number(self.registers, x), x.element.name, single)
+
+
+def _number(known: list[Any], x: Any) -> int:
+    if x not in known:
+        known.append(x)
+    return known.index(x)
+
+
+def _fragments(x: Any) -> list[Fragment]:
+    match x:
+        case Value(_, args):
+            return [f for a in args for f in _fragments(a)]
+        case Scalar() | int() | float():
+            return []
+        case _:
+            return [x]
+
+
+def mapped(
+    k: KernelBuilder, value: Arithmetic, into: Fragment | None = None, name: str = "mapped"
+) -> Fragment:
+    """The registers of a value, computed vector by vector.  See `KernelBuilder.map`."""
+    found = _fragments(value)
+    if not found:
+        raise ArgumentTypeError(f"map of {value}: there are no registers in it")
+    largest = max(found, key=lambda f: f.size)
+    for f in found:
+        if f.size not in (1, largest.size):
+            raise ShapeError(f"map of {value}: {f} has {f.size} elements, and {largest} has {largest.size}")
+    leaves = _Leaves([], [], largest.size)
+    kinds = [x.element.name for x in found]
+    formula = leaves.formula(value, "s32" if set(kinds) == {"s32"} else "f32")
+    several = [f for f in leaves.registers if f.size == largest.size]
+    n = gcd(*(f.vector for f in several))
+    element = element_of(formula)
+    held = into or k.fragment(name, element, largest.layout.shape, values=n)
+    if held.element.name != element or held.size != largest.size:
+        raise ShapeError(
+            f"map of {value} into {held} of {held.element}: {largest.size} of {element} are needed"
+        )
+    n = gcd(n, held.vector)
+    instr = elementwise(formula, n)
+    with k.Unroll(k.fresh("i"), largest.size // n) as i:
+        at = simplify(i * n)
+        inputs = [f.at(at, values=n) if f.size == largest.size else f.at(0) for f in leaves.registers]
+        k.do(instr, held.at(at, values=n), *inputs, *(w.var for w in leaves.words))
+    return held
+
+
+def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) -> Fragment:
+    """One f32 of all elements of neighbouring lanes.  See `KernelBuilder.reduce`."""
+    if held.element.name != "f32" or op not in NEUTRAL:
+        raise UnsupportedError(
+            f"{op} of {held.element}: sum and max of f32 are accepted; map narrower values first"
+        )
+    if lanes < 1 or lanes & (lanes - 1) or lanes > WARP:
+        raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {WARP} is needed")
+    found = k.fragment(name, "f32", (1,))
+    k.do(fill(1), found, Const(NEUTRAL[op]))
+    with k.Unroll(k.fresh("i"), held.size // held.vector) as i:
+        k.do(fold(op, held.vector, 1), found, held.at(simplify(i * held.vector), values=held.vector))
+    for bit in range(lanes.bit_length() - 1):
+        k.do(butterfly(op, 1), 1 << bit, found)
+    return found

@@ -1,0 +1,186 @@
+"""The memory accesses of a program: each operand with all that decides where and when it is executed.
+
+The idea.  A walk over the statements that keeps what encloses them: names stay names, with what they stand
+for; loops, blocks and warps become axes; branches, guards and trip counts become conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from layoutalg.arch import Arch, Space
+from layoutalg.codegen.expr import And, Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
+from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.program import (
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    Shared,
+    Stmt,
+    Unroll,
+    check_integers,
+    expressions,
+    walk,
+)
+from layoutalg.codegen.traffic.classes import Place, Scope
+from layoutalg.codegen.traffic.split import Axis, Evaluator
+from layoutalg.errors import ArgumentTypeError
+
+_LONG = 256
+"""Values of a variable from which on it is taken apart into digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """A memory operand of a statement; `lane` is the axis of the lanes of a warp."""
+
+    statement: Do
+    operand: Operand
+    buffer: Global | Shared
+    place: Place
+    lane: Axis
+
+    @property
+    def space(self) -> Space:
+        """The memory that it reads or writes."""
+        return space_of(self.operand)
+
+
+def space_of(operand: Operand) -> Space:
+    """The memory of an operand."""
+    return "shared" if operand.space == "shared" else "global"
+
+
+class ProgramReader:
+    """Finds every memory operand of a kernel, with all that decides where and when it is executed."""
+
+    def __init__(self, kernel: Kernel, params: Mapping[str, int], machine: Arch) -> None:
+        self.kernel, self.machine = kernel, machine
+        self.values = bound(kernel, params)
+        self.divisors = divisors(kernel, self.values)
+        self.lane = Axis("lane", machine.lanes, machine.lanes)
+        warps = -(-kernel.threads // machine.lanes)
+        warp = Axis("warp", warps, warps)
+        scope = Scope({var: Const(value) for var, value in self.values.items()})
+        for var, extent in zip(kernel.block_vars, grid(kernel, self.values), strict=True):
+            scope = self._ranging(scope, var, extent)
+        scope = scope.running(kernel.tid, warps, ((warp, machine.lanes),))
+        scope = scope.let(kernel.tid, ((warp, machine.lanes), (self.lane, 1)))
+        if kernel.threads % machine.lanes:
+            scope = scope.where(kernel.tid < kernel.threads)
+        self.scope = scope
+
+    def accesses(self) -> Iterator[MemoryAccess]:
+        """Every memory operand, in program order."""
+        yield from self._body(self.kernel.body, self.scope)
+
+    def _body(self, body: tuple[Stmt, ...], scope: Scope) -> Iterator[MemoryAccess]:
+        for s in body:
+            match s:
+                case Let(var, value):
+                    scope = scope.let(var, value)
+                case Unroll(var, count, inner):
+                    yield from self._body(inner, self._ranging(scope, var, count))
+                case For():
+                    yield from self._loop(s, scope)
+                case If(condition, inner, orelse):
+                    yield from self._body(inner, scope.where(condition))
+                    yield from self._body(orelse, scope.where(condition, wanted=False))
+                case Do():
+                    yield from self._do(s, scope)
+                case _:
+                    assert_never(s)
+
+    def _loop(self, loop: For, scope: Scope) -> Iterator[MemoryAccess]:
+        count = Evaluator(scope.names, {}).split(loop.count)
+        inside = self._ranging(scope, loop.var, int(count.hi))
+        if not count.exact:
+            inside = inside.where(loop.var < loop.count)
+        for c in loop.carry:
+            inside = inside.let(c.var, c.first + c.step * loop.var)
+        yield from self._body(loop.body, inside)
+
+    def _do(self, s: Do, scope: Scope) -> Iterator[MemoryAccess]:
+        operands = tuple(zip(s.instr.operands, s.args, strict=True))
+        read = scope
+        for operand, arg in operands:
+            if operand.role == "guard" and isinstance(arg, Expr):
+                read = read.where(arg)
+        for operand, arg in operands:
+            if isinstance(arg, MemRef):
+                inside = read if operand.role == "read" else scope
+                if inside.executions:
+                    place = self._place(s, arg, inside)
+                    yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
+
+    def _place(self, s: Do, at: MemRef, scope: Scope) -> Place:
+        machine = self.machine
+        match at.buffer:
+            case Global(element_bytes=scale):
+                base, modulus = 0, machine.sector_bytes
+            case Shared(offset_bytes=base):
+                scale, modulus = 1, machine.banks * machine.bank_bytes
+        return Place(s, at.index, scale, base, modulus, scope)
+
+    def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
+        """The scope in which a variable takes every value below `extent`.
+
+        A long one is taken apart into the digits that the program asks for, the highest again in two.
+        """
+        weights = [1] if extent <= _LONG else [1, *self._radices(var, extent)]
+        ends = [*weights[1:], extent]
+        sizes = [-(-end // weight) for weight, end in zip(weights, ends, strict=True)]
+        digits = [(Axis(var.name, n, n), weight) for n, weight in zip(sizes, weights, strict=True)]
+        if (high := sizes[-1]) > _LONG:
+            step = 1 << high.bit_length() // 2
+            rows = (Axis(var.name, -(-high // step), high), step * weights[-1])
+            digits[-1:] = [(Axis(var.name, step, high), weights[-1]), rows]
+        inside = scope.running(var, extent, tuple(reversed(digits)))
+        return inside if extent % digits[-1][1] == 0 else inside.where(var < extent)
+
+    def _radices(self, var: Var, extent: int) -> list[int]:
+        """What the program divides a variable by, as far as each is a multiple of the one before."""
+        radices: list[int] = []
+        for divisor in sorted(d for d in self.divisors.get(var, ()) if 1 < d < extent):
+            if divisor % (radices[-1] if radices else 1) == 0:
+                radices.append(divisor)
+        return radices
+
+
+def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
+    """What a program divides its variables by, for given parameters."""
+    found: dict[Var, set[int]] = {}
+    waiting = [e for s in walk(kernel.body) for e in expressions(s)]
+    seen: set[Expr] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += children(node)
+            match node:
+                case FloorDiv(Var() as var, by) | Mod(Var() as var, by) if variables(by) <= set(values):
+                    found.setdefault(var, set()).add(int(evaluate(by, values)))
+                case And(Var() as var, Const(mask)) if mask:  # a field of bits is a digit
+                    found.setdefault(var, set()).update((mask & -mask, 1 << mask.bit_length()))
+    return found
+
+
+def bound(kernel: Kernel, params: Mapping[str, int]) -> dict[Var, int]:
+    """The values of a kernel's integer parameters, checked as a launch checks them."""
+    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
+    if missing:
+        raise ArgumentTypeError(f"{kernel.name} needs a value for {', '.join(missing)}")
+    check_integers(kernel, params)
+    return {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
+
+
+def grid(kernel: Kernel, values: Mapping[Var, int]) -> tuple[int, int, int]:
+    """The blocks of a launch along x, y and z."""
+    x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
+    return x, y, z

@@ -1,0 +1,193 @@
+"""Classes of the executions of one access: which of them cannot be told apart by what they cost.
+
+The idea.  A warp executes a memory access at many points: blocks, turns of loops, warps of a block.  Write
+its address and its conditions as functions of the point p and the lane l.  Two points cost the same when
+every condition holds for the same lanes, and
+
+    address(p, l) - address(q, l)      is the same multiple of 32 bytes (128 for shared memory) for all l
+
+A point is a tuple of axes, so whole ranges of points are divided into classes without looking at each: axis
+after axis is taken in, the product of the classes so far and the new axis is evaluated at once (see split),
+and points that no value of the REMAINING axes and no lane can tell apart become one class with a weight.
+
+    row = block * 64 + i * 4 + tid // 32,  row < 1000      after `block`: 15 full blocks, the last
+
+Notes.  The classes may be finer than necessary, never coarser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeAlias
+
+import numpy
+
+from layoutalg.codegen.expr import Expr, Var, children
+from layoutalg.codegen.traffic.split import Array, Axis, Digits, Evaluator, Value, whole
+from layoutalg.errors import ResourceError
+
+MAX_POINTS = 1 << 20
+"""Points evaluated at once, at most: the classes of some axes times the values of the next."""
+
+MAX_EXECUTIONS = 1 << 50
+"""Executions of one access that are counted; weights stay exact in float64, and no GPU runs as many."""
+
+_ALONE = 16
+"""Values of an axis from which on it is reduced alone before it is combined with the others."""
+
+Points: TypeAlias = dict[Axis, Array]
+"""The value of some axes at each of several points."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """A predicate of an access's path, or of its guard, that must be `wanted` in a lane."""
+
+    predicate: Expr
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What encloses a statement, and so decides when and by which lanes it is executed.
+
+    `names` defines every variable, as an expression of others, a constant, or a sum of `axes` and the lane of
+    a warp.  `executions` counts the points, those without an active lane included.
+    """
+
+    names: Mapping[Var, Expr | Digits]
+    axes: tuple[Axis, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    executions: int = 1
+
+    def let(self, var: Var, value: Expr | Digits) -> Scope:
+        """The scope in which a variable stands for a value."""
+        return replace(self, names={**self.names, var: value})
+
+    def where(self, predicate: Expr, wanted: bool = True) -> Scope:
+        """The scope of the lanes in which a predicate is as wanted."""
+        return replace(self, conditions=(*self.conditions, Condition(predicate, wanted)))
+
+    def running(self, var: Var, extent: int, digits: Digits) -> Scope:
+        """The scope in which a variable has every value below `extent`."""
+        axes = (*self.axes, *(axis for axis, _ in digits))
+        return replace(self.let(var, digits), axes=axes, executions=self.executions * extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an access of `statement` goes: byte `base_bytes` + `scale` * `index`, in the lanes of `scope`.
+
+    Lanes can all be moved by `modulus` bytes at no change of cost.
+    """
+
+    statement: object
+    index: Expr
+    scale: int
+    base_bytes: int
+    modulus: int
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Representatives of all points: the values of each axis, and how many points are like them."""
+
+    points: Mapping[Axis, Value]
+    weights: Value
+
+
+def classes_of(place: Place) -> Classes:
+    """The classes of all points of a place at which a lane may be active.
+
+    Raises ResourceError past MAX_POINTS and MAX_EXECUTIONS.
+    """
+    if place.scope.executions > MAX_EXECUTIONS:
+        raise ResourceError(f"executions of '{place.statement}'", place.scope.executions, MAX_EXECUTIONS)
+    used = _used(place)
+    points: Points = {}
+    weights = numpy.array([prod(axis.extent for axis in place.scope.axes if axis not in used)])
+    for axis in used:
+        new: Points = {axis: numpy.arange(axis.extent)}
+        count = numpy.ones(axis.extent, dtype=numpy.int64)
+        if points and axis.extent > _ALONE:
+            new, count = _merged(place, new, count)
+        if (size := len(weights) * len(count)) > MAX_POINTS:
+            raise ResourceError(f"points of '{place.statement}' that are told apart", size, MAX_POINTS)
+        points, weights = _merged(place, *_crossed(points, weights, new, count))
+    return Classes(points, weights)
+
+
+def _used(place: Place) -> list[Axis]:
+    """The axes that the index or a condition depends on, short digits first.
+
+    Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
+    """
+    waiting = [place.index, *(c.predicate for c in place.scope.conditions)]
+    seen: set[Expr] = set()
+    found: set[Axis] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        value = place.scope.names.get(node) if isinstance(node, Var) else None
+        match value:
+            case tuple():
+                found.update(axis for axis, _ in value)
+            case None:
+                waiting += children(node)
+            case _:
+                waiting.append(value)
+    return sorted((axis for axis in place.scope.axes if axis in found), key=lambda axis: axis.reach)
+
+
+def _crossed(points: Points, weights: Array, new: Points, count: Array) -> tuple[Points, Array]:
+    """Every old point with every new one; weights multiply."""
+    old, fresh = len(weights), len(count)
+    crossed = {axis: numpy.repeat(values, fresh) for axis, values in points.items()}
+    crossed |= {axis: numpy.tile(values, old) for axis, values in new.items()}
+    return crossed, numpy.repeat(weights, fresh) * numpy.tile(count, old)
+
+
+def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array]:
+    """One representative of the points that nothing tells apart; without those where no lane is active."""
+    if not len(weights):
+        return points, weights
+    evaluate = Evaluator(place.scope.names, points)
+    active = numpy.ones(len(weights), dtype=bool)
+    keys: list[Value] = []
+    for condition in place.scope.conditions:
+        holds = evaluate.split(condition.predicate)
+        active &= holds.hi != 0 if condition.wanted else holds.lo == 0
+        keys += whole(holds)
+        evaluate.assume(condition.predicate, condition.wanted)
+    at = evaluate.split(place.index)
+    keys += [*at.keys, at.own * place.scale % place.modulus]
+    arrays = {id(k): k for k in keys if isinstance(k, numpy.ndarray)}  # equal parts share their keys
+    code = _numbered([k[active] for k in arrays.values()], int(active.sum()))
+    _, first, which = numpy.unique(code, return_index=True, return_inverse=True)
+    chosen = numpy.flatnonzero(active)[first]
+    merged = numpy.bincount(which, weights[active], minlength=len(first)).astype(numpy.int64)
+    return {axis: values[chosen] for axis, values in points.items()}, merged
+
+
+def _numbered(keys: list[Array], count: int) -> Array:
+    """A number per point, equal where all its keys are."""
+    code, span = numpy.zeros(count, dtype=numpy.int64), 1
+    for key in keys if count else ():
+        key = key.astype(numpy.int64, copy=False)
+        low, width = int(key.min()), int(key.max()) - int(key.min()) + 1
+        if width > 1 and span * width >> 62:
+            (span, code), (width, key), low = _ranked(code), _ranked(key), 0
+        if width > 1:
+            code, span = code * width + (key - low), span * width
+    return code
+
+
+def _ranked(key: Array) -> tuple[int, Array]:
+    """How many values occur, and which of them each is."""
+    values, which = numpy.unique(key, return_inverse=True)
+    return len(values), which

@@ -1,0 +1,44 @@
+"""Elements as bits: the arrays that carry them, whatever they are, and the numbers that bits stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.codegen.instr import WORD_ELEMS, decode, encode
+
+CARRIER: Mapping[int, str] = MappingProxyType(
+    {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+)
+"""NumPy types that carry elements of a width in bytes; they are moved, never computed with."""
+
+WORD_BYTES = 4
+
+
+def numbers_of(bits: Any, element: str) -> Any:
+    """The numbers, as float64, that an array of words of an element's width carries; of the same shape.
+
+    >>> import numpy
+    >>> numbers_of(numpy.array([0x3F80, 0x4000, 0xC000], "u2"), "bf16").tolist()
+    [1.0, 2.0, -2.0]
+    """
+    import numpy
+
+    padded = numpy.pad(bits.ravel().view("u1"), (0, -bits.nbytes % WORD_BYTES))
+    return decode(padded.view("u4")[None, :], element)[0][: bits.size].astype(float).reshape(bits.shape)
+
+
+def bits_of(numbers: Any, element: str) -> Any:
+    """Numbers rounded to the nearest of an element type, as words of its width; of the same shape.
+
+    >>> import numpy
+    >>> [hex(x) for x in bits_of(numpy.array([1.0, 2.0, -2.0]), "f16")]
+    ['0x3c00', '0x4000', '0xc000']
+    """
+    import numpy
+
+    padded = numpy.pad(numbers.ravel(), (0, int(-numbers.size % max(1, WORD_ELEMS[element]))))
+    with numpy.errstate(all="ignore"):
+        words = encode(padded[None, :], element)[0]
+    return words.view(CARRIER[int(WORD_BYTES / WORD_ELEMS[element])])[: numbers.size].reshape(numbers.shape)

@@ -1,0 +1,216 @@
+"""The bench of two trees' kernels: what the first step stores, and the second step on a simulated GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.gpu import gpu_status, version
+from layoutalg.errors import UnsupportedError
+from tests import kernel_adapter
+from tests.bench import bench_kernels, kernel_images
+from tests.bench.kernel_images import Pair, pairs, side, store, write
+from tests.cubin_gpu import CubinGpu
+from tests.kernel_adapter import Case, Planned, plan
+
+TRANSPOSE: Case = {"family": "transpose", "m": 40, "n": 24, "dtype": "f32", "lds": 28}
+COPY: Case = {"family": "tiled_copy", "m": 40, "n": 24, "dtype": "f32", "lds": 28}
+SUM: Case = {"family": "sum", "shape": [1 << 18], "axes": [0], "dtype": "f32"}
+SPLIT: Case = {"family": "gemm-sm80", "m": 64, "n": 64, "k": 256, "dtype": "f16", "bias": True, "splits": 2}
+IN_PLACE: Case = {"family": "softmax", "shape": [6, 520], "axes": [1], "dtype": "bf16", "in_place": True}
+
+
+@pytest.fixture(autouse=True)
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        version()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(bench_kernels, "MOST_SETS", 2)
+    monkeypatch.setattr(bench_kernels, "ROUNDS", 5)
+
+
+class Asked:
+    """Kernels of both sides of some cases: records, machine code, and the programs that it is the code of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.records = folder, list[Mapping[str, Any]]()
+        self.programs: dict[bytes, Any] = {}
+        self.costs: dict[bytes, float] = {}
+
+    def side(self, planned: Planned, ms: float) -> dict[str, Any]:
+        """One side, whose kernels take so long."""
+        adapter: Any = SimpleNamespace(plan=lambda case: planned, compiled=kernel_adapter.compiled)
+        found, images = side(adapter, {})
+        for launch, image in zip(planned.launches, images, strict=True):
+            store(self.folder, image)
+            self.programs[image], self.costs[image] = launch.kernel, ms
+        return found
+
+    def add(self, name: str, base: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """A case."""
+        self.records.append({"case": name, "base": base, "now": now})
+
+    def run(self, monkeypatch: pytest.MonkeyPatch, seconds: float = 1e6) -> tuple[int, CubinGpu]:
+        """The second step, and the GPU on which it was."""
+        write(self.folder, self.records)
+        gpu = CubinGpu(self.programs, self.costs)
+        kept = bench_kernels.Buffers.__init__
+
+        def made(held: Any, pair: Pair) -> None:
+            kept(held, pair)
+            for one in held.sets:
+                for array in one.values():
+                    gpu.seen(array)
+
+        monkeypatch.setattr(bench_kernels.Buffers, "__init__", made)
+        with gpu.installed():
+            return bench_kernels.run(self.folder, seconds), gpu
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    return Asked(folder)
+
+
+def bounded(planned: Planned) -> Planned:
+    """The plan, its first kernel compiled so that two blocks fit: other machine code that does the same."""
+    first, *others = planned.launches
+    return replace(planned, launches=(replace(first, kernel=replace(first.kernel, min_blocks=2)), *others))
+
+
+def test_other_machine_code_of_equal_results_passes_where_it_is_faster(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
+    status, gpu = asked.run(monkeypatch)
+    out = capsys.readouterr().out
+    assert status == 0
+    assert "| turned | 500.00 | 400.00 | 1.250 A/A 1.000 |" in out
+    assert "1 timed: 1.250 to 1.250, 0 under 0.98" in out
+    assert "geometric mean of all 1.2500" in out
+    assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS
+
+
+def test_a_slower_kernel_is_timed_again_and_fails(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_kernels, "AGAIN", 13)
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.6), asked.side(bounded(plan(TRANSPOSE)), 0.625))
+    status, gpu = asked.run(monkeypatch)
+    out = capsys.readouterr().out
+    assert status == 1
+    assert "0.960 A/A 1.000 first 0.960 |" in out
+    assert "slower: turned: 0.960" in out
+    assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS + 2 * 13
+
+
+def test_other_results_fail(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = plan(COPY)
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(wrong, 0.5))
+    status, _ = asked.run(monkeypatch)
+    assert status == 1
+    assert "bytes of the results differ" in capsys.readouterr().out
+
+
+def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, case in (("turned", TRANSPOSE), ("copied", COPY), ("in place", IN_PLACE)):
+        asked.add(name, asked.side(plan(case), 0.5), asked.side(plan(case), 0.5))
+    status, _ = asked.run(monkeypatch)
+    out = capsys.readouterr().out
+    assert status == 0
+    assert out.count("equal, A/A 1.000") == 3
+    assert "A/A of 3: 1.000 to 1.000, mean 1.0000" in out
+    assert "3 with equal machine code; geometric mean of all 1.0000" in out
+
+
+def test_launches_in_parts_with_scalars_and_scratch_memory_agree(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    product = plan(SPLIT)
+    assert len(product.launches) == 2
+    asked.add("product", asked.side(product, 0.5), asked.side(bounded(product), 0.5))
+    status, gpu = asked.run(monkeypatch)
+    assert status == 0, capsys.readouterr().out
+    assert gpu.early * 2 == len(gpu.launched) > 0
+
+
+def test_a_case_that_this_tree_lost_fails_and_one_that_is_new_does_not(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked.add("new", {"raised": "TypeError: no such argument"}, asked.side(plan(COPY), 0.5))
+    assert asked.run(monkeypatch)[0] == 0
+    assert "1 cases that the older tree does not compute: new" in capsys.readouterr().out
+    asked.add("lost", asked.side(plan(COPY), 0.5), {"raised": "KeyError: 'x'"})
+    assert asked.run(monkeypatch)[0] == 1
+    assert "lost: now: KeyError: 'x'" in capsys.readouterr().out
+
+
+def test_what_there_was_no_time_for_fails(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
+    assert asked.run(monkeypatch, -1.0)[0] == 1
+    assert "1 cases were not timed" in capsys.readouterr().out
+
+
+def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This tree as the older one too: what is stored is private, each CUBIN once, and equal on both sides."""
+    adapter = kernel_images.ROOT / "tests" / "kernel_adapter.py"
+    monkeypatch.setattr(kernel_images, "adapter_at", lambda revision, folder: adapter)
+    cases = [("turned", TRANSPOSE), ("sum", SUM), ("none", {**TRANSPOSE, "m": 0}), ("again", TRANSPOSE)]
+    folder = tmp_path / "kernels"
+    kernel_images.prepared(folder, cases, kernel_images.ROOT, "any")
+    turned, total, none, again = pairs(folder)
+    assert turned.equal
+    assert total.equal
+    assert again.base == turned.base
+    assert not none.equal
+    assert none.raised.startswith("base: ShapeError: m = 0")
+    assert not none.only_before
+    assert len([*folder.glob("*.cubin")]) == 3
+    assert folder.stat().st_mode & 0o77 == 0
+    assert all(path.stat().st_mode & 0o77 == 0 for path in folder.iterdir())
+    (folder / "mine.txt").touch()
+    with pytest.raises(SystemExit, match="is not empty"):
+        kernel_images.prepared(folder, cases, kernel_images.ROOT, "any")
+
+
+def test_a_folder_that_cannot_travel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_images, "MOST_BYTES", 100)
+    store(tmp_path, b"0" * 101)
+    with pytest.raises(SystemExit, match="more than the 100 that may travel"):
+        write(tmp_path, [])
+
+
+def test_without_a_gpu_the_second_step_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if gpu_status().available:
+        pytest.skip("there is a GPU")
+    assert bench_kernels.main(["--run", str(tmp_path)]) == 2
+    assert "running kernels needs a GPU" in capsys.readouterr().err
+
+
+def test_the_process_of_a_tree_imports_that_tree(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(kernel_images.__file__)), str(tmp_path), "no adapter", str(tmp_path)]
+    ran = subprocess.run(command, input="[]", capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert f"not from {tmp_path}" in ran.stderr
+
+
+def test_the_frozen_cases_and_further_ones_are_asked_for_once() -> None:
+    names = [name for name, _ in bench_kernels.cases_of(5, 3)]
+    assert len(names) == len(set(names)) >= 293 + 4
