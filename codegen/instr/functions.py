@@ -106,20 +106,16 @@ def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
     name = f"{f.name}_{n}_{element}"
     if words == 1:
         get, put = (form.replace("{v}[{i}]", "v") for form in (get, put))
-    at = "0" if n == 1 else "i"
-    y = put.format(v="v", i=at, f=dict(f.texts)[element])
-    line = f"const {kind} x = {get.format(v='v', i=at)}; {y};"
-    if n == 1:
-        lines = f"    {line}\n"
-    else:
-        lines = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n        {line}\n    }}\n"
+    lines, text = "", dict(f.texts)[element]
+    for i in range(n):
+        lines += f"    {{ const {kind} x = {get.format(v='v', i=i)}; {put.format(v='v', i=i, f=text)}; }}\n"
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
         with numpy.errstate(all="ignore"):
             return encode(numpy.asarray(f.meaning(decode(v, element))), element)
 
-    text = f"void {name}({'u32& v' if words == 1 else 'u32* v'}) {{\n{lines}}}"
-    return Instr(name, (updated("v", words),), text, effect)
+    helper = f"void {name}({'u32& v' if words == 1 else 'u32* v'}) {{\n{lines}}}"
+    return Instr(name, (updated("v", words),), helper, effect)
 
 
 def _relu(x: Any) -> Any:

@@ -114,18 +114,17 @@ class Operand:
     ) -> None:
         self.k, self.plan, self.extent, size = k, plan, extent, plan.element.nbytes
         self.nbytes = plan.vector * size
-        strides = (leading, 1) if plan.major == "k" else (1, leading)
-        shape = (None, None)
-        self.matrix = k.tensor(name, plan.element, shape, strides, align_bytes=self.nbytes)
-        tile = local_tile(self.matrix, (plan.rows, plan.deep), (0, 0)).moved(first, 0)
+        self.matrix = k.tensor(name, plan.element, (None, None), (leading, 1), align_bytes=self.nbytes)
+        by_k = self.matrix if plan.major == "k" else self.matrix.transposed
+        tile = local_tile(by_k, (plan.rows, plan.deep), (0, 0)).moved(*self._stored(first, Const(0)))
         copy, read = k.get_slice(plan.copy), k.get_slice(plan.read)
         self.staged: Reg | None = None
         if plan.via == "global":
             self.fragment = read.partition_S(tile)
             return
-        # a constant leading dimension multiplies the block's row and the thread's apart: named, they are one
-        built_in = isinstance(leading, Const)
-        self.source = partition(tile, plan.copy, "src", k.tid) if built_in else copy.partition_S(tile)
+        # a row that is compared with the extent has a name; else the block's part and the thread's stay summands
+        named = extent is not None and not isinstance(leading, Const)
+        self.source = copy.partition_S(tile) if named else partition(tile, plan.copy, "src", k.tid)
         elems = plan.stage_elems * stages
         ring = whole(
             k.shared_buffer(f"tile_{name}", size, plan.layout, elems, align_bytes, stages=stages),
@@ -183,21 +182,25 @@ class Operand:
     def read(self, into: Reg, k: Expr) -> None:
         """Load the fragments of one k straight from the matrix."""
         with self.k.Unroll("f", self.plan.fragments) as f:
-            at = self.fragment.moved(0, k).coordinate((0, f), 0, 0)
-            self.k.do(self.plan.load, into[0, f], self._there(*at))
+            at = self.fragment.moved(*self._stored(Const(0), k)).coordinate((0, f), 0, 0)
+            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at)))
 
     def _stage(self, ring: Tensor, stage: Value) -> Tensor:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
         """Where a place of the thread's part of a tile comes from, and whether its k exists."""
-        row, deep = self.source.moved(0, base).coordinate(at)
+        row, deep = self._stored(*self.source.moved(*self._stored(Const(0), base)).coordinate(at))
         return self._there(row, deep), None if bound is None else deep < bound
 
     def _there(self, row: Expr, deep: Expr) -> MemRef:
         if self.extent is not None:
             row = Select(row < self.extent, row, Const(0))
-        return self.matrix.at(row, deep)
+        return self.matrix.at(*self._stored(row, deep))
+
+    def _stored(self, row: Expr, k: Expr) -> tuple[Expr, Expr]:
+        """(row, k) in the order in which the matrix is stored, or the other way round."""
+        return (row, k) if self.plan.major == "k" else (k, row)
 
 
 @dataclass(frozen=True, slots=True)
