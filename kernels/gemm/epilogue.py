@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -358,6 +358,12 @@ class Output:
         if self.part is not None:
             d = d[self.part, None, None]
         return local_tile(d, shape, (0, 0)).moved(*(Const(0),) * (self.part is not None), *corner)
+
+    def at_corner(self, own: Tensor, corner: tuple[Expr, Expr]) -> Tensor:
+        """A thread's part of a tile at row and column 0, in the tile at a corner; its place has a name."""
+        *before, row, column = own.moved(*(Const(0),) * (self.part is not None), *corner).origin
+        named = self.k.once("row0", row), self.k.once("col0", column)
+        return replace(own, origin=(*before, *named))
 
     def write(self, sums: Reg | RegRef, place: tuple[Expr, ...]) -> None:
         """Finish the sums, in place, and store them at a coordinate of D, where it has them."""

@@ -122,7 +122,7 @@ class Operand:
         if plan.via == "global":
             self.fragment = read.partition_S(tile)
             return
-        # a row that is compared with the extent has a name; else the block's part and the thread's stay summands
+        # a row that is compared has a name; else the block's part and the thread's stay summands
         named = extent is not None and not isinstance(leading, Const)
         self.source = copy.partition_S(tile) if named else partition(tile, plan.copy, "src", k.tid)
         elems = plan.stage_elems * stages

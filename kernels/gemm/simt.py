@@ -18,6 +18,7 @@ from functools import cache
 from typing import Literal
 
 from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
+from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import CLEAR, LDG, LDS, STG, STG_WHOLE, fma_outer
 from layoutalg.codegen.program import Kernel, KernelBuilder
 from layoutalg.dtype import DType
@@ -134,9 +135,12 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     def multiply(which: int) -> None:
         k.do(product, acc, ra[which], rb[which])
 
+    # before the loop, whose fragments are at the same rows and columns
+    tile = output.tile((Const(0), Const(0)), (c.tile_m, c.tile_n))
+    own = k.get_slice(tiled_mma(p.operand, c)).partition_C(tile)
     Mainloop(k, c, operands, (ra, rb), depth, part, multiply, c.spread).write()
     v = c.result_vec
-    mine = k.get_slice(tiled_mma(p.operand, c)).partition_C(output.tile(corner, (c.tile_m, c.tile_n)))
+    mine = output.at_corner(own, corner)
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n // v) as j:
         output.write(acc.slice(i, j * (v * words), count=v * words), mine.coordinate(0, i, j * v))
     return k.build()
