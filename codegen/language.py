@@ -29,6 +29,8 @@ from layoutalg.codegen.sim import simulate as run
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnsupportedError
 
+__all__ = ["Kernel", "Program", "compile", "launch", "simulate", "verify", "words"]
+
 Kernel = KernelBuilder
 """The builder, as users of the language know it: what it builds is a Program."""
 
@@ -160,9 +162,11 @@ def _verify(
             _compare(f"{name} of {kernel.name} with {at}", got, numpy.asarray(expected), tolerance)
             _view(tensors[name], drawn, arrays[name])[...] = views[name]
             if not numpy.array_equal(_bytes(arrays[name]), _bytes(buffers[name])):
-                where = int(numpy.flatnonzero(_bytes(arrays[name]) != _bytes(buffers[name]))[0])
+                changed = numpy.flatnonzero(_bytes(arrays[name]) != _bytes(buffers[name]))
+                where = int(changed[0]) // arrays[name].itemsize
                 raise MismatchError(
-                    f"{kernel.name} with {at} writes beside {name}: byte {where} of its memory", index=where
+                    f"{kernel.name} with {at} writes beside {name}: element {where} of its memory",
+                    index=where,
                 )
 
 

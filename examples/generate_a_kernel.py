@@ -8,7 +8,7 @@ import numpy
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import find_family, verify
-from layoutalg.kernels.family import arguments
+from layoutalg.kernels.matrix import arguments
 
 # The best configuration of a transpose for one problem, as a tile program and as CUDA text.
 family = find_family("transpose")

@@ -1,7 +1,7 @@
 """Families of kernels written as tile programs, and the calls that users make of them.
 
->>> sorted(FAMILIES)
-['tiled_copy', 'transpose']
+>>> print(*FAMILIES)
+tiled_copy transpose permute sum mean max softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm80
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
 from layoutalg.kernels.api import permute, relayout, transpose
-from layoutalg.kernels.families import FAMILIES, find_family
-from layoutalg.kernels.family import Family, VerifyReport, verify
-from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
+from layoutalg.kernels.family import Candidate, Family
+from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
+from layoutalg.kernels.registry import FAMILIES, find_family
+from layoutalg.kernels.verification import VerifyReport, verify
 
 __all__ = [
     "FAMILIES",
+    "Candidate",
     "Family",
     "VerifyReport",
     "find_family",
@@ -23,6 +25,7 @@ __all__ = [
     "permute",
     "reduce",
     "relayout",
+    "rms_norm",
     "softmax",
     "transpose",
     "verify",

@@ -52,7 +52,7 @@ from layoutalg.kernels.move.problem import (
     reference,
     relayout_problem,
 )
-from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
+from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 SIMULATED_ELEMS = 1 << 14
@@ -221,7 +221,7 @@ def problem_of(
     return move_problem((*shape, pieces), _DTYPE[unit], of, to, src_at // unit, dst_at // unit)
 
 
-_relayout = functools.lru_cache(LOADED_CHAINS)(relayout_problem)
+_relayout = functools.lru_cache(LOADED_PLANS)(relayout_problem)
 
 
 def _moved_up(p: PermuteProblem, src: int, dst: int) -> PermuteProblem:
@@ -244,7 +244,7 @@ def _permute_of(
     return problem_of(dst.shape, src.itemsize, strides, dst.strides, src_at, dst_at)
 
 
-@functools.lru_cache(LOADED_CHAINS)
+@functools.lru_cache(LOADED_PLANS)
 def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
     """Its kernel, on the current GPU."""
     return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
@@ -252,7 +252,7 @@ def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, d
 
 def _kernel(p: PermuteProblem, device: int | None) -> Launch:
     """The kernel of a problem, on the current GPU, whose number is `device`."""
-    ((launch, _),) = chain_on_gpu(p, device).steps
+    ((launch, _),) = sequence_on_gpu("permute", p, device).steps
     return launch
 
 
@@ -274,7 +274,7 @@ def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
     return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
 
 
-@functools.lru_cache(LOADED_CHAINS)
+@functools.lru_cache(LOADED_PLANS)
 def _program(x: Moves) -> Kernel:
     """The program that the simulator runs: the one that is printed."""
     return printed(build(x, best(x)))

@@ -6,7 +6,7 @@ installed or has no such element type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from layoutalg.optional import import_trouble
@@ -54,7 +54,7 @@ LAYER_NORM_EPS = 1e-5
 
 
 def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
-    """PyTorch's sum, amax, mean, softmax or layer_norm; the launch returns its result, a new tensor.
+    """PyTorch's sum, amax, mean or norm; the launch returns its result, a new tensor.
 
     Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
     """
@@ -72,7 +72,8 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     if op == "softmax":
         return lambda: torch.softmax(y.movedim(axes, last).flatten(last[0]), -1)
     extents = [y.shape[a] for a in axes]
-    return lambda: torch.nn.functional.layer_norm(y.movedim(axes, last), extents)
+    norm = getattr(torch.nn.functional, op)
+    return lambda: norm(y.movedim(axes, last), extents)
 
 
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
@@ -84,7 +85,7 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
         powers = (y - y.amax(axes, keepdim=True)).exp()
         wanted = powers / powers.sum(axes, keepdim=True)
     else:
-        centred = y - y.mean(axes, keepdim=True)
+        centred = y - y.mean(axes, keepdim=True) if op == "layer_norm" else y
         wanted = centred / (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
     got = _tensor(ours, element).double().reshape(wanted.shape)
     return float((got - wanted).abs().max()), float(wanted.abs().max())
@@ -96,3 +97,20 @@ def _tensor(x: Any, element: str) -> Any:
 
     words = torch.as_tensor(x.view(_TORCH_CARRIER[x.itemsize]), device="cuda")
     return words.view(getattr(torch, _TORCH_FLOAT[element]))
+
+
+def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch | None:
+    """PyTorch's relu, gelu (by tanh), silu or add of arrays of one shape, into `dst`."""
+    if import_trouble("torch", ""):
+        return None
+    import torch
+
+    to, *of = (_tensor(x, element) for x in (dst, *sources))
+    if op == "add":
+        return lambda: torch.add(*of, out=to)
+    functional = torch.nn.functional
+    compute = {
+        "relu": functional.relu, "gelu": lambda x: functional.gelu(x, approximate="tanh"),
+        "silu": functional.silu,
+    }[op]  # fmt: skip
+    return lambda: compute(*of)

@@ -1,97 +1,218 @@
-"""Time a family beside the libraries: one table from one run, everything interleaved, on random data.
+"""bench: any family timed beside the libraries that its users would call otherwise, all in one run.
 
-Contenders of a row share their buffers and run in turn, round by round; the figure is the median.  Small
-problems rotate over several buffer sets, four times the L2 cache together, so that nobody reads from cache.
-"Copy" is the driver's device-to-device copy of the same number of bytes: what memory can do.
+Contenders of a problem share their buffers and run in turn, round by round; the figure is the median.  Small
+problems rotate over several sets of buffers, four times the L2 cache together, so that nobody reads from
+cache.  What the libraries do is data of the family (`family.Bench`); a result of ours that is not theirs is
+an error before anything is timed.  All cores make the kernels before the first is timed.
+
+    rows = benchmark([Timed("softmax", p) for p in problems])             the best way of each
+    rows = benchmark_ways("gemm-sm80", p, {"step 1": c, "step 2": d})     several ways, in turn
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import geometric_mean
+from typing import Any, NamedTuple
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.gpu import array_assign, device_copy, load, median_times_ms, random_bytes, require_gpu
-from layoutalg.errors import MismatchError
-from layoutalg.kernels.baselines import torch_assign
-from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.family import Family, arguments
-from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.codegen.gpu import (
+    CompiledSequence,
+    compile_sequence,
+    in_processes,
+    load_sequence,
+    median_times_ms,
+    require_gpu,
+)
+from layoutalg.errors import MismatchError, UnknownNameError
+from layoutalg.kernels.baselines import Launch
+from layoutalg.kernels.family import Bench
+from layoutalg.kernels.registry import FAMILIES, find_family
+from layoutalg.kernels.rowwise.families import rowwise_cases
 
-SIZES = (4096, 16384)
-DTYPES = ("f32", "f16", "u8")
-"""What `layoutalg bench` measures when nothing else is asked for: square matrices."""
+PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
+"""What a rate of one of a unit does in a millisecond."""
+
+OURS = "ours"
+
+
+class Timed(NamedTuple):
+    """What is timed: a problem of a family, under a name; its configuration, the best where it is None."""
+
+    family: str
+    problem: Any
+    name: str = ""
+    config: Any = None
+
+
+REDUCE = "reduce"
+"""All families of reductions and norms together: a table of their own."""
+
+
+def timed_problems(
+    name: str, dtypes: Sequence[str] | None = None, sizes: Sequence[int] | None = None
+) -> list[Timed]:
+    """The problems of a family's table, or of "reduce", for some element types and sizes or by default.
+
+    Raises UnknownNameError for another name, and what the family's problem raises.
+
+    >>> [timed.name for timed in timed_problems("transpose", ["f16"], [4096])]
+    ['4096 x 4096 f16, ld 4096 -> 4096']
+    """
+    if name == REDUCE:
+        return [Timed(family, p, case) for family, case, p in rowwise_cases(dtypes)]
+    if name not in FAMILIES:
+        raise UnknownNameError("kernel family", str(name), (*FAMILIES, REDUCE))
+    return [Timed(name, p, case) for case, p in FAMILIES[name].bench.cases(dtypes, sizes)]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One problem: GB/s (10^9 bytes read and written a second) of each contender; None: not installed."""
+    """One problem, computed one way: `rates` in `unit` by contender; None: not installed, or it cannot.
 
+    `limit` names the contender that says what memory can do; `registers` are those of a thread of the kernel
+    that takes most; `notes` are what was predicted.
+    """
+
+    family: str
     problem: str
-    ours: float
-    copy: float
-    torch: float | None
-    cupy: float
+    way: str
+    unit: str
+    rates: Mapping[str, float | None]
+    limit: str
+    registers: int
+    notes: Mapping[str, Any]
 
     @property
-    def share(self) -> float:
-        """Our rate as a share of the device copy's."""
-        return self.ours / self.copy
+    def ours(self) -> float:
+        """Our rate."""
+        return self.rates[OURS] or 0.0
+
+    def ratio(self, contender: str) -> float | None:
+        """Our rate over that of a contender, None where it has none."""
+        other = self.rates.get(contender)
+        return None if other is None else self.ours / other
+
+    @property
+    def share(self) -> float | None:
+        """Our rate as a share of the limit's."""
+        return self.ratio(self.limit)
 
 
-def benchmark(family: Family, problems: Iterator[MatrixProblem]) -> Iterator[BenchRow]:
-    """Measure each problem, rows in the order given.  Raises UnsupportedError without a GPU.
+def mean_of(ratios: Iterable[float | None]) -> float | None:
+    """The geometric mean of those that are there; None of none.
 
-    Before a row is timed our result is compared with CuPy's on the same data: MismatchError if it differs.
+    >>> mean_of([2.0, None, 8.0])
+    4.0
     """
-    chip = require_gpu()
-    for problem in problems:
-        kernel = load(family.build(problem, family.configs(problem, chip.arch)[0]))
-        sets = [_buffers(problem, n) for n in range(set_count(problem, chip.arch))]
-        contenders: list[list[Callable[[], Any]]] = [
-            [kernel.launcher(**arguments(problem, s.src, s.dst)) for s in sets],
-            [device_copy(s.dst, s.src) for s in sets],
-            [array_assign(s.target, s.source) for s in sets],
-        ]
-        by_torch = [torch_assign(s.target, s.source) for s in sets]
-        if all(launch is not None for launch in by_torch):
-            contenders.append([launch for launch in by_torch if launch is not None])
-        _compare(problem, contenders, sets[0])
-        ours, copy, cupy, *torch = (problem.moved_bytes / ms / 1e6 for ms in median_times_ms(contenders))
-        yield BenchRow(str(problem), ours, copy, torch[0] if torch else None, cupy)
+    known = [x for x in ratios if x is not None]
+    return geometric_mean(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Set:
-    """Flat buffers, and `source` as the destination's shape sees it."""
+class Made:
+    """A way to compute a problem whose kernels are compiled, and what is predicted of it."""
 
-    src: Any
-    dst: Any
-    source: Any
-    target: Any
-
-
-def _buffers(p: MatrixProblem, seed: int) -> _Set:
-    carrier = CARRIER[p.element_bytes]
-    src = random_bytes(p.m * p.lds * p.element_bytes, 2 * seed).view(carrier)
-    rows, columns = p.target_shape
-    dst = random_bytes(rows * p.ldd * p.element_bytes, 2 * seed + 1).view(carrier)
-    matrix = src.reshape(p.m, p.lds)[:, : p.n]
-    return _Set(src, dst, matrix.T if p.turned else matrix, dst.reshape(rows, p.ldd)[:, :columns])
+    timed: Timed
+    compiled: CompiledSequence
+    way: str
+    notes: Mapping[str, Any]
 
 
-def set_count(p: MatrixProblem, arch: str) -> int:
-    """Buffer sets to rotate over: four times the L2 cache together, 64 at most."""
+def make(asked: tuple[Timed, str]) -> Made:
+    """Choose, predict, print and compile for an architecture.
+
+    >>> p = find_family("sum").problem((64, 96), (1,), "f16")
+    >>> made = make((Timed("sum", p), "sm_90a"))
+    >>> made.notes["moved bytes"], made.notes["memory bytes"]
+    (12416, 12416)
+    """
+    timed, arch = asked
+    family, p = find_family(timed.family), timed.problem
+    config = family.choose(p, arch) if timed.config is None else timed.config
+    sequence = (family.shared or family.launches)(p, config, arch)
+    notes = dict(family.bench.notes(p, config, arch))
+    return Made(timed, compile_sequence(sequence, arch), family.way(config), notes)
+
+
+def benchmark(problems: Iterable[Timed]) -> Iterator[BenchRow]:
+    """Measure every problem, in their order, each in turn with its contenders.
+
+    Raises UnsupportedError without a GPU, MismatchError where our result is not the libraries'.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> if gpu_status().available:
+    ...     row = next(benchmark([Timed("sum", find_family("sum").problem((512, 512), 1, "f32"))]))
+    """
+    arch = require_gpu().arch
+    for made in in_processes(make, [(timed, arch) for timed in problems]):
+        yield from _rows({made.way: made}, arch)
+
+
+def benchmark_ways(family: str, problem: Any, ways: Mapping[str, Any]) -> list[BenchRow]:
+    """Measure several configurations of one problem by name, all in turn with the contenders.
+
+    Raises what `benchmark` raises.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> if gpu_status().available:
+    ...     rows = benchmark_ways("gemm-simt", find_family("gemm-simt").problem(256), {})
+    """
+    arch = require_gpu().arch
+    asked = [(Timed(family, problem, config=config), arch) for config in ways.values()]
+    return _rows(dict(zip(ways, in_processes(make, asked), strict=True)), arch)
+
+
+def set_count(bench: Bench, problem: Any, nbytes: int, arch: str) -> int:
+    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(1024, 1024, "f32")
+    >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
+    25
+    """
     board = find_arch(arch).board
-    cache = board.l2_bytes if board else 0
-    return min(64, 1 + 4 * cache // (p.moved_bytes + 1))
+    return min(bench.pace(problem).sets, 1 + 4 * (board.l2_bytes if board else 0) // (nbytes + 1))
 
 
-def _compare(p: MatrixProblem, contenders: list[list[Callable[[], Any]]], s: _Set) -> None:
-    contenders[2][0]()
-    expected = s.dst.copy()
-    s.target[...] = 0
-    contenders[0][0]()
-    if not bool((s.dst.view("uint8") == expected.view("uint8")).all()):
-        raise MismatchError(f"our result for {p} differs from CuPy's")
+def _rows(ways: Mapping[str, Made], arch: str) -> list[BenchRow]:
+    """The rows of some ways to compute one problem."""
+    if not ways:
+        return []
+    timed = next(iter(ways.values())).timed
+    family, p, name = find_family(timed.family), timed.problem, timed.name or str(timed.problem)
+    bench, scalars = family.bench, family.bench.scalars(p)
+    loaded = [load_sequence(made.compiled.ready(scalars)) for made in ways.values()]
+    launches: list[list[Launch]] = [[] for _ in range(len(ways) + len(bench.contenders))]
+    first = bench.arrays(p, 0)
+    count = set_count(bench, p, sum(x.nbytes for x in first.values()), arch)
+    for n in range(count):
+        arrays = bench.arrays(p, n) if n else first
+        ours: list[Callable[[], object]] = [one.on_arrays(arrays) for one in loaded]
+        if n == 0:
+            for way, launch in zip(ways, ours, strict=True):
+                if reason := bench.check(p, arrays, launch):
+                    raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")
+        others = [contender(p, arrays) for contender in bench.contenders.values()]
+        for own, one in zip(launches, [*ours, *others], strict=True):
+            if one is not None:
+                own.append(one)
+    rates = _rates(launches, bench, p)
+    beside = dict(zip(bench.contenders, rates[len(ways) :], strict=True))
+    return [
+        BenchRow(
+            family.name, name, way, bench.unit, {OURS: rate, **beside}, bench.limit, made.compiled.registers,
+            made.notes,
+        )
+        for (way, made), rate in zip(ways.items(), rates, strict=False)
+    ]  # fmt: skip
+
+
+def _rates(launches: Sequence[Sequence[Launch]], bench: Bench, p: Any) -> list[float | None]:
+    """The rate of each contender, None of one without launches."""
+    pace, running = bench.pace(p), [own for own in launches if own]
+    found = iter(median_times_ms(running, rounds=pace.rounds, inner=pace.inner, sample_ms=pace.sample_ms))
+    work = bench.work(p) / PER_MS[bench.unit]
+    return [work / next(found) if own else None for own in launches]

@@ -1,12 +1,16 @@
-"""Chains on disk, by the problem they compute: a problem is planned once, not once a process.
+"""Plans on disk, by the problem they compute: a problem is planned once, not once a process.
 
 The idea.  Planning, printing and compiling a kernel takes 0.1 s, all of it a function of the problem, the
 architecture, the compiler and this package's code: their SHA-256 names an entry among those of
 `codegen.gpu.cubin_cache`, of the same format and kept by the same rules, that holds the machine code of a
-chain's kernels one after the other and, in the header, all that their launches need.
+sequence's kernels one after the other and, in the header, all that their launches need.
 
     {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
-     "buffers": [["src", "dst"]], "partial_bytes": 0}
+     "buffers": [["src", "dst"]], "scratch_bytes": 0}
+
+A problem is known by its data: what every field of it holds, whatever its `repr` shows.  One that holds a
+function of its user's, as an instruction with its effect does, is not kept here: its kernels are found by
+their printed text, which is all that their machine code depends on.
 
 The package's code is known by the content of its files, or of the archive that holds them, when it was
 imported: an edited plan is another key, whatever its size and time of change.  An entry whose fields are not
@@ -21,75 +25,117 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
     Entry,
     Launchable,
+    LoadedSequence,
+    ReadySequence,
     cache_folder,
     compile_options,
+    compile_sequence,
     fetch_entry,
+    load_sequence,
     offer_entry,
     require_gpu,
     version,
 )
-from layoutalg.kernels.chains import LoadedChain, Problem, ReadyChain, chain_of, load_chain, prepare_chain
+from layoutalg.kernels.registry import FAMILIES
+from layoutalg.layout import Value
 
-LOADED_CHAINS = 1024
+LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
 
+Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
+"""Values of a call by name, beside those of its problem."""
 
-@functools.lru_cache(LOADED_CHAINS)
-def chain_on_gpu(p: Problem, device: int | None) -> LoadedChain:
-    """The best plan of a problem, loaded on the current GPU, whose number is `device`.
 
-    Raises UnsupportedError without a GPU, and as `kept_chain` does.
+@functools.lru_cache(LOADED_PLANS)
+def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = ()) -> LoadedSequence:
+    """The best plan of a family's problem, loaded on the current GPU, whose number is `device`.
+
+    Raises UnsupportedError without a GPU, and as `ready_sequence` does.
 
     >>> from layoutalg.codegen.gpu import gpu_status
-    >>> from layoutalg.kernels.chains import find_problem
     >>> if gpu_status().available:
-    ...     loaded = chain_on_gpu(find_problem("max", (8, 64), (1,), "f16"), 0)
+    ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
-    return load_chain(kept_chain(p, require_gpu().arch, cache_folder()))
+    return load_sequence(ready_sequence(family, p, require_gpu().arch, cache_folder(), scalars))
 
 
-def kept_chain(p: Problem, arch: str, folder: Path | None) -> ReadyChain:
+def ready_sequence(
+    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = ()
+) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    Raises what `chain_of` and `prepare_chain` raise; trouble with the folder is a warning.
+    Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
+    is a warning.
 
     >>> import tempfile
-    >>> from layoutalg.kernels.chains import find_problem
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     p = find_problem("max", (8, 64), (1,), "f16")
-    ...     first, second = (kept_chain(p, "sm_80", Path(folder)) for _ in range(2))
+    ...     p = FAMILIES["max"].problem((8, 64), 1, "f16")
+    ...     first, second = (ready_sequence("max", p, "sm_80", Path(folder)) for _ in range(2))
     >>> first == second
     True
     """
-    if folder is None:
-        return prepare_chain(chain_of(p, arch), arch)
-    key = chain_key(p, arch)
-    entry = fetch_entry(folder, key)
+    key = None if folder is None else plan_key(family, p, arch, scalars)
+    entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
-    chain = prepare_chain(chain_of(p, arch), arch)
-    offer_entry(folder, key, *_packed(chain))
-    return chain
+    found = FAMILIES[family]
+    sequence = (found.shared or found.launches)(p, found.choose(p, arch), arch)
+    ready = compile_sequence(sequence, arch).ready(dict(scalars))
+    if folder is not None and key is not None:
+        offer_entry(folder, key, *_packed(ready))
+    return ready
 
 
-def chain_key(p: Problem, arch: str) -> str:
-    """The name of a problem's entry: 64 hex digits of all that its kernels depend on.
+def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | None:
+    """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
 
-    >>> from layoutalg.kernels.chains import find_problem
-    >>> a, b = (find_problem("max", (8, 64), (axis,), "f16") for axis in (0, 1))
-    >>> chain_key(a, "sm_80") == chain_key(b, "sm_80"), len(chain_key(a, "sm_80"))
+    >>> a, b = (FAMILIES["max"].problem((8, 64), axis, "f16") for axis in (0, 1))
+    >>> plan_key("max", a, "sm_80") == plan_key("max", b, "sm_80"), len(plan_key("max", a, "sm_80"))
     (False, 64)
     """
-    parts = ["chain 1", repr(p), arch, *map(str, version()), *compile_options(arch), _CODE]
+    try:
+        asked = [family, _data(p), _data(scalars)]
+    except _NoData:
+        return None
+    parts = ["sequence 2", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class _NoData(Exception):
+    """A value is not made of data alone."""
+
+
+def _data(value: Any) -> Any:
+    """A value as JSON that no other value has; a function of this package is data, by where it is defined."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    if isinstance(value, tuple | list):
+        return [type(value).__name__, *map(_data, value)]
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, Value):
+        return [kind, *(_data(getattr(value, name)) for name in value.__match_args__)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [kind, *([f.name, _data(getattr(value, f.name))] for f in fields(value))]
+    if isinstance(value, FunctionType) and _is_of_this_package(value):
+        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
+    raise _NoData(kind)
+
+
+def _is_of_this_package(function: FunctionType) -> bool:
+    """Whether its code is among that of `_CODE`, and it holds no values of its own."""
+    own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
+    return function.__module__.startswith(f"{_PACKAGE}.") and own == (None, None, None)
 
 
 def code_id(root: Path) -> str:
@@ -124,27 +170,28 @@ def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
                     yield item.path
 
 
+_PACKAGE = __name__.partition(".")[0]
 _CODE = code_id(Path(__file__).parents[1])
 """Of this package, when it was imported: what is edited later is not what runs."""
 
 
-def _packed(chain: ReadyChain) -> Entry:
+def _packed(ready: ReadySequence) -> Entry:
     kernels = []
-    for kernel in chain.kernels:
+    for kernel in ready.kernels:
         named = asdict(kernel)
         named["image_bytes"] = len(named.pop("image"))
         kernels.append(named)
-    fields = {"kernels": kernels, "buffers": chain.buffers, "partial_bytes": chain.partial_bytes}
-    return fields, b"".join(kernel.image for kernel in chain.kernels)
+    fields = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
+    return fields, b"".join(kernel.image for kernel in ready.kernels)
 
 
-def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadyChain | None:
-    """The chain that an entry holds, None where its fields are of other kinds."""
+def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadySequence | None:
+    """The sequence that an entry holds, None where its fields are of other kinds."""
     match fields:
-        case {"kernels": [*kernels], "buffers": [*buffers], "partial_bytes": int(partial_bytes)}:
+        case {"kernels": [*kernels], "buffers": [*buffers], "scratch_bytes": int(scratch_bytes)}:
             launchables = tuple(_launchables(kernels, image))
             if len(launchables) == len(kernels) == len(buffers) and all(map(_is_names, buffers)):
-                return ReadyChain(launchables, tuple(map(tuple, buffers)), partial_bytes)
+                return ReadySequence(launchables, tuple(map(tuple, buffers)), scratch_bytes)
     return None
 
 
@@ -156,6 +203,14 @@ def _is_pointer(pair: object) -> bool:
     """Whether it is a name with the bytes of which the address is a multiple."""
     match pair:
         case [str(), int()]:
+            return True
+    return False
+
+
+def _is_scalar(pair: object) -> bool:
+    """Whether it is a parameter's place with a value."""
+    match pair:
+        case [int(), int()]:
             return True
     return False
 
@@ -173,12 +228,18 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 "shared_bytes": int(shared_bytes),
                 "image_bytes": int(image_bytes),
                 "dependent": bool(dependent),
+                "scalars": [*scalars],
             }:
                 pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
-                if len(pairs) < len(pointers) or not 0 <= image_bytes <= len(image) - at:
+                values = [(s[0], s[1]) for s in scalars if _is_scalar(s)]
+                if len(pairs) < len(pointers) or len(values) < len(scalars):
+                    return
+                if not 0 <= image_bytes <= len(image) - at:
                     return
                 code = image[at : at + image_bytes]
-                yield Launchable(name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent)
+                yield Launchable(
+                    name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent, tuple(values)
+                )
                 at += image_bytes
             case _:
                 return

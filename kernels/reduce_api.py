@@ -1,4 +1,4 @@
-"""What users call to reduce data: reduce, softmax and layer_norm of arrays, over any axes, wherever they are.
+"""What users call to reduce data: reduce, softmax and norms of arrays, over any axes, wherever they are.
 
 The idea.  As in kernels.api: an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, SupportsIndex, TypeAlias
 
+from layoutalg.codegen.gpu import LoadedSequence
+from layoutalg.codegen.program import SCRATCH, LaunchSequence, printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -47,14 +50,21 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.chains import UNIT_BYTES, Chain, LoadedChain, chain_of, printed_chain, simulate_chain
 from layoutalg.kernels.elements import bits_of, numbers_of
-from layoutalg.kernels.plan_cache import LOADED_CHAINS, chain_on_gpu
-from layoutalg.kernels.rowwise import norm_modes
-from layoutalg.kernels.rowwise import reduce as reduce_family
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, checked_eps, norm_problem
-from layoutalg.kernels.rowwise.reduce_modes import find_axes
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, reduce_problem
+from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
+from layoutalg.kernels.registry import FAMILIES
+from layoutalg.kernels.rowwise import (
+    FOLD,
+    OPS,
+    NormProblem,
+    ReduceProblem,
+    checked_eps,
+    find_axes,
+    norm_problem,
+    normed,
+    reduce_problem,
+    reduced,
+)
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """One axis, several, or None for all; negative ones count from the last."""
@@ -86,9 +96,9 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     source = view(x)
     form = source.form
     _element(form, op)
-    reduced, kept, shape = _axes(axes, form.shape)
+    over, kept, shape = _axes(axes, form.shape)
     target = destination(source, kept if keepdims else shape, out, kinds=(form.kind, "float32"))
-    ask = _ask(op, form, reduced, target.form)
+    ask = _ask(op, form, over, target.form)
     if form.elems:
         if out is not None:
             _check_apart(source, target)
@@ -132,19 +142,31 @@ def layer_norm(
     return _norm("layer_norm", x, axes, out, given, eps)
 
 
+def rms_norm(x: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out: Any = None) -> Any:
+    """x / sqrt(mean x^2 + eps) * weight, the mean over some axes; all else as in `layer_norm`.
+
+    >>> import numpy
+    >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
+    [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
+    """
+    eps = checked_eps("rms_norm", eps)
+    given = {} if weight is None else {"weight": view(weight)}
+    return _norm("rms_norm", x, axes, out, given, eps)
+
+
 def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float) -> Any:
     source = view(x)
     form = source.form
     _element(form, op)
-    reduced = _axes(axes, form.shape)[0]
+    over = _axes(axes, form.shape)[0]
     for name, v in given.items():
-        _check_parameter(source, tuple(form.shape[k] for k in reduced), name, v)
+        _check_parameter(source, tuple(form.shape[k] for k in over), name, v)
     target = destination(source, form.shape, out, kinds=(form.kind,))
     in_place = source.address == target.address and _lie_alike(form, target.form)
     if out is not None:
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
-    ask = _ask(op, form, reduced, target.form, eps, "weight" in given, "bias" in given, in_place)
+    ask = _ask(op, form, over, target.form, eps, "weight" in given, "bias" in given, in_place)
     if form.elems:
         for name, v in given.items():
             _check_whole(v, name)
@@ -289,17 +311,17 @@ def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -
         addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
         for name, v in given.items():
             addresses[name], at[name] = unit_base(v)
-        chain = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
-        if chain.partial_bytes:
-            scratch = new_array(source, (-(-chain.partial_bytes // source.form.itemsize),))
-            addresses["partial"] = scratch.address
-        chain(addresses, stream_of(source))
+        run = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
+        if run.scratch_bytes:
+            scratch = new_array(source, (-(-run.scratch_bytes // source.form.itemsize),))
+            addresses[SCRATCH] = scratch.address
+        run(addresses, stream_of(source))
 
 
-@functools.lru_cache(LOADED_CHAINS)
-def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedChain:
-    """The chain of a problem, loaded on the current GPU."""
-    return chain_on_gpu(ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
+@functools.lru_cache(LOADED_PLANS)
+def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedSequence:
+    """The launches of a problem, loaded on the current GPU."""
+    return sequence_on_gpu(ask.op, ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
 
 
 def _check_whole(v: View, name: str) -> None:
@@ -319,6 +341,9 @@ def _in_elems(form: Form) -> Shape:
     return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
+UNIT_BYTES = 16
+"""Buffers are whole units."""
+
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
 """NumPy types that carry elements."""
 
@@ -333,22 +358,23 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     if ask.source.elems <= SIMULATED_ELEMS:
         dst = numpy.zeros(bits.size, result)
         buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
-        simulate_chain(_chain(p), buffers)
+        simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
     numbers = {name: numbers_of(array, ask.element) for name, array in dense.items()}
     if isinstance(p, ReduceProblem):
-        exact = reduce_family.reference(p, numbers["src"])
+        exact = reduced(p, numbers["src"])
     else:
         x = numbers["src"].reshape(ask.source.shape)
-        exact = norm_modes.reference(p, x, numbers.get("weight"), numbers.get("bias"))
+        exact = normed(p, x, numbers.get("weight"), numbers.get("bias"))
     bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
 
 
-@functools.lru_cache(LOADED_CHAINS)
-def _chain(p: ReduceProblem | NormProblem) -> Chain:
-    """The chain that the simulator runs: the one that is printed."""
-    return printed_chain(chain_of(p))
+@functools.lru_cache(LOADED_PLANS)
+def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
+    """The launches that the simulator runs: those that are printed."""
+    family = FAMILIES[op]
+    return printed_sequence(family.launches(p, family.choose(p), "sm_90"))
 
 
 def _whole_units(array: Any) -> Any:

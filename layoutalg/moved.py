@@ -58,21 +58,22 @@ _ROOMS: Mapping[str, str] = {
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
     "kernels.move": (
-        "kernels.copy_family=tiled_copy kernels.transpose_family=transpose kernels.transpose_plan "
+        "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
-        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=misaligned "
+        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=partition "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
-        "kernels.permute_bench kernels.refinement=problem"
+        "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes kernels.reduce_plan kernels.reduce_walk "
-        "kernels.reduce_model kernels.reduce_predict kernels.norm_family=norm kernels.norm_modes "
-        "kernels.norm_plan kernels.norm_program kernels.norm_exchange kernels.norm_recipes "
-        "kernels.norm_pieces kernels.norm_vectors kernels.norm_walk kernels.norm_predict "
-        "kernels.norm_traffic kernels.trials"
+        "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
+        "kernels.reduce_model=reduce_plan kernels.reduce_predict kernels.norm_family=norm "
+        "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
+        "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
+        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule kernels.norm_predict "
+        "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (
-        "kernels.gemm=problem kernels.gemm_bench=bench kernels.gemm_choice=heuristic "
+        "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
         "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=smem_loads "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=splitk "
         "kernels.gemm_result=epilogue kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
@@ -81,10 +82,13 @@ _ROOMS: Mapping[str, str] = {
         "kernels.gemm_simt_side=mainloop kernels.gemm_sm80=sm80 kernels.gemm_sm80_configs=tiles "
         "kernels.gemm_sm80_plan=tiles kernels.gemm_sm80_predict=sm80_predict "
         "kernels.gemm_sm80_rules=validate kernels.gemm_sm80_side=mainloop kernels.gemm_split=splitk "
-        "kernels.gemm_verify=verify"
+        "kernels.gemm_verify=family"
     ),
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
-    "kernels": ("kernels.kept_chains=plan_cache"),
+    "kernels": (
+        "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
+        "kernels.chain_verify=verification"
+    ),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",
     "explanation": "derivation=steps explanations",

@@ -21,22 +21,21 @@ import numpy as np
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import check_aligned, launch_grid
-from layoutalg.codegen.program import Kernel, check_integers, is_dynamic, lower
+from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, launch_sequence, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, family
-from layoutalg.kernels.chains import Chain, chain_of_passes, overlapped
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
-from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise import reduced
 from layoutalg.kernels.rowwise.bounds import reduction_bound
+from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.norm_modes import shortest
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
 from layoutalg.notation import parse_index
 from tests import norms
@@ -243,14 +242,14 @@ def gemm_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         splits = x.get("splits", 1)
         extents: dict[str, Any] = {**x, **says.built_in}
         q = replace(p, **{n: v for n, v in extents.items() if n != "splits"})
-        one = Launches(q, splits, kernels)
+        one = sequence_of(q, splits, kernels)
         given = arguments(q, rng.randrange(99))
         given["d"][:] = ~np.zeros_like(given["d"])
         want = expected(q, given)
         for way, run in RUNS.items():
             args = given | {"d": given["d"].copy()}
-            sums = np.full(splits * q.m * q.n, -1).astype(one.workspace_dtype)
-            for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+            sums = np.full(one.scratch_bytes, 255, "u1")
+            for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
                 run(kernel, mine)
             if args["d"].tobytes() != want.tobytes():
                 wrong.append(f"{name} {p} {c}, the {way} at {x}")
@@ -312,7 +311,7 @@ def reduce_trial(rng: random.Random, draws: int) -> list[str]:
     """A reduction, of one pass or two."""
     p = random_reduction(rng, 2000)
     plan = random_plan(rng, p)
-    kernels = overlapped(chain_of_passes(plan), "sm_90").kernels
+    kernels = sequence_of_passes(plan, "sm_90").kernels
     wrong = [fault for kernel in kernels for fault in misstated(kernel, rng)]
     for seed in range(draws):
         bits, values = random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
@@ -322,7 +321,7 @@ def reduce_trial(rng: random.Random, draws: int) -> list[str]:
             buffers = [bits, work, old] if len(kernels) > 1 else [bits, old]
             for n, kernel in enumerate(kernels):
                 run(kernel, {"src": buffers[n], "dst": buffers[n + 1]})
-            error = np.abs(outputs(p, decoded(old, p.result.name)) - reduce_family.reference(p, values))
+            error = np.abs(outputs(p, decoded(old, p.result.name)) - reduced(p, values))
             outputs(p, old)[...] = 0x5A5A
             if (error > reduction_bound(p, plan.additions, values)).any() or (old != 0x5A5A).any():
                 wrong.append(f"{p}, the {way}")
@@ -332,9 +331,8 @@ def reduce_trial(rng: random.Random, draws: int) -> list[str]:
 def norm_trial(rng: random.Random, draws: int) -> list[str]:
     """A softmax or layer_norm, of one kernel or two."""
     p = norms.random_problem(rng, 1500)
-    plan = plan_norm(p, config=rng.choice(norm_configs(shortest(p))))
-    names = tuple(tuple(q.name for q in kernel.params) for kernel in plan.kernels)
-    plan = replace(plan, kernels=overlapped(Chain(plan.kernels, names, 0), "sm_90").kernels)
+    plan = plan_norm(p, config=rng.choice(norm_configs(p)))
+    plan = replace(plan, kernels=launch_sequence(plan.kernels, arch="sm_90").kernels)
     wrong = [fault for kernel in plan.kernels for fault in misstated(kernel, rng)]
     for seed in range(draws):
         d = norms.data(p, seed)

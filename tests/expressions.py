@@ -99,6 +99,7 @@ def prove(rule: Rule, family: Iterable[Expr]) -> None:
     for node in family:
         out = rule.apply(node)
         assert out is not None, f"'{rule.name}' does not fire on {node}"
+        assert not rule.roots or type(node) in rule.roots, f"'{rule.name}' is not tried on {node}"
         point = differ_at(node, out)
         assert point is None, f"'{rule.name}': {node}  ->  {out}  differs at {point}"
         assert out != node, f"'{rule.name}' leaves {node} as it is, for ever"

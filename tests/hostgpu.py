@@ -29,15 +29,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from layoutalg.codegen.gpu import Launch
+from layoutalg.codegen.gpu import Launch, LoadedSequence, ReadySequence
 from layoutalg.codegen.gpu.arguments import check_aligned
 from layoutalg.codegen.gpu.runtime import GpuStatus
-from layoutalg.codegen.program import Global, Kernel, lower
+from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels import plan_cache as kept_chains
-from layoutalg.kernels.chains import Chain, LoadedChain, Problem, ReadyChain, chain_of
+from layoutalg.kernels import plan_cache
 from layoutalg.kernels.elements import bits_of
+from tests.sequences import launches_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256
@@ -180,15 +180,17 @@ def _named(name: str, module: ModuleType) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _standing_in(arch: str, kept: Callable[..., Any], load: Callable[..., LoadedChain]) -> Iterator[HostGpu]:
+def _standing_in(
+    arch: str, kept: Callable[..., Any], load: Callable[..., LoadedSequence]
+) -> Iterator[HostGpu]:
     gpu = HostGpu()
     status = GpuStatus(True, "host memory", arch)
     with (
         _named("cupy", _module(gpu)),
         patch("layoutalg.codegen.gpu.runtime.require_gpu", lambda: status),
-        patch.object(kept_chains, "require_gpu", lambda: status),
-        patch.object(kept_chains, "kept_chain", kept),
-        patch.object(kept_chains, "load_chain", load),
+        patch.object(plan_cache, "require_gpu", lambda: status),
+        patch.object(plan_cache, "ready_sequence", kept),
+        patch.object(plan_cache, "load_sequence", load),
     ):
         yield gpu
 
@@ -198,13 +200,13 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
     """A GPU whose launches the simulator makes."""
     made: list[HostGpu] = []
 
-    def load(chain: Chain) -> LoadedChain:
-        steps = zip(chain.kernels, chain.buffers, strict=True)
+    def load(sequence: LaunchSequence) -> LoadedSequence:
+        steps = zip(sequence.kernels, sequence.buffers, strict=True)
         launches = ((_simulated(made[0], kernel, arch), names) for kernel, names in steps)
-        return LoadedChain(tuple(launches), chain.partial_bytes)
+        return LoadedSequence(tuple(launches), sequence.scratch_bytes)
 
-    def planned(p: Problem, arch: str, folder: object) -> Chain:
-        return chain_of(p, arch)
+    def planned(family: str, p: Any, arch: str, folder: object, scalars: object) -> LaunchSequence:
+        return launches_of(p, arch)
 
     with _standing_in(arch, planned, load) as gpu:
         made.append(gpu)
@@ -215,10 +217,9 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
 def planning_gpu(arch: str) -> Iterator[HostGpu]:
     """A GPU whose launches do nothing: their kernels are planned and compiled, and kept on disk."""
 
-    def load(chain: ReadyChain) -> LoadedChain:
-        return LoadedChain(
-            tuple((lambda addresses, stream: None, names) for names in chain.buffers), chain.partial_bytes
-        )
+    def load(ready: ReadySequence) -> LoadedSequence:
+        steps = tuple((lambda addresses, stream: None, names) for names in ready.buffers)
+        return LoadedSequence(steps, ready.scratch_bytes)
 
-    with _standing_in(arch, kept_chains.kept_chain, load) as gpu:
+    with _standing_in(arch, plan_cache.ready_sequence, load) as gpu:
         yield gpu

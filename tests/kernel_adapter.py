@@ -14,7 +14,7 @@ imports the library alone, so that another revision's library can be asked by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
@@ -24,20 +24,12 @@ from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.chains import Chain, chain_of
-from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
-from layoutalg.kernels.gemm.launches import Launches, covering, launches, predictions
+from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.gemm.launches import predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.permute_predict import predict as predict_permute
-from layoutalg.kernels.move.plan import best
-from layoutalg.kernels.move.problem import normalise, permute_problem, relayout_problem
-from layoutalg.kernels.rowwise.norm import plan as norm_plan
-from layoutalg.kernels.rowwise.norm_modes import OPS, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm_predict import predict as predict_norm
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_predict import predict as predict_reduction
+from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse
 
@@ -103,39 +95,43 @@ class Compiled:
 
 def problem(family: str, **asked: Any) -> Any:
     """The checked problem of a family.  Raises what the library raises."""
-    if family in FAMILIES:
-        return FAMILIES[family].problem(**asked)
-    if family in GEMM_FAMILIES:
-        return gemm_problem(**asked)
-    if family in FOLD:
-        return reduce_problem(op=family, **asked)
-    if family in OPS:
-        return norm_problem(family, **asked)
     if family == "relayout":
         return relayout_problem(_layout(asked["src"]), _layout(asked["dst"]), asked["dtype"])
-    return permute_problem(**asked)
+    if family.startswith("gemm-"):
+        return gemm_problem(**asked)
+    return FAMILIES[family].problem(**asked)
+
+
+def chosen(case: Case) -> tuple[Family, Any, Any]:
+    """The family of a case, its problem, and the configuration in which it is computed on an H200: that which
+    is chosen, a step by name, or the best one with so many parts of k.  Raises what the library raises."""
+    name, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
+    step, splits = asked.pop("step", None), asked.pop("splits", None)
+    family, p = _family(name), problem(name, **asked)
+    if step is not None:
+        return family, p, family.steps[step]
+    return family, p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
 
 
 def plan(case: Case) -> Planned:
-    """How a case is computed on an H200.  Raises what the library raises."""
-    family, asked = case["family"], {k: _argument(v) for k, v in case.items() if k != "family"}
-    if family in FAMILIES:
-        return _matrix(family, problem(family, **asked))
-    if family in GEMM_FAMILIES:
-        step, splits = asked.pop("step", None), asked.pop("splits", None)
-        return _product(family, problem(family, **asked), step, splits)
-    return _tensor(family, problem(family, **asked))
+    """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
+    family, p, config = chosen(case)
+    sequence = (family.shared or family.launches)(p, config, ARCH)
+    buffers = _buffers(p) | {"scratch": _buffer(sequence.scratch_bytes)}
+    given: dict[str, Any] = {x: x for x in buffers}
+    if isinstance(p, GemmProblem):
+        given |= scalar_words(p, "alpha", ALPHA) | scalar_words(p, "beta", BETA)
+    steps = tuple(
+        Launch(kernel, tuple(args[q.name] for q in kernel.params))
+        for kernel, args in zip(sequence.kernels, sequence.arguments(given), strict=True)
+    )
+    return Planned(_choice(p, config), steps, _taken(buffers, steps), _predicted(family, p, config))
 
 
 def configured(family: str, asked: Case, **fields: Any) -> Any:
     """The kernels of the chosen configuration with other fields.  Raises what the library raises."""
-    p = problem(family, **asked)
-    if family in FAMILIES:
-        chosen = FAMILIES[family].configs(p, ARCH)[0]
-        return FAMILIES[family].build(p, replace(chosen, **fields))
-    if family in GEMM_FAMILIES:
-        return launches(p, replace(GEMM_FAMILIES[family].configs(p, ARCH)[0], **fields), ARCH).kernels
-    return norm_plan(p, ARCH, replace(norm_plan(p, ARCH).config, **fields)).kernels
+    p, found = problem(family, **asked), _family(family)
+    return found.launches(p, replace(found.choose(p, ARCH), **fields), ARCH).kernels
 
 
 def compiled(launch: Launch) -> Compiled:
@@ -156,91 +152,51 @@ def compiled(launch: Launch) -> Compiled:
 # --- families ------------------------------------------------------------------------------------------
 
 
-def _matrix(name: str, p: MatrixProblem) -> Planned:
-    family = FAMILIES[name]
-    config = family.configs(p, ARCH)[0]
-    given: dict[str, int | str] = {
-        "m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd, "src": "src", "dst": "dst"
-    }  # fmt: skip
-    kernel = family.build(p, config)
-    buffers = {
-        "src": _buffer(p.source_elems * p.element_bytes),
-        "dst": _buffer(p.target_elems * p.element_bytes, written=True),
-    }
-    launch = Launch(kernel, tuple(given[q.name] for q in kernel.params))
-    return Planned(plain(config), (launch,), buffers, [_costs(family.predict(p, config))])
+def _family(name: str) -> Family:
+    return FAMILIES["permute" if name == "relayout" else name]
 
 
-def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) -> Planned:
-    """The way that is chosen, or a step by name, or the best one with so many parts of k."""
-    family = GEMM_FAMILIES[name]
-    found = family.configs(p, ARCH) if step is None else (family.steps[step],)
-    c = next(c for c in found if splits in (None, c.splits))
-    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), ARCH)
-    one = Launches(p, c.splits, wide.kernels)
-    element, to = p.operand.name, p.result.name
-    buffers = {
-        "a": _buffer(p.a_elems * p.operand.nbytes, element),
-        "b": _buffer(p.b_elems * p.operand.nbytes, element),
-        "c": _buffer(((p.m - 1) * p.ldc + p.n) * p.result.nbytes, to),
-        "bias": _buffer(p.n * p.result.nbytes, to),
-        "d": _buffer(((p.m - 1) * p.ldd + p.n) * p.result.nbytes, to, written=True),
-        "sums": _buffer(one.workspace_elems * 8),
-    }
-    given = {x: x for x in buffers} | scalar_words(p, "alpha", ALPHA) | scalar_words(p, "beta", BETA)
-    steps = tuple(
-        Launch(kernel, tuple(args[q.name] for q in kernel.params))
-        for kernel, args in zip(one.kernels, one.arguments(given, "sums"), strict=True)
-    )
-    try:
-        predicted: Any = [_costs(x) for x in predictions(p, c, ARCH)]
-    except (ShapeError, UnsupportedError) as error:
-        predicted = str(error)
-    return Planned(plain(c), steps, _taken(buffers, steps), predicted)
+def _choice(p: Any, config: Any) -> dict[str, Any]:
+    if isinstance(p, ReduceProblem):
+        return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
+    found: dict[str, Any] = plain(config)
+    return found
 
 
-def _tensor(name: str, p: Any) -> Planned:
-    if name in FOLD:
-        return _reduction(p)
-    if name in OPS:
-        return _norm(p)
-    moves = normalise(p)
-    config = best(moves, ARCH)
-    buffers = {
-        "src": _buffer(p.source_elems * p.element_bytes),
-        "dst": _buffer(p.target_elems * p.element_bytes, written=True),
-    }
-    return _chained(chain_of(p, ARCH), plain(config), [predict_permute(moves, config, ARCH)], buffers)
+def _predicted(family: Family, p: Any, config: Any) -> Any:
+    if isinstance(p, GemmProblem):
+        try:
+            return [_costs(x) for x in predictions(p, config, ARCH)]
+        except (ShapeError, UnsupportedError) as error:
+            return str(error)
+    arch = "sm_90" if isinstance(p, MatrixProblem) else ARCH
+    return [_costs(x) for x in family.costs(p, config, arch)]
 
 
-def _reduction(p: ReduceProblem) -> Planned:
-    chosen = plans(p, ARCH)[0]
-    choice = {"passes": [plain(one.config) for one in chosen.passes]}
-    buffers = {
-        "src": _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name),
-        "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True),
-    }
-    return _chained(chain_of(p, ARCH), choice, predict_reduction(chosen, ARCH), buffers)
-
-
-def _norm(p: NormProblem) -> Planned:
-    chosen, element = norm_plan(p, ARCH), p.dtype
-    elems = {
-        "src": p.axes.source_elems, "dst": p.axes.target_elems,
-        "weight": p.axes.count + p.weight_offset, "bias": p.axes.count + p.bias_offset,
-    }  # fmt: skip
-    buffers = {
-        name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
-    }
-    return _chained(chain_of(p, ARCH), plain(chosen.config), [predict_norm(chosen, ARCH)], buffers)
-
-
-def _chained(
-    chain: Chain, choice: Any, predicted: Iterable[Prediction], buffers: dict[str, Buffer]
-) -> Planned:
-    steps = tuple(Launch(*pair) for pair in zip(chain.kernels, chain.buffers, strict=True))
-    buffers["partial"] = _buffer(chain.partial_bytes)
-    return Planned(choice, steps, _taken(buffers, steps), [_costs(one) for one in predicted])
+def _buffers(p: Any) -> dict[str, Buffer]:
+    """The arrays of a problem, those that it may do without too."""
+    if isinstance(p, GemmProblem):
+        element, to = p.operand.name, p.result.name
+        return {
+            "a": _buffer(p.a_elems * p.operand.nbytes, element),
+            "b": _buffer(p.b_elems * p.operand.nbytes, element),
+            "c": _buffer(((p.m - 1) * p.ldc + p.n) * p.result.nbytes, to),
+            "bias": _buffer(p.n * p.result.nbytes, to),
+            "d": _buffer(((p.m - 1) * p.ldd + p.n) * p.result.nbytes, to, written=True),
+        }
+    if isinstance(p, MatrixProblem | PermuteProblem):
+        return {
+            "src": _buffer(p.source_elems * p.element_bytes),
+            "dst": _buffer(p.target_elems * p.element_bytes, written=True),
+        }
+    x, element, more = p.axes, p.axes.dtype, dict[str, int]()
+    width = (p.result if isinstance(p, ReduceProblem) else element).nbytes
+    if isinstance(p, NormProblem):
+        more = {"weight": x.count + p.weight_offset, "bias": x.count + p.bias_offset}
+    sources = {"src": x.source_elems, **more}
+    found = {name: _buffer(n * element.nbytes, element.name) for name, n in sources.items()}
+    holds = element.name if isinstance(p, NormProblem) else ""
+    return found | {"dst": _buffer(x.target_elems * width, holds, written=True)}
 
 
 # --- plain data ----------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from math import prod
 from typing import Any, TypeAlias
 
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels import bench, reduce_bench
-from layoutalg.kernels.gemm import bench as gemm_bench
-from layoutalg.kernels.move import permute_bench
-from layoutalg.kernels.rowwise.reduce_plan import FOLD
+from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.move import cases as moves
+from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
+from layoutalg.kernels.rowwise import FOLD
+from layoutalg.kernels.rowwise import cases as rowwise
 
 Case: TypeAlias = dict[str, Any]
 
@@ -56,20 +58,20 @@ def benched() -> list[Case]:
 
 def _matrices() -> Iterator[Case]:
     for family in ("tiled_copy", "transpose"):
-        for dtype in bench.DTYPES:
-            for side in bench.SIZES:
+        for dtype in MATRIX_DTYPES:
+            for side in SIDES:
                 yield {"family": family, "m": side, "n": side, "dtype": dtype}
 
 
 def _permutes() -> Iterator[Case]:
-    for dtype in permute_bench.DTYPES:
-        for shape, axes in (*permute_bench.CASES, *permute_bench.random_cases()):
+    for dtype in moves.DTYPES:
+        for shape, axes in (*moves.CASES, *moves.random_cases()):
             yield {"family": "permute", "shape": list(shape), "axes": list(axes), "dtype": dtype}
 
 
 def _reductions() -> Iterator[Case]:
     """With the long sums that reductions are compared with."""
-    for op, shape, axes, dtype in (*reduce_bench.CASES, *reduce_bench.random_cases()):
+    for op, shape, axes, dtype in (*rowwise.CASES, *rowwise.random_cases()):
         yield {"family": op, "shape": list(shape), "axes": list(axes), "dtype": dtype}
         if op in FOLD:
             words = prod(shape) * find_dtype(dtype).nbytes // 4
@@ -77,14 +79,14 @@ def _reductions() -> Iterator[Case]:
 
 
 def _products() -> Iterator[Case]:
-    for family in gemm_bench.GEMM_FAMILIES.values():
-        for size in gemm_bench.SIZES:
+    for family in (FAMILIES["gemm-simt"], FAMILIES["gemm-sm80"]):
+        for size in SIZES:
             yield _square(family, size)
         for step in family.steps:
-            yield {**_square(family, gemm_bench.STEPS_SIZE), "step": step}
+            yield {**_square(family, family.bench.steps_size), "step": step}
 
 
-def _square(family: gemm_bench.GemmFamily, size: int) -> Case:
+def _square(family: Family, size: int) -> Case:
     p = family.problem(size)
     return {
         "family": family.name,

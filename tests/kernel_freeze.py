@@ -3,7 +3,7 @@
     python -m tests.kernel_freeze                   what differs between the file and what is there now
     python -m tests.kernel_freeze --only softmax    of the cases whose label a regular expression finds
     python -m tests.kernel_freeze --choices         without machine code: nothing is compiled
-    python -m tests.kernel_freeze --write           store what is there now
+    python -m tests.kernel_freeze --write           store what is there now; with --only, of these cases
 
 So that a kernel can be written anew and found to be no slower without a GPU.  The exit status is 1 where
 
@@ -160,6 +160,16 @@ def written(cases: Sequence[Record]) -> str:
     return json.dumps(head)[:-1] + f', "cases": [\n{lines}\n]}}\n'
 
 
+def store(only: str = "") -> int:
+    """Write what there is now, of the cases whose label `only` finds; how many these are."""
+    cases = [*benched(), *drawn(SEED, DRAWN)]
+    chosen = [case for case in cases if re.search(only, label(case))]
+    kept = {label(one["case"]): one for one in stored()["cases"]} if only else {}
+    made = {label(one["case"]): one for one in in_processes(record, chosen)}
+    STORED.write_text(written([{**kept, **made}[label(case)] for case in cases]), encoding="utf-8")
+    return len(chosen)
+
+
 # --- differences ---------------------------------------------------------------------------------------
 
 
@@ -273,9 +283,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--choices", action="store_true", help="compile nothing")
     given = parser.parse_args(words)
     if given.write:
-        cases = in_processes(record, [*benched(), *drawn(SEED, DRAWN)])
-        STORED.write_text(written(cases), encoding="utf-8")
-        print(f"{len(cases)} cases written")
+        print(f"{store(given.only)} cases written")
         return 0
     before = stored()
     code = not given.choices

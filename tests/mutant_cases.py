@@ -14,32 +14,23 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.program import Kernel, lower
-from layoutalg.kernels import FAMILIES, chain_verify
-from layoutalg.kernels.chain_verify import chain_checks
-from layoutalg.kernels.chains import Chain, Problem, chain_of, chain_of_passes, find_problem, overlapped
-from layoutalg.kernels.family import matrix_checks
-from layoutalg.kernels.gemm import verify as gemm_verify
-from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.codegen.program import Kernel, LaunchSequence, lower
+from layoutalg.kernels import FAMILIES, Family, verification
+from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
-from layoutalg.kernels.gemm.verify import product_checks
-from layoutalg.kernels.rowwise import norm as norm_family
-from layoutalg.kernels.rowwise import norm_predict, reduce_predict
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem, plans, reduce_problem
+from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
+from tests.sequences import TENSOR_OPS, problem_of
 
 
 @dataclass(frozen=True)
 class Case:
-    """Kernels, the problems that they serve, and what has to be patched; `fixed`: they serve no other."""
+    """Kernels, and the problems that they serve; `fixed`: they serve no other."""
 
     name: str
     kernels: tuple[Kernel, ...]
     problems: tuple[Checks, ...]
-    patches: tuple[tuple[Any, str, Any], ...] = ()
     fixed: bool = False
 
     def mutants(self) -> list[Mutant]:
@@ -50,10 +41,7 @@ class Case:
     def ready(self) -> Iterator[None]:
         """Within, the problems are computed by the case's kernels, and nothing is compiled."""
         with pytest.MonkeyPatch.context() as patch:
-            for module in (chain_verify, gemm_verify):
-                patch.setattr(module, "machine_code_checks", lambda kernels: iter(()))
-            for target, name, value in self.patches:
-                patch.setattr(target, name, value)
+            patch.setattr(verification, "machine_code_checks", lambda kernels: iter(()))
             yield
 
     def verdict(self, mutant: Mutant | None) -> str:
@@ -67,21 +55,30 @@ def _matrix(family_name: str, dtype: str, config: int, *sizes: tuple[int, int]) 
     family = FAMILIES[family_name]
     first, *_ = problems = [family.problem(m, n, dtype) for m, n in sizes]
     c = family.configs(first, "sm_90")[config]
-    kernel = family.build(first, c)
-    one = replace(family, build=lambda p, c: kernel)
-    runs = tuple(functools.partial(matrix_checks, one, p, c) for p in problems)
-    return Case(f"{family_name} {dtype} {getattr(c, 'via', '')}", (kernel,), runs)
+    kernels = family.launches(first, c, "sm_90").kernels
+
+    def of(p: Any, c: Any, arch: Any) -> LaunchSequence:
+        return replace(family.launches(p, c, arch), kernels=kernels)
+
+    return _case(
+        f"{family_name} {dtype} {getattr(c, 'via', '')}", replace(family, launches=of), kernels, c, *problems
+    )
 
 
-def _chain(name: str, p: Problem, chain: Chain | None = None, costs: Any = None) -> Case:
-    """A dense tensor's problem, by its best plan or another one whose `costs` are predicted."""
-    made = chain_of(p) if chain is None else chain
-    expected = chain_verify.predicted(p) if costs is None else costs
-    patches: list[tuple[Any, str, Any]] = [
-        (chain_verify, "chain_of", lambda p, arch="sm_90": made),
-        (chain_verify, "predicted", lambda p: expected),
-    ]
-    return Case(name, made.kernels, (functools.partial(chain_checks, p),), tuple(patches), fixed=True)
+def _case(name: str, family: Family, kernels: tuple[Kernel, ...], c: Any, *problems: Any) -> Case:
+    runs = tuple(functools.partial(verification.checks, family, p, c) for p in problems)
+    return Case(name, kernels, runs, fixed=len(problems) == 1 and family.name in TENSOR_OPS)
+
+
+def _tensor(name: str, op: str, p: Any, c: Any = None) -> Case:
+    """A dense tensor's problem, by its best configuration or another one."""
+    family = FAMILIES[op]
+    c = family.choose(p) if c is None else c
+    return _case(name, family, family.launches(p, c, "sm_90").kernels, c, p)
+
+
+def _best(name: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> Case:
+    return _tensor(name, op, problem_of(op, shape, axes, dtype))
 
 
 def _in_two(name: str, p: ReduceProblem) -> Case:
@@ -91,32 +88,25 @@ def _in_two(name: str, p: ReduceProblem) -> Case:
         for x in plans(p)
         if len(x.passes) == 2 and x.passes[1].walk.steps > x.passes[1].config.groups_per_row // 2
     )
-    costs: dict[str, Any] = {}
-    for one in reduce_predict.predict(plan):
-        for op, cost in one.items():
-            costs[op] = costs[op] + cost if op in costs else cost
-    return _chain(name, p, overlapped(chain_of_passes(plan), "sm_90"), costs)
+    return _tensor(name, p.op, p, plan.passes[0].config)
 
 
 def _norm(op: str, shape: tuple[int, ...], axes: int, dtype: str, c: NormConfig, **extra: bool) -> Case:
     p = norm_problem(op, shape, axes, dtype, **extra)  # type: ignore[arg-type]
-    found = norm_family.plan(p, config=c)
-    names = tuple(tuple(q.name for q in kernel.params) for kernel in found.kernels)
-    chain = overlapped(Chain(found.kernels, names, 4 * found.workspace_elems), "sm_90")
     how = " ".join([c.hold, *(["ring"] if c.hold == "global" and c.staged else []), *extra])
     kind = "split" if c.splits > 1 else "rows" if axes == len(shape) - 1 else "columns"
-    return _chain(f"{op} {dtype} {kind} {how}", p, chain, dict(norm_predict.predict(found)))
+    return _tensor(f"{op} {dtype} {kind} {how}", op, p, c)
 
 
 def _product(name: str, c: Config, *problems: GemmProblem) -> Case:
     """A product: the kernels of the first problem, which serve the others too."""
-    made = launches(problems[0], c)
+    family = FAMILIES["gemm-simt" if isinstance(c, SimtConfig) else "gemm-sm80"]
+    kernels = launches(problems[0], c).kernels
 
-    def of(p: GemmProblem, c: Config, arch: str = "sm_90") -> Launches:
-        return Launches(p, c.splits, made.kernels)
+    def of(p: GemmProblem, c: Config, arch: Any) -> LaunchSequence:
+        return sequence_of(p, c.splits, kernels)
 
-    runs = tuple(functools.partial(product_checks, p, c) for p in problems)
-    return Case(name, made.kernels, runs, ((gemm_verify, "launches", of),))
+    return _case(name, replace(family, launches=of), kernels, c, *problems)
 
 
 def _sizes(ks: tuple[int, ...], m: int, n: int, dtype: str, **how: Any) -> list[GemmProblem]:
@@ -132,12 +122,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "transpose f32": lambda: _matrix("transpose", "f32", 0, (72, 140)),
     "transpose f16": lambda: _matrix("transpose", "f16", 0, (72, 140)),
     "transpose u8": lambda: _matrix("transpose", "u8", 0, (140, 150)),
-    "permute f32": lambda: _chain("permute f32", find_problem("permute", (13, 22, 35), (2, 0, 1), "f32")),
-    "permute f16": lambda: _chain("permute f16", find_problem("permute", (16, 64, 48), (0, 2, 1), "f16")),
-    "permute u8": lambda: _chain("permute u8", find_problem("permute", (3, 11, 34), (2, 1, 0), "u8")),
-    "sum rows": lambda: _chain("sum f32 rows", find_problem("sum", (5, 3001), (1,), "f32")),
-    "max columns": lambda: _chain("max f16 columns", find_problem("max", (300, 37), (0,), "f16")),
-    "mean box": lambda: _chain("mean bf16", find_problem("mean", (4, 33, 20), (0, 2), "bf16")),
+    "permute f32": lambda: _best("permute f32", "permute", (13, 22, 35), (2, 0, 1), "f32"),
+    "permute f16": lambda: _best("permute f16", "permute", (16, 64, 48), (0, 2, 1), "f16"),
+    "permute u8": lambda: _best("permute u8", "permute", (3, 11, 34), (2, 1, 0), "u8"),
+    "sum rows": lambda: _best("sum f32 rows", "sum", (5, 3001), (1,), "f32"),
+    "max columns": lambda: _best("max f16 columns", "max", (300, 37), (0,), "f16"),
+    "mean box": lambda: _best("mean bf16", "mean", (4, 33, 20), (0, 2), "bf16"),
     "sum in two": lambda: _in_two("sum two passes", reduce_problem((1000, 32), 0, "sum", "f32")),
     "softmax rows": lambda: _norm("softmax", (9, 301), 1, "f32", NormConfig(4, 2, 64, "registers")),
     "softmax shared": lambda: _norm("softmax", (3, 1200), 1, "f16", NormConfig(8, 1, 64, "shared", staged=2)),

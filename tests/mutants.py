@@ -44,7 +44,7 @@ from layoutalg.codegen.program import (
 from layoutalg.codegen.program import printable as printing
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
-from layoutalg.kernels.family import Check
+from layoutalg.kernels.verification import Check
 
 KINDS = ("drop", "unguard", "skip", "part", "turn", "operand", "place", "source")
 

@@ -13,9 +13,8 @@ import numpy as np
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.move.problem import strided
+from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
 from layoutalg.kernels.rowwise.bounds import norm_bound
-from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
-from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, reference
 
 Array = np.ndarray[Any, Any]
 UNIT_BYTES = 16
@@ -137,7 +136,7 @@ def data(p: NormProblem, seed: int, *, special: bool = True) -> Data:
 def check(p: NormProblem, d: Data, got: Array) -> None:
     """Compare a destination buffer with the definition, and what lies between its elements with the old."""
     element, a = str(p.dtype), p.axes
-    wanted = reference(p, d.x, d.w, d.b)
+    wanted = normed(p, d.x, d.w, d.b)
     found = strided(values_of(got, element), a.shape, a.dst, a.dst_offset)
     bad = ~(np.abs(found - wanted) <= norm_bound(p, d.x, wanted, d.w, d.b)) & ~(
         np.isnan(found) & np.isnan(wanted)

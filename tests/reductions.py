@@ -8,9 +8,16 @@ from math import prod
 from typing import Any
 
 from layoutalg.codegen.instr import decode, encode
-from layoutalg.kernels.rowwise.reduce_modes import AxesProblem, axes_problem
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig, Walk
+from layoutalg.kernels.rowwise import (
+    AxesProblem,
+    ReduceConfig,
+    ReducePlan,
+    ReduceProblem,
+    axes_problem,
+    plan_with,
+    plans,
+    reduce_problem,
+)
 from tests.strides import drawn_strides
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -59,16 +66,12 @@ def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
     base = rng.choice(plans(p)).passes[0].config
     if rng.random() < 0.3:
         return plan_with(p, base)
-    rows = (
-        base.rows_per_thread > 1
-        or base.lanes_per_row > 1
-        or Walk(plan_with(p, base).passes[0].form, base).rows
-    )
+    rows = base.rows_per_thread > 1 or base.lanes_per_row > 1 or plan_with(p, base).passes[0].walk.rows
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
     slow = rng.choice((1, 1, 2, 4))
     kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
     c = ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), rng.choice((1, 1, 2)) if rows else 1)
-    rounds = Walk(plan_with(p, c).passes[0].form, c).rounds
+    rounds = plan_with(p, c).passes[0].rounds
     return plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
 
 

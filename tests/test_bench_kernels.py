@@ -65,8 +65,8 @@ class Asked:
         gpu = CubinGpu(self.programs, self.costs)
         kept = bench_kernels.Buffers.__init__
 
-        def made(held: Any, pair: Pair) -> None:
-            kept(held, pair)
+        def made(held: Any, pair: Pair, most: int) -> None:
+            kept(held, pair, most)
             for one in held.sets:
                 for array in one.values():
                     gpu.seen(array)

@@ -27,6 +27,7 @@ WAYS = (
     "bench_readers --engine options --cases 2",
     "bench_commands --cases 1",
     "bench_index_text --cases 20 --compiled 0",
+    "bench_programs --runs 1 --only tiled_copy",
     "bench_traffic --only 'tiled_copy m=4096 n=4096'",
 )
 """Runs as small as they may be; those that start processes of their own are left to whoever runs them."""
@@ -69,7 +70,13 @@ def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "way", ["bench_text --only zzz", "bench_mutants --case zzz", "bench_mutants --kinds zzz"]
+    "way",
+    [
+        "bench_text --only zzz",
+        "bench_mutants --case zzz",
+        "bench_mutants --kinds zzz",
+        "bench_programs --only zzz",
+    ],
 )
 def test_a_bench_of_nothing_is_refused(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It printed that nothing was wrong."""

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
-from layoutalg.kernels import api, reduce_api
-from layoutalg.kernels import plan_cache as kept_chains
-from layoutalg.kernels.chains import ReadyChain, chain_of, prepare_chain
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels import api, plan_cache, reduce_api
+from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
+from tests.sequences import launches_of
 
 
 @pytest.fixture
@@ -31,9 +30,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
     monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
-    for module in (runtime, kept_chains):
+    for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
-    kept = (api._permute_on_gpu, reduce_api._loaded, kept_chains.chain_on_gpu)
+    kept = (api._permute_on_gpu, reduce_api._loaded, plan_cache.sequence_on_gpu)
     for cache in kept:
         cache.cache_clear()
     yield cupy
@@ -43,14 +42,14 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Problems that a chain was made for."""
+    """Problems that were planned."""
     seen: list[str] = []
 
-    def counted(p: Any, arch: str, folder: Path | None) -> ReadyChain:
+    def counted(family: str, p: Any, arch: str, folder: Path | None, scalars: object) -> ReadySequence:
         seen.append(str(p))
-        return prepare_chain(chain_of(p, arch), arch)
+        return compile_sequence(launches_of(p, arch), arch).ready()
 
-    monkeypatch.setattr(kept_chains, "kept_chain", counted)
+    monkeypatch.setattr(plan_cache, "ready_sequence", counted)
     return seen
 
 
@@ -122,12 +121,12 @@ def test_overlap_is_seen_at_every_call(driver: Driver, planned: list[str]) -> No
 
 
 def test_a_split_softmax_has_scratch_memory_of_its_own(driver: Driver, planned: list[str]) -> None:
-    first, second = chain_of(norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)).buffers
+    first, second = launches_of(norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)).buffers
     driver.arguments = cycle((len(first), len(second)))
     x = Array(1 << 40, (1, 1 << 24))
     for scratch in (1 << 20, 2 << 20):
         reduce_api.softmax(x, out=x)
-        where = {"src": 1 << 40, "dst": 1 << 40, "partial": scratch}
+        where = {"src": 1 << 40, "dst": 1 << 40, "scratch": scratch}
         assert addresses(driver)[-2:] == [[where[name] for name in names] for names in (first, second)]
     assert len(planned) == 1 and driver.early == [1, 3]
 
@@ -165,13 +164,14 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
     for _ in range(2):
         reduce_api.softmax(Array(0x4000, (6, 40)))
         api.transpose(Array(0x4000, (6, 40)))
-        kept_chains.chain_on_gpu.cache_clear()
+        plan_cache.sequence_on_gpu.cache_clear()
         reduce_api._loaded.cache_clear()
         api._permute_on_gpu.cache_clear()
-        monkeypatch.setattr(kept_chains, "chain_of", None)  # nothing is planned any more
+        monkeypatch.setattr(plan_cache, "compile_sequence", None)  # nothing is planned any more
     assert driver.loaded[:2] == driver.loaded[2:]
     p = norm_problem("softmax", (6, 40), 1, "f32")
-    assert (tmp_path / kept_chains.chain_key(p, "sm_90a")).exists()
+    key = plan_cache.plan_key("softmax", p, "sm_90a")
+    assert key is not None and (tmp_path / key).exists()
 
 
 def test_tensors_are_ordered_by_pytorchs_stream(

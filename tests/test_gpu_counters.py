@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from layoutalg.codegen.gpu import version
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.traffic import Cost
-from tests.gpu import norm_counters, permute_counters, reduce_counters
+from layoutalg.errors import UnsupportedError
+from tests import kernel_adapter
+from tests.bench import bench_kernels
+from tests.bench.kernel_images import Pair
+from tests.cubin_gpu import CubinGpu
+from tests.gpu import frozen_counters, norm_counters, permute_counters, reduce_counters
 from tests.gpu.counters import BY_INSTRUCTION, COPIED, LOST, METRICS, Row, cases_of, ints, table, words_of
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.split_counters import compared
+from tests.kernel_cases import label
 
 SMALL: dict[ModuleType, list[tuple[str, ...]]] = {
     permute_counters: [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")],
@@ -103,3 +113,53 @@ def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:
             if r.unit == "wavefronts"
         )
     )
+
+
+FROZEN: tuple[kernel_adapter.Case, ...] = (
+    {"family": "transpose", "m": 40, "n": 24, "dtype": "f32", "lds": 28},
+    {"family": "permute", "shape": [5, 12, 7], "axes": [2, 0, 1], "dtype": "f16", "src_offset": 3},
+    {"family": "relayout", "src": "(8,64):(64,1)", "dst": "Sw<3,4,3> o 0 o (8,64):(64,1)", "dtype": "f16"},
+    {"family": "max", "shape": [6, 520], "axes": [0], "dtype": "bf16", "result": "f32"},
+    {"family": "layer_norm", "shape": [6, 520], "axes": [1], "dtype": "f32", "in_place": True, "bias": True},
+    {"family": "gemm-simt", "m": 64, "n": 64, "k": 256, "dtype": "f32", "splits": 2},
+    {"family": "gemm-sm80", "m": 61, "n": 64, "k": 100, "dtype": "f16", "reads_c": True},
+)
+
+
+def test_every_family_is_launched_and_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the profiler would watch runs on a simulated GPU; counters that say nothing refute what moves."""
+    try:
+        version()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    programs, loaded = dict[bytes, Kernel](), bench_kernels.Buffers.__init__
+    for case in FROZEN:
+        for one in kernel_adapter.plan(case).launches:
+            programs[kernel_adapter.compiled(one).image] = one.kernel
+    gpu = CubinGpu(programs, dict.fromkeys(programs, 1.0))
+
+    def seen(held: bench_kernels.Buffers, pair: Pair, most: int) -> None:
+        loaded(held, pair, most)
+        for array in held.sets[0].values():
+            gpu.seen(array)
+
+    def count(kernel: str, metrics: Sequence[str], module: str, *args: str) -> list[dict[str, float]]:
+        with gpu.installed():
+            frozen_counters.launch(Path(args[1]))
+        assert (module, args[0]) == ("tests.gpu.frozen_counters", "launch")
+        assert all(re.search(kernel, name) for name in gpu.launched)
+        return [dict.fromkeys(metrics, 0.0) for _ in gpu.launched]
+
+    monkeypatch.setattr(bench_kernels.Buffers, "__init__", seen)
+    monkeypatch.setattr(frozen_counters, "count_launches", count)
+    monkeypatch.setattr(frozen_counters, "in_processes", lambda work, items: list(map(work, items)))
+    rows = list(frozen_counters.measure(FROZEN))
+    assert len(gpu.launched) == len(FROZEN) + 1
+    for case in FROZEN[:-1]:
+        mine = [row for row in rows if row.label.startswith(label(case))]
+        assert {row.access for row in mine} >= {"ld.global", "st.global"}
+        assert all(row.refuted for row in mine if row.unit == "sectors" and row.predicted)
+    assert len([row for row in rows if row.label.startswith(label(FROZEN[-2]))]) == 6
+    assert f"not predicted: {label(FROZEN[-1])}" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.gpu.gemm_ladder import (
     ARRIVED,
@@ -32,7 +32,7 @@ from tests.gpu.gemm_ladder import (
 @cache
 def wide() -> Step:
     """Each warp goes through 12589056 loads of fragments and 792576 idle ones, and makes 1572864 copies."""
-    (step,) = predict_steps(find_gemm_family("gemm-simt"), 2048, ("wide",))
+    (step,) = predict_steps(find_family("gemm-simt"), 2048, ("wide",))
     return step
 
 
@@ -66,7 +66,7 @@ def test_copies_past_the_end_may_be_counted_and_no_others(counted: int, verdict:
 
 
 def test_what_was_not_seen_at_all_refutes_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
-    v4, v8 = predict_steps(find_gemm_family("gemm-simt"), 512, ("v4", "v8"))
+    v4, v8 = predict_steps(find_family("gemm-simt"), 512, ("v4", "v8"))
     none = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 0.0, COPIES_ON: 0.0}
     loads = v8.counts["global loads"]
     assert counters_table([v4, v8], [none, none | {LOADS_ON: loads, LOADS: loads}]) == 1

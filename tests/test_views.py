@@ -13,12 +13,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from layoutalg.kernels import plan_cache as kept_chains
-from layoutalg.kernels.chains import Problem, ReadyChain, chain_of
-from layoutalg.kernels.rowwise import norm_vectors
-from layoutalg.kernels.rowwise.norm_modes import NormModes
+from layoutalg.codegen.gpu import ReadySequence
+from layoutalg.kernels import plan_cache
+from layoutalg.kernels.rowwise import unaligned
+from layoutalg.kernels.rowwise.axes import Form
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
+from tests.sequences import launches_of
 from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
 from tests.views import FLOATS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 
@@ -143,12 +144,12 @@ def test_a_byte_that_is_wrong_is_seen(allocation: str, at: int, says: str) -> No
 def test_a_plan_that_takes_the_lowest_elements_for_the_first_ones_is_seen() -> None:
     """The sample finds what it was made for: vectors that do not lie alike in reversed rows."""
 
-    def lowest(x: NormModes, vec: int) -> bool:
+    def lowest(x: Form, vec: int) -> bool:
         return not any(d % vec for d in [m.src - m.dst for m in x.modes[1:]] + [x.src_offset - x.dst_offset])
 
     drawn = (draw(n, most=64, functions=("softmax",)) for n in range(9000, 9400))
     turned = (case for case in drawn if min(case.x.strides, default=0) < 0)
-    with patch.object(norm_vectors, "_one_phase", lowest):
+    with patch.object(unaligned, "_one_phase", lowest):
         assert any(run_in_simulator(case).kind == "wrong" for case in turned)
 
 
@@ -178,22 +179,22 @@ def draw_with(reason: str) -> Case:
 
 def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     """Of arrays of either library, the processes that see no GPU plan the problems of the one that does."""
-    planned: list[Problem] = []
-    launched: list[Problem] = []
+    planned: list[Any] = []
+    launched: list[Any] = []
 
-    def keep(p: Problem, arch: str, folder: object) -> ReadyChain:
+    def keep(family: str, p: Any, arch: str, folder: object, scalars: object) -> ReadySequence:
         planned.append(p)
-        chain = chain_of(p, arch)
-        return ReadyChain((), chain.buffers, chain.partial_bytes)
+        one = launches_of(p, arch)
+        return ReadySequence((), one.buffers, one.scratch_bytes)
 
-    def count(p: Problem, arch: str = "sm_90") -> Any:
+    def count(p: Any, arch: str = "sm_90") -> Any:
         launched.append(p)
-        return chain_of(p, arch)
+        return launches_of(p, arch)
 
-    with patch.object(kept_chains, "kept_chain", keep):
+    with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
             compiled((n, BOTH, 200, "sm_90a"))
-    with patch("tests.hostgpu.chain_of", count):
+    with patch("tests.hostgpu.launches_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:
                 assert run_one(case, Unguarded(Host(gpu))).kind != "wrong", f"{name} {case}"

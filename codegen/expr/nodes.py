@@ -18,7 +18,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from layoutalg.codegen.expr import facts as F
 from layoutalg.codegen.expr.facts import Facts
@@ -125,7 +125,7 @@ class _Node(_Operators):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other) or hash(self) != hash(other):
+        if type(self) is not type(other) or self._hash != other._hash:
             return False
         return self._key() == other._key()
 
@@ -183,6 +183,9 @@ class Const(_Node):
             raise IRError("non-negative", self.value, f"constant {self.value}: index values are >= 0")
         self._seal(F.constant(self.value))
 
+    def _key(self) -> tuple[object, ...]:
+        return (self.value,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Binary(_Node):
@@ -193,6 +196,9 @@ class _Binary(_Node):
 
     def __post_init__(self) -> None:
         self._seal(_TRANSFER[type(self)](self.a.facts, self.b.facts))
+
+    def _key(self) -> tuple[object, ...]:
+        return self.a, self.b
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -332,8 +338,8 @@ def as_expr(value: Operand) -> Expr:
 
 
 def _as_expr(value: object) -> Expr:
-    if isinstance(value, Expr):
-        return value
+    if isinstance(value, _Node):
+        return cast(Expr, value)
     try:
         return Const(operator.index(value))  # type: ignore[arg-type]
     except TypeError:

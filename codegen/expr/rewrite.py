@@ -10,7 +10,7 @@ until none does.
     ...         case Mul(x, Const(8)):
     ...             return x << 3
     ...     return None
-    >>> print(rewrite(Var("i", 8) * 8 + 3, (Rule("x * 8 -> x << 3", power),)))
+    >>> print(rewrite(Var("i", 8) * 8 + 3, Rules([Rule("x * 8 -> x << 3", power)])))
     (i << 3) + 3
 
 Notes.  A sum is seen whole: its operands are its terms, not its partial sums, so that no rule settles for
@@ -20,9 +20,8 @@ one another are a mistake in the table, not in the expression: the driver raises
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from layoutalg.codegen.expr.expr import children, rebuild
 from layoutalg.codegen.expr.nodes import Add, Expr
@@ -35,13 +34,38 @@ REWRITES_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A theorem `name` and the rewrite it allows; None where it does not apply."""
+    """A theorem `name` and the rewrite it allows; None where it does not apply.
+
+    It applies to nodes of the types `roots` alone; () stands for all types.
+    """
 
     name: str
     apply: Callable[[Expr], Expr | None]
+    roots: tuple[type, ...] = ()
 
 
-Rules: TypeAlias = tuple[Rule, ...]
+class Rules:
+    """Theorems in the order in which they are tried.
+
+    >>> collect = Rule("x + x -> x * 2", lambda node: None, (Add,))
+    >>> len(Rules([collect]).of(Add)), len(Rules([collect]).of(Expr))
+    (1, 0)
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._of: dict[type, tuple[Rule, ...]] = {}
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules)
+
+    def of(self, kind: type) -> tuple[Rule, ...]:
+        """Those that may apply to nodes of a type."""
+        found = self._of.get(kind)
+        if found is None:
+            found = tuple(rule for rule in self._rules if not rule.roots or kind in rule.roots)
+            self._of[kind] = found
+        return found
 
 
 def rewrite(node: Expr, rules: Rules) -> Expr:
@@ -50,7 +74,7 @@ def rewrite(node: Expr, rules: Rules) -> Expr:
     Raises IRError where a node still changes after REWRITES_LIMIT rewrites.
 
     >>> from layoutalg.codegen.expr import Const
-    >>> print(rewrite(Const(3), ()))
+    >>> print(rewrite(Const(3), Rules([])))
     3
     """
     return _rewrite(node, rules, {})
@@ -59,17 +83,19 @@ def rewrite(node: Expr, rules: Rules) -> Expr:
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
     current, name = node, ""
     for _ in range(REWRITES_LIMIT):
-        if current in done:
-            return done.setdefault(node, done[current])
+        if (found := done.get(current)) is not None:
+            done[node] = found
+            return found
         old = tuple(terms(current)) if isinstance(current, Add) else children(current)
         new = tuple([_rewrite(operand, rules, done) for operand in old])
         if new != old:
             current = total(new) if isinstance(current, Add) else rebuild(current, new)
-        for rule in rules:
+        for rule in rules.of(type(current)):
             step = rule.apply(current)
             if step is not None:
                 current, name = step, rule.name
                 break
         else:
-            done[current] = current
+            done[current] = done[node] = current
+            return current
     raise IRError("normal form", node, f"'{node}' still changes after {REWRITES_LIMIT} rewrites, by '{name}'")

@@ -172,17 +172,33 @@ def _xor_divides(node: Expr) -> Expr | None:
 
 
 BIT_RULES = (
-    Rule("x ^ 0, x | 0 -> x,  x & x, x | x -> x,  x & m -> x  if x has no bit outside m", _neutral_bits),
-    Rule("c ^ x -> x ^ c,  x ^ c ^ y -> x ^ y ^ c,  x & c & d -> x & (c & d)", _constants_right),
-    Rule("x ^ y ^ x -> y", _cancel),
-    Rule("bits that x lacks leave the mask of x, copies of x that m lacks leave the product", _absent_bits),
-    Rule("(a + b) & m -> (a & m) + (b & m)  if a, b disjoint;  (a ^ b) & m likewise", _mask_splits),
-    Rule("a mask moves inside % // * by a power of two", _mask_inside),
-    Rule("x & (2^n - 1) -> x % 2^n", _low_mask),
-    Rule("(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two", _field),
-    Rule("a ^ b, a | b -> a + b  if disjoint", _disjoint_adds),
-    Rule("(a + b) ^ y -> (a ^ y) + b  if b is disjoint from a and y", _free_of_xor),
-    Rule("a * g ^ b * g -> (a ^ b) * g  for a power of two g", _xor_of_products),
-    Rule("(a ^ b) // c -> a // c ^ b // c,  (a ^ b) % c -> a % c ^ b % c  for powers of two", _xor_divides),
+    Rule(
+        "x ^ 0, x | 0 -> x,  x & x, x | x -> x,  x & m -> x  if x has no bit outside m",
+        _neutral_bits,
+        (Xor, Or, And),
+    ),
+    Rule(
+        "c ^ x -> x ^ c,  x ^ c ^ y -> x ^ y ^ c,  x & c & d -> x & (c & d)", _constants_right, (Xor, And, Or)
+    ),
+    Rule("x ^ y ^ x -> y", _cancel, (Xor,)),
+    Rule(
+        "bits that x lacks leave the mask of x, copies of x that m lacks leave the product",
+        _absent_bits,
+        (And,),
+    ),
+    Rule("(a + b) & m -> (a & m) + (b & m)  if a, b disjoint;  (a ^ b) & m likewise", _mask_splits, (And,)),
+    Rule("a mask moves inside % // * by a power of two", _mask_inside, (And, FloorDiv, Mod)),
+    Rule("x & (2^n - 1) -> x % 2^n", _low_mask, (And,)),
+    Rule(
+        "(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two", _field, (Mul,)
+    ),
+    Rule("a ^ b, a | b -> a + b  if disjoint", _disjoint_adds, (Xor, Or)),
+    Rule("(a + b) ^ y -> (a ^ y) + b  if b is disjoint from a and y", _free_of_xor, (Xor,)),
+    Rule("a * g ^ b * g -> (a ^ b) * g  for a power of two g", _xor_of_products, (Xor,)),
+    Rule(
+        "(a ^ b) // c -> a // c ^ b // c,  (a ^ b) % c -> a % c ^ b % c  for powers of two",
+        _xor_divides,
+        (FloorDiv, Mod),
+    ),
 )
 """Masks, exclusive and inclusive or."""

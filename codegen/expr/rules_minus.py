@@ -78,11 +78,17 @@ def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Exp
 
 
 MINUS_RULES = (
-    Rule("x - 0 -> x", _neutral),
-    Rule("(x + a) - (x + b) -> a - b", _shared_terms),
-    Rule("a - b - c -> a - (b + c),  a - (b - c) -> a + c - b  if b - c is exact", _nested),
-    Rule("a * g - b * g -> (a - b) * g", _shared_factor),
-    Rule("a - b < c -> a < b + c  if c > 0,  a - b <= c -> a <= b + c,  c < a - b -> b + c < a", _compared),
-    Rule("a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", _compared_sums),
+    Rule("x - 0 -> x", _neutral, (Minus,)),
+    Rule("(x + a) - (x + b) -> a - b", _shared_terms, (Minus,)),
+    Rule("a - b - c -> a - (b + c),  a - (b - c) -> a + c - b  if b - c is exact", _nested, (Minus,)),
+    Rule("a * g - b * g -> (a - b) * g", _shared_factor, (Minus,)),
+    Rule(
+        "a - b < c -> a < b + c  if c > 0,  a - b <= c -> a <= b + c,  c < a - b -> b + c < a",
+        _compared,
+        (Lt, Le, Eq),
+    ),
+    Rule(
+        "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", _compared_sums, (Lt, Le, Eq)
+    ),
 )
 """Differences."""

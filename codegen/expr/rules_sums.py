@@ -195,22 +195,32 @@ def _digits_meet(node: Expr) -> Expr | None:
 
 BASIC_RULES = (
     Rule("x -> c  if x can only be c", _constant),
-    Rule("x + 0, x * 1, x // 1 -> x", _neutral),
-    Rule("x << n -> x * 2^n,  x >> n -> x // 2^n", _shift),
-    Rule("(a + c) + b -> a + b + c,  c * x -> x * c,  x * c * d -> x * (c * d)", _constants_right),
+    Rule("x + 0, x * 1, x // 1 -> x", _neutral, (Add, Mul, FloorDiv)),
+    Rule("x << n -> x * 2^n,  x >> n -> x // 2^n", _shift, (Shl, Shr)),
+    Rule(
+        "(a + c) + b -> a + b + c,  c * x -> x * c,  x * c * d -> x * (c * d)", _constants_right, (Add, Mul)
+    ),
 )
 """Spelling: what has several spellings gets one."""
 
 SUM_RULES = (
-    Rule("x % c -> x  if x < c", _mod_small),
-    Rule("g * x // (g * d) -> x // d,  g * x % (g * d) -> x % d * g", _common_factor),
-    Rule("x // c // d -> x // (c * d),  x % c % d -> x % d,  x % c // d -> x // d % (c / d)", _nested),
-    Rule("(a + b) // c -> a // c + b // c  if c | a", _div_of_sum),
-    Rule("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", _mod_of_sum),
-    Rule("(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g", _low_part),
-    Rule("x * c + x * d -> x * (c + d)", _collect),
-    Rule("x // c * (c * k) -> x * k  if c | x", _whole_quotient),
-    Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet),
-    Rule("(a + b) * c -> a * c + b * c", _distribute),
+    Rule("x % c -> x  if x < c", _mod_small, (Mod,)),
+    Rule("g * x // (g * d) -> x // d,  g * x % (g * d) -> x % d * g", _common_factor, (FloorDiv, Mod)),
+    Rule(
+        "x // c // d -> x // (c * d),  x % c % d -> x % d,  x % c // d -> x // d % (c / d)",
+        _nested,
+        (FloorDiv, Mod),
+    ),
+    Rule("(a + b) // c -> a // c + b // c  if c | a", _div_of_sum, (FloorDiv,)),
+    Rule("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", _mod_of_sum, (Mod,)),
+    Rule(
+        "(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g",
+        _low_part,
+        (FloorDiv, Mod),
+    ),
+    Rule("x * c + x * d -> x * (c + d)", _collect, (Add,)),
+    Rule("x // c * (c * k) -> x * k  if c | x", _whole_quotient, (Mul,)),
+    Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet, (Add,)),
+    Rule("(a + b) * c -> a * c + b * c", _distribute, (Mul,)),
 )
 """Sums, products, quotients and remainders."""

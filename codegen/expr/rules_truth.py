@@ -102,13 +102,19 @@ def _select(node: Expr) -> Expr | None:
 
 
 TRUTH_RULES = (
-    Rule("x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c", _constant_bound),
+    Rule("x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c", _constant_bound, (Le, Eq)),
     Rule(
-        "x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c", _quotient_bound
+        "x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c",
+        _quotient_bound,
+        (Lt, Eq),
     ),
-    Rule("x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise", _rounded_bound),
-    Rule("x + a < x + b -> a < b;  <= and == likewise", _shared_terms),
-    Rule("g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s", _shared_factor),
-    Rule("x if c else y -> x  if c is decided or x = y", _select),
+    Rule("x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise", _rounded_bound, (Lt,)),
+    Rule("x + a < x + b -> a < b;  <= and == likewise", _shared_terms, (Lt, Le, Eq)),
+    Rule(
+        "g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s",
+        _shared_factor,
+        (Lt, Le, Eq),
+    ),
+    Rule("x if c else y -> x  if c is decided or x = y", _select, (Select,)),
 )
 """Comparisons and selections."""

@@ -26,7 +26,7 @@ from layoutalg.codegen.expr.rules_minus import MINUS_RULES
 from layoutalg.codegen.expr.rules_sums import BASIC_RULES, SUM_RULES
 from layoutalg.codegen.expr.rules_truth import TRUTH_RULES
 
-RULES: Rules = (*BASIC_RULES, *SUM_RULES, *MINUS_RULES, *BIT_RULES, *TRUTH_RULES)
+RULES = Rules((*BASIC_RULES, *SUM_RULES, *MINUS_RULES, *BIT_RULES, *TRUTH_RULES))
 """Every theorem the simplifier uses, in the order they are tried."""
 
 

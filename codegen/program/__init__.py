@@ -5,7 +5,7 @@
     fragment    Fragment: the registers of a thread by the places of a partition
     values      arithmetic on fragments: v * alpha + b
     copying     tiled copies: load, store and copy partitions, under predicates
-    pipeline    a ring of shared tiles that cp.async fills, stated once
+    ring        pipeline: a ring of shared tiles that cp.async fills, stated once
     builder     KernelBuilder: how a program is written
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
@@ -13,6 +13,7 @@
     waits       dependent kernels wait before they touch memory
     dependent_launch   a kernel that may start early
     launch_contract    what a launch must give a kernel
+    conditions  what is known inside a branch
     lowering    an equal program with cheap addresses
     printable   the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
@@ -37,8 +38,8 @@ from layoutalg.codegen.program.launch_contract import (
     text,
 )
 from layoutalg.codegen.program.lowering import lower
-from layoutalg.codegen.program.pipeline import pipeline
 from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.ring import pipeline
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,

@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from layoutalg.codegen.expr import (
     OPERATION,
@@ -51,7 +51,7 @@ from layoutalg.codegen.expr import (
     substitute,
     variables,
 )
-from layoutalg.codegen.program.tile import Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
+from layoutalg.codegen.program.tile import Arg, Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
 
 LAUNCHES = 64
 """Blocks in which a counterexample is looked for, at most."""
@@ -113,7 +113,8 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
         block = ", ".join(str(given.get(var, 0)) for var in kernel.block_vars) or "0"
         values = "".join(f", {v.name} = {n}" for v, n in given.items() if v.kind == "param")
         where = f" of block ({block}){values}"
-    return tuple(_body(kernel.body, _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)))
+    place = _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)
+    return tuple(_body(_shared_slice(kernel.body, set()), place))
 
 
 def find_outside(kernel: Kernel) -> Reach | None:
@@ -184,6 +185,38 @@ def _truth(value: Any) -> Any:
     import numpy
 
     return numpy.asarray(value, dtype=bool)
+
+
+def _shared_slice(body: tuple[Stmt, ...], needed: set[Var]) -> tuple[Stmt, ...]:
+    """The statements that access shared memory, and those that say where, how often and whether they do.
+
+    `needed` are the variables of what follows; those of the body are added.
+    """
+    out: list[Stmt] = []
+    for s in reversed(body):
+        read: tuple[Expr, ...] = ()
+        match s:
+            case Do(_, args) if any(isinstance(a, MemRef) and isinstance(a.buffer, Shared) for a in args):
+                read = tuple(a.index if isinstance(a, MemRef) else a for a in args if _is_index(a))
+            case Let(var, value) if var in needed:
+                read = (value,)
+            case For() | Unroll() if inner := _shared_slice(s.body, needed):
+                read = (s.count,) if isinstance(s, For) else ()
+                s = replace(s, body=inner)
+            case If(condition):
+                parts = [_shared_slice(part, needed) for part in (s.body, s.orelse)]
+                if not any(parts):
+                    continue
+                read, s = (condition,), If(condition, *parts)
+            case _:
+                continue
+        needed.update(*map(variables, read))
+        out.append(s)
+    return tuple(reversed(out))
+
+
+def _is_index(arg: Arg) -> TypeGuard[Expr | MemRef]:
+    return isinstance(arg, MemRef | Expr)
 
 
 def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:

@@ -3,17 +3,17 @@
 The idea.  A builder collects declarations and statements; `with` blocks are scopes.
 
     k = KernelBuilder("copy", threads=128)
-    n = k.param("n", 1 << 20)
-    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    i = k.let("i", k.block(0, (n + 127) // 128) * 128 + k.tid)
-    r = k.reg("r", 1)
-    with k.If(i < n):
-        k.do(LDG[4], r, k.at(x, i))
-        k.do(STG[4], k.at(y, i), r)
+    n = k.extent("n", multiple=4)
+    x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    block, me = k.grid((n,), (512,)), k.get_slice(copy)              copy: a TiledCopy of tiles of 512
+    s, d = me.partition_S(local_tile(x, (512,), block)), me.partition_D(local_tile(y, (512,), block))
+    k.store(k.load(s, where=s.inside), d, where=d.inside)
     kernel = k.build()
 
-A Python `for` writes statements that differ from step to step; an `Unroll` repeats one statement list with
-another index.  Every name goes through `check_name`, so that nothing but identifiers reaches CUDA text.
+Below that are the statements, which tensors are made of: `k.do` runs one instruction on registers and places
+in memory, `k.at(x, i)` or `x.at(i)`; `let` names a value.  A Python `for` writes statements that differ from
+step to step; an `Unroll` repeats one statement list with another index.  Names go through `check_name`,
+so that nothing but identifiers reaches CUDA text.
 """
 
 from __future__ import annotations
@@ -78,14 +78,15 @@ def _argument(arg: Arg | Reg | Fragment) -> Arg:
             return simplify(arg)
 
 
-@dataclass(slots=True)
 class _Scope:
-    """A statement list that is being written: what holds in it, its names, and the values that have one."""
+    """A statement list that is being written, the names in it, and the values that have one."""
 
-    body: list[Stmt] = field(default_factory=list)
-    condition: Expr | None = None
-    names: set[str] = field(default_factory=set)
-    named: dict[Expr, Var] = field(default_factory=dict)
+    __slots__ = ("body", "named", "names")
+
+    def __init__(self) -> None:
+        self.body: list[Stmt] = []
+        self.names: set[str] = set()
+        self.named: dict[Expr, Var] = {}
 
 
 @dataclass(slots=True)
@@ -127,6 +128,18 @@ class KernelBuilder:
             raise IRError("grid", axis, f"axis {axis!r} of the grid of {self.name}: 0, 1 or 2 is needed")
         self._grid[axis] = as_expr(extent)
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
+
+    def grid(self, extents: tuple[Operand, ...], tile: tuple[int, ...]) -> tuple[Var, ...]:
+        """One block per tile: its place along each of up to three modes, the last tile sticking out.
+
+        Raises ShapeError where the modes differ.
+        """
+        if len(extents) != len(tile) or len(tile) > 3:
+            raise ShapeError(
+                f"grid of {self.name}: {len(extents)} extents and tiles of {len(tile)} modes; 3 at most"
+            )
+        counts = [simplify((as_expr(n) + (t - 1)) // t) for n, t in zip(extents, tile, strict=True)]
+        return tuple(self.block(axis, count) for axis, count in enumerate(counts))
 
     def param(self, name: str, most: int, least: int = 1, multiple: int = 1) -> Var:
         """An integer parameter in [least, most], a multiple of `multiple`.
@@ -429,10 +442,9 @@ class KernelBuilder:
     @contextmanager
     def If(self, condition: Expr) -> Iterator[None]:
         """A branch taken where `condition` holds."""
-        condition = simplify(condition)
-        with self._scope(condition=condition) as body:
+        with self._scope() as body:
             yield
-        self._scopes[-1].body.append(If(condition, tuple(body)))
+        self._scopes[-1].body.append(If(simplify(condition), tuple(body)))
 
     @contextmanager
     def Else(self) -> Iterator[None]:
@@ -459,8 +471,8 @@ class KernelBuilder:
         return kernel
 
     @contextmanager
-    def _scope(self, var: Var | None = None, condition: Expr | None = None) -> Iterator[list[Stmt]]:
-        scope = _Scope(condition=condition)
+    def _scope(self, var: Var | None = None) -> Iterator[list[Stmt]]:
+        scope = _Scope()
         if var is not None:
             scope.names.add(var.name)
             self._level[var] = len(self._scopes)

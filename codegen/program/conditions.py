@@ -1,12 +1,12 @@
 """What is known where a statement stands: the conditions of the branches around it, as intervals.
 
-The idea.  Inside a branch its condition holds, and in the other part of it it does not.  Of a comparison with
-a constant that is an interval, one for each expression that is compared:
+The idea.  Inside a branch its condition holds, and in the other part of it it does not.  Of a comparison that
+is an interval for each of the two expressions, as far as the facts of the other one say:
 
     if (x < 60) { ... } else if (x < 64) { ... }        x <= 59;  60 <= x <= 63
 
 An interval decides further comparisons of the same expression, and with those of its parts it bounds any
-other expression; comparisons with no constant are known as they stand.
+other expression; comparisons are known as they stand, too.
 
 Notes.  Sound, not complete.  What is compared has its normal form, so that different spellings of a bound are
 one; a bound is rounded to what the expression can be.
@@ -40,10 +40,11 @@ class Conditions:
         intervals, truths = dict(self.intervals), dict(self.truths)
         for fact, true in _parts(condition, holds):
             truths[fact] = true
-            if (found := _bounded(fact, true)) is not None:
-                x, low, high = found
+            for x, low, high in _bounded(fact, true):
                 least, most = intervals.get(x, (x.facts.lo, x.facts.hi))
-                intervals[x] = max(low, least), min(high, most)
+                low, high = _to_congruence(x, max(low, least), min(high, most))
+                if low <= high and not x.facts.is_constant:
+                    intervals[x] = low, high
         return Conditions(intervals, truths)
 
     def decided(self, predicate: Expr) -> bool | None:
@@ -100,17 +101,25 @@ def _parts(condition: Expr, holds: bool) -> Iterator[tuple[Expr, bool]]:
             yield from (*_parts(a, False), *_parts(b, False))
 
 
-def _bounded(fact: Expr, true: bool) -> tuple[Expr, int, int] | None:
-    """The least and the most value of an expression whose comparison with a constant is true or false."""
+def _bounded(fact: Expr, true: bool) -> Iterator[tuple[Expr, int, int]]:
+    """The least and the most value of what is compared, where the comparison is true or false."""
     match fact:
-        case Lt(x, Const(c)):
-            low, high = (x.facts.lo, c - 1) if true else (c, x.facts.hi)
-        case Lt(Const(c), x):
-            low, high = (c + 1, x.facts.hi) if true else (x.facts.lo, c)
-        case Eq(x, Const(c)) if true:
-            low, high = c, c
-        case _:
-            return None
+        case Lt(a, b):
+            yield from _ordered(a, b, 1) if true else _ordered(b, a, 0)
+        case Le(a, b):
+            yield from _ordered(a, b, 0) if true else _ordered(b, a, 1)
+        case Eq(a, b) if true:
+            low, high = max(a.facts.lo, b.facts.lo), min(a.facts.hi, b.facts.hi)
+            yield from ((a, low, high), (b, low, high))
+
+
+def _ordered(a: Expr, b: Expr, apart: int) -> Iterator[tuple[Expr, int, int]]:
+    """a + apart <= b"""
+    yield a, a.facts.lo, b.facts.hi - apart
+    yield b, a.facts.lo + apart, b.facts.hi
+
+
+def _to_congruence(x: Expr, low: int, high: int) -> tuple[int, int]:
+    """An interval without the ends that x cannot be."""
     stride, offset = x.facts.stride or 1, x.facts.offset
-    low, high = low + (offset - low) % stride, high - (high - offset) % stride
-    return (x, low, high) if low <= high else None
+    return low + (offset - low) % stride, high - (high - offset) % stride

@@ -17,10 +17,10 @@ see bounds, and registers by their shapes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import (
-    And,
     Const,
     Expr,
     FloorDiv,
@@ -36,21 +36,24 @@ from layoutalg.codegen.expr import (
     variables,
     weights,
 )
-from layoutalg.codegen.program.tensor import Tensor
+from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
 from layoutalg.errors import AlignmentError, IRError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.program.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What holds at a statement: the values of names, and predicates that are true."""
+    """What is known at a statement: the values of names, and the conditions of the branches around it."""
 
     lets: Mapping[Var, Expr]
-    true: tuple[Expr, ...] = ()
+    here: Conditions = field(default_factory=Conditions)
 
-    def where(self, condition: Expr) -> Known:
-        """The same, inside a branch."""
-        return replace(self, true=(*self.true, *_conjuncts(condition)))
+    def where(self, condition: Expr, *, holds: bool = True) -> Known:
+        """The same, inside a branch, or in the other one."""
+        return replace(self, here=self.here.under(simplify(condition), holds))
 
     def plain(self, e: Expr) -> Expr:
         """The expression without names."""
@@ -66,8 +69,7 @@ class Known:
         >>> Known({}).is_below(tile * 64 + Var("tid", 64), m), Known({}).is_below(tile * 65, m)
         (True, False)
         """
-        asked = simplify(coordinate < extent)
-        if asked == Const(1) or asked in self.true:
+        if self.here.decided(simplify(coordinate < extent)) or self.here.orders(coordinate + 1, extent):
             return True
         place, end = self.plain(coordinate), self.plain(extent)
         return simplify(place < end) == Const(1) or self._is_below(place, end)
@@ -79,33 +81,21 @@ class Known:
                 return self.where(x.condition)._is_below(simplify(rest + x.a * w), end) and self._is_below(
                     simplify(rest + x.b * w), end
                 )
-        for low, high in (*map(_order, self.true), *_ranges(place)):
-            if high is not None:
-                low, high = self.plain(low), self.plain(high)
-                for times in _scales(low, high, place):
-                    if _is_ahead(low, place, times) and _is_at_most(simplify(high * times), end):
-                        return True
+        for low, high in (*self._orders(), *_ranges(place)):
+            low, high = self.plain(low), self.plain(high)
+            for times in _scales(low, high, place):
+                if _is_ahead(low, place, times) and _is_at_most(simplify(high * times), end):
+                    return True
         return False
 
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    match condition:
-        case And(a, b):
-            yield from _conjuncts(a)
-            yield from _conjuncts(b)
-        case _:
-            yield condition
-
-
-def _order(predicate: Expr) -> tuple[Expr, Expr | None]:
-    """(low, high) with low <= high; None of a predicate that is not an order."""
-    match predicate:
-        case Le(a, b):
-            return a, b
-        case Lt(a, b):
-            return a + 1, b
-        case _:
-            return predicate, None
+    def _orders(self) -> Iterator[tuple[Expr, Expr]]:
+        """(low, high) with low <= high, by the comparisons that are true or false here."""
+        for fact, true in self.here.truths.items():
+            match fact:
+                case Le(a, b):
+                    yield (a, b) if true else (b + 1, a)
+                case Lt(a, b):
+                    yield (a + 1, b) if true else (b, a)
 
 
 def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
@@ -176,8 +166,10 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):
-                _body(inner, known.where(condition))
-                _body(orelse, known)
+                if condition != Const(0):  # what can never run needs no proof
+                    _body(inner, known.where(condition))
+                if condition != Const(1):
+                    _body(orelse, known.where(condition, holds=False))
             case Do(instr, args):
                 here = known
                 for operand, arg in zip(instr.operands, args, strict=True):
@@ -185,7 +177,7 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
                         here = here.where(arg)
                 for operand, arg in zip(instr.operands, args, strict=True):
                     match arg:
-                        case MemRef(Global() as buffer, _, Tensor() as tensor):
+                        case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, arg, tensor, buffer, operand.bytes, here)
 
 

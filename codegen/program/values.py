@@ -104,9 +104,7 @@ Operand: TypeAlias = "Arithmetic | int | float"
 def _leaf(x: object) -> Any:
     if isinstance(x, bool) or not isinstance(x, (Arithmetic, int, float)):
         kind = type(x).__name__
-        raise ArgumentTypeError(
-            f"{x!r} is a {kind}; registers, parameters of the kernel or numbers are needed"
-        )
+        raise ArgumentTypeError(f"{x!r} is a {kind}; registers, scalars of the kernel or numbers are needed")
     return x
 
 
@@ -136,13 +134,15 @@ def minimum(x: Operand, y: Operand) -> Value:
     return Value("min", (_leaf(x), _leaf(y)))
 
 
-@dataclass(slots=True)
 class _Leaves:
-    """The operands of an instruction, each once, in the order they occur."""
+    """The operands of an instruction on vectors of fragments of `size` elements, in the order they occur."""
 
-    registers: list[Fragment]
-    words: list[Scalar]
-    size: int
+    __slots__ = ("registers", "size", "words")
+
+    def __init__(self, size: int) -> None:
+        self.registers: list[Fragment] = []
+        self.words: list[Scalar] = []
+        self.size = size
 
     def formula(self, x: Any, kind: str) -> Formula:
         """The formula of a value; numbers are of the type `kind`."""
@@ -187,7 +187,7 @@ def mapped(
     for f in found:
         if f.size not in (1, largest.size):
             raise ShapeError(f"map of {value}: {f} has {f.size} elements, and {largest} has {largest.size}")
-    leaves = _Leaves([], [], largest.size)
+    leaves = _Leaves(largest.size)
     kinds = [x.element.name for x in found]
     formula = leaves.formula(value, "s32" if set(kinds) == {"s32"} else "f32")
     several = [f for f in leaves.registers if f.size == largest.size]

@@ -10,10 +10,20 @@
     simt        products without tensor cores;  sm80: with mma.sync
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
-    launches    the kernels of a product;  verify, bench
+    launches    the kernels of a product
+    family      the records of both families: data, definition, contenders
     smem_loads, simt_predict, sm80_predict   what accesses cost
 
 Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
 """
 
 from __future__ import annotations
+
+from layoutalg.moved import moved
+
+__getattr__ = moved(
+    "layoutalg.kernels.gemm",
+    dict.fromkeys(
+        ("GemmProblem", "Major", "gemm_problem", "matrices", "scalar_words"), "layoutalg.kernels.gemm.problem"
+    ),
+)

@@ -1,26 +1,18 @@
 """The launches that compute a product: one kernel; or the parts of k, and the kernel that adds them up.
 
-    one = launches(p, c)                    the kernels, and the workspace between them
-    one.arguments(given, sums)              what each of them takes, by name
-    run = launcher(p, c, given)             compiled and loaded, the workspace allocated: run() computes D
-
 A kernel is built for the extents and leading dimensions of a problem and below, so that one kernel serves
-many problems: `covering` widens a problem to the next sizes that its neighbours share, and `load_all`
-compiles what is needed once, on all cores.
+many problems: `covering` widens a problem to the next sizes that its neighbours share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.gpu import Cubin, Loaded, compile_cubin, device_array, load_cubin, require_gpu, to_cuda
-from layoutalg.codegen.program import Kernel, dependent
+from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.codegen.traffic import Prediction
-from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
@@ -36,57 +28,50 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
-from layoutalg.kernels.gemm.validate import check_config
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
-    """The kernels that compute a problem, in the order of their launches."""
-
-    problem: GemmProblem
-    splits: int
-    kernels: tuple[Kernel, ...]
-
-    @property
-    def workspace_elems(self) -> int:
-        """Sums that lie between the kernels; 0 without parts."""
-        return self.splits * self.problem.m * self.problem.n if self.splits > 1 else 0
-
-    @property
-    def workspace_dtype(self) -> str:
-        """NumPy type that carries a sum."""
-        return CARRIER[part_problem(self.problem).result.nbytes]
-
-    def arguments(self, given: Mapping[str, Any], sums: Any = None) -> tuple[dict[str, Any], ...]:
-        """What each kernel takes: of the operands and scalars that are `given`, the problem's, and `sums`.
-
-        >>> from layoutalg.kernels.gemm.problem import gemm_problem
-        >>> one = launches(gemm_problem(64, 64, 512), Sm80Config(64, 64, 32, 2, 2, 3, splits=4))
-        >>> one.arguments({"a": "A", "b": "B", "d": "D", "alpha": 1}, "S")[1]["splits"]
-        4
-        """
-        p = self.problem
-        mine: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
-        mine |= {**given, "splits": self.splits, "sums": sums}
-        return tuple({q.name: mine[q.name] for q in kernel.params} for kernel in self.kernels)
-
-
-def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Launches:
+def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches of a configuration; what adds parts up starts early, where `arch` can.
 
     Raises what the family's `build` raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> one = launches(gemm_problem(64, 64, 512), Sm80Config(64, 64, 32, 2, 2, 3, splits=4))
-    >>> [kernel.name for kernel in one.kernels], one.workspace_elems
-    (['gemm_sm80_f16', 'gemm_combine_f16'], 16384)
+    >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
+    (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
     product = gemm_simt.build(p, c) if isinstance(c, SimtConfig) else gemm_sm80.build(p, c)
-    combine = () if c.splits == 1 else (dependent(build_combine(p), ["sums"], arch),)
-    return Launches(p, c.splits, (product, *combine))
+    return sequence_of(p, c.splits, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
+
+
+def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+    """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = SimtConfig(128, 256, 8, 16, 8, 4, edges=True)
+    >>> one, other = (shared_launches(gemm_problem(n, n, n, "f32"), c) for n in (5000, 6000))
+    >>> one.kernels == other.kernels, dict(one.scalars)["m"]
+    (True, 5000)
+    """
+    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
+    return sequence_of(p, c.splits, wide.kernels)
+
+
+def sequence_of(
+    p: GemmProblem, splits: int, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
+) -> LaunchSequence:
+    """The sequence in which kernels that were built for this product, or for larger ones, compute it.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> sequence_of(gemm_problem(8, 16, 32), 2, ()).scratch_bytes
+    1024
+    """
+    scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
+    scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
+    return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 
 def predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
@@ -134,94 +119,3 @@ def _grown(value: int, least: int, tile: int) -> int:
     if least < tile:
         return tile - gcd(value, 16)
     return (tile << (-(-least // tile) - 1).bit_length()) + gcd(value, 16) % 16
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A kernel's machine code, its text, and its declaration: all of it but the statements."""
-
-    declaration: Kernel
-    cubin: Cubin
-    source: str
-
-
-def compile_launches(p: GemmProblem, c: Config, arch: str) -> tuple[Compiled, ...]:
-    """Compile the kernels of a configuration.  Raises what `launches` and `compile_cubin` raise.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> one = compile_launches(gemm_problem(64, 64, 64), Sm80Config(64, 64, 32, 2, 2, 2), "sm_90a")
-    >>> one[0].cubin.spill_bytes, one[0].declaration.body
-    (0, ())
-    """
-    texts = [(kernel, to_cuda(kernel, arch)) for kernel in launches(p, c, arch).kernels]
-    return tuple(
-        Compiled(replace(kernel, body=()), compile_cubin(text, kernel.name, arch), text)
-        for kernel, text in texts
-    )
-
-
-def load_all(ways: Sequence[tuple[GemmProblem, Config]]) -> list[tuple[Loaded, ...]]:
-    """Load the kernels of ways to compute problems, each kernel compiled once, in processes of their own.
-
-    Every way is checked before the first is compiled.  Raises what `check_config` of its family raises,
-    UnsupportedError without a GPU, and CompileError.
-
-    >>> load_all([])
-    []
-    """
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    if not ways:
-        return []
-    for p, c in ways:
-        check_config(p, c)
-    arch = require_gpu().arch
-    keys = [(covering(p, c), replace(c, splits=min(c.splits, 2))) for p, c in ways]
-    different = list(dict.fromkeys(keys))
-    if len(different) == 1:
-        done = [compile_launches(*different[0], arch)]
-    else:
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            done = list(pool.map(compile_launches, *zip(*different, strict=True), [arch] * len(different)))
-    loaded = {
-        key: tuple(load_cubin(x.declaration, x.cubin, x.source) for x in one)
-        for key, one in zip(different, done, strict=True)
-    }
-    return [loaded[key] for key in keys]
-
-
-def launcher(
-    p: GemmProblem, c: Config, given: Mapping[str, Any], loaded: Sequence[Loaded] | None = None
-) -> Callable[[], None]:
-    """A function that computes D on the GPU; `given` are the operands' arrays and scalar words by name.
-
-    Arguments are checked and the workspace is allocated here, once.  Raises UnsupportedError without a GPU
-    and what `Loaded.launcher` raises.
-
-    >>> from layoutalg.codegen.gpu import gpu_status, random_normal
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
-    >>> p = gemm_problem(64, 64, 512, "f32", b_major="mn")
-    >>> if gpu_status().available:
-    ...     a, b, d = (random_normal(n, 0, "f32").view("uint32") for n in (64 * 512, 512 * 64, 64 * 64))
-    ...     run = launcher(p, SimtConfig(64, 64, 16, 8, 4, 4, edges=True, splits=4),
-    ...                    {"a": a, "b": b, "d": d, **scalar_words(p, "alpha", 1.0)})
-    ...     run()
-    """
-    loaded = load_all([(p, c)])[0] if loaded is None else loaded
-    one = Launches(p, c.splits, tuple(x.kernel for x in loaded))
-    sums = device_array((one.workspace_elems,), one.workspace_dtype) if one.workspace_elems else None
-    steps = tuple(x.launcher(**args) for x, args in zip(loaded, one.arguments(given, sums), strict=True))
-    return steps[0] if len(steps) == 1 else _Run(steps, sums)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Launches one after the other; it keeps the workspace between them alive, which they know by address."""
-
-    steps: tuple[Callable[[], None], ...]
-    workspace: Any
-
-    def __call__(self) -> None:
-        for step in self.steps:
-            step()

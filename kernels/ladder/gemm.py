@@ -14,8 +14,8 @@ Divided by what a multiprocessor does in a cycle, the work of one pass over a ti
 
 cycles.  The largest bounds the step; what a measurement takes beyond it is latency that nothing covers.
 
-    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
-    >>> second, third = predict_steps(find_gemm_family("gemm-sm80"), 512, ("2 vectors", "3 swizzle"))
+    >>> from layoutalg.kernels.registry import find_family
+    >>> second, third = predict_steps(find_family("gemm-sm80"), 512, ("2 vectors", "3 swizzle"))
     >>> {what: round(factor, 2) for what, factor in effects(second, third).items()}
     {'shared wavefronts': 0.16}
     >>> second.ways["ldmatrix.x4"], third.ways["ldmatrix.x4"]
@@ -48,9 +48,9 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
 from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
-from layoutalg.kernels.gemm.bench import GemmFamily
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.smem_loads import counted
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
@@ -199,14 +199,14 @@ _PREDICT: Mapping[str, tuple[Callable[..., Prediction], Callable[..., int]]] = M
 )
 
 
-def predict_steps(family: GemmFamily, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
+def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
     """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
 
     Raises UnknownNameError for a step there is not, what the family's prediction raises for an `n` that
     tiles do not divide, UnsupportedError without NVRTC or a disassembler.
 
-    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
-    >>> [step.bound for step in predict_steps(find_gemm_family("gemm-sm80"), 256, ("2 vectors",))]
+    >>> from layoutalg.kernels.registry import find_family
+    >>> [step.bound for step in predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))]
     ['L1']
     """
     for name in names or family.steps:
@@ -215,11 +215,11 @@ def predict_steps(family: GemmFamily, n: int, names: Sequence[str] = ()) -> Iter
         yield predict_step(family, family.problem(n), name, family.steps[name])
 
 
-def predict_step(family: GemmFamily, p: GemmProblem, name: str, config: Any) -> Step:
+def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step:
     """What one configuration will do, under a name.  Raises what `predict_steps` raises.
 
-    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
-    >>> family = find_gemm_family("gemm-simt")
+    >>> from layoutalg.kernels.registry import find_family
+    >>> family = find_family("gemm-simt")
     >>> step = predict_step(family, family.problem(256), "v8", family.steps["v8"])
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
@@ -281,8 +281,8 @@ class _Code:
 def index_operations(kernel: Kernel, family: str) -> float:
     """Integer instructions for the address of a load of a fragment in the main loop, in the mean.
 
-    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
-    >>> chosen = find_gemm_family("gemm-sm80")
+    >>> from layoutalg.kernels.registry import find_family
+    >>> chosen = find_family("gemm-sm80")
     >>> kernel = chosen.build(chosen.problem(512), chosen.steps["4 copy ahead"])
     >>> index_operations(kernel, chosen.name), index_operations(lower(kernel), chosen.name)
     (11.625, 1.0)
@@ -305,8 +305,8 @@ def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, floa
 
     What only one of the two does is left out.
 
-    >>> from layoutalg.kernels.gemm.bench import find_gemm_family
-    >>> v7, v8 = predict_steps(find_gemm_family("gemm-simt"), 512, ("v7", "v8"))
+    >>> from layoutalg.kernels.registry import find_family
+    >>> v7, v8 = predict_steps(find_family("gemm-simt"), 512, ("v7", "v8"))
     >>> effects(v7, v8)["sectors loaded"]
     0.5
     """

@@ -32,7 +32,8 @@ from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import by_width, reads
-from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk
+from layoutalg.kernels.move.misaligned import block_base
+from layoutalg.kernels.move.partition import Store, load_chunk
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Layout

@@ -28,7 +28,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from layoutalg.kernels.move.misaligned import Store, block_base
+from layoutalg.kernels.move.misaligned import block_base
+from layoutalg.kernels.move.partition import Store
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.kernels.move.stage import WORD_BYTES, Stage
 

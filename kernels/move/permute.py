@@ -17,8 +17,12 @@ Pointers are multiples of 16 bytes; a tensor that starts elsewhere has an offset
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import (
     BAR,
     BYTE_PERMUTE,
@@ -34,18 +38,12 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_8,
     TRANSPOSE_16,
 )
-from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared
+from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor, whole
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
-from layoutalg.kernels.move.misaligned import (
-    Store,
-    block_base,
-    block_origins,
-    direct_element,
-    load_chunk,
-    pieces,
-)
+from layoutalg.kernels.move.misaligned import block_base, parts
+from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.problem import Moves
-from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage, coordinates
 
 TURN = {2: TRANSPOSE_16, 4: TRANSPOSE_8}
 """Transposes words of as many rows."""
@@ -62,8 +60,8 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     """
     stage = Stage(x, c)
     k = KernelBuilder(f"permute_b{8 * stage.size}", c.threads, notes=_notes(stage))
-    src = k.pointer("src", stage.size)
-    dst = k.pointer("dst", stage.size, writable=True)
+    src = _tensor(k, stage, "src", [m.src for m in stage.modes])
+    dst = _tensor(k, stage, "dst", stage.dst_strides)
     block = k.block(0, stage.blocks)
     origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
     if c.way == "direct":
@@ -85,6 +83,61 @@ def _all(predicates: Iterable[Expr | bool]) -> Expr:
     return total
 
 
+ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
+"""Element types by width: elements are moved, never computed with."""
+
+
+Way: TypeAlias = Literal["load", "store", "read", "write"]
+"""What a partition is of: chunks of the source, vectors of the destination, single elements of either."""
+
+
+def _tensor(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
+    """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
+    of an element's place where it is no inner product.
+    """
+    steps = (*map(abs, strides), 1)
+    return k.tensor(name, ELEMENT[stage.size], (None,) * len(steps), steps, writable=name == "dst")
+
+
+def _flat(tensor: Tensor, place: Expr) -> MemRef:
+    """The element at a number of elements from the buffer's start."""
+    return tensor.moved(*(0,) * (len(tensor.origin) - 1), place).at(0)
+
+
+def _partition(stage: Stage, tensor: Tensor, origins: Sequence[Operand], way: Way) -> Tensor:
+    """A block's part of a side, by the numbers of its elements, chunks or vectors.
+
+    Along the modes of a run the tile is one mode, the last: its elements are counted from the buffer's start.
+    """
+    run, offset, digits = {
+        "load": (stage.src_run, stage.moves.src_offset, stage.chunk_digits),
+        "store": (stage.dst_run, stage.moves.dst_offset, stage.vector_digits),
+        "read": ((), stage.moves.src_offset, stage.element_digits),
+        "write": ((), stage.moves.dst_offset, stage.element_digits),
+    }[way]
+    ragged = [m.extent if m.extent % t else None for m, t in zip(stage.modes, stage.tile, strict=True)]
+    at, bounds = [*map(as_expr, origins), Const(offset)], [*ragged, None]
+    for k in run:
+        at[k], bounds[k] = Const(0), None
+    if run:
+        inner = prod(stage.tile[k] for k in run[:-1])
+        at[-1] = at[-1] + origins[run[-1]] * inner
+        end = ragged[run[-1]]
+        bounds[-1] = offset + end * inner if end and way == "load" else None
+    return replace(
+        tensor.moved(*at),
+        extents=tuple(None if n is None else Const(n) for n in bounds),
+        coordinates=coordinates(tuple(d for d in digits if d[0] > 1)),
+    )
+
+
+def _staged(stage: Stage, tile: Shared, base: Operand) -> Tensor:
+    """The block's bytes in shared memory, by the numbers of chunks that start where no row is skewed."""
+    steps = (*stage.coefficients, stage.size)
+    layout = tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits if n > 1)
+    return replace(whole(tile).moved(base * stage.size + stage.lead_bytes), coordinates=coordinates(layout))
+
+
 def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, list[Expr]]:
     """The index of one of `threads` threads in a round of a loop over `total`, and that it is one of them."""
     x = k.tid + loop * threads
@@ -92,44 +145,64 @@ def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, 
     return x, [*among, x < total] if total % threads else among
 
 
-def _direct(k: KernelBuilder, stage: Stage, src: Global, dst: Global, origins: Sequence[Var]) -> None:
-    passes = -(-stage.elements // k.threads)
+def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: Sequence[Var]) -> None:
+    passes, moves = -(-stage.elements // k.threads), stage.moves
     v = k.reg("v", passes, max(1, stage.size // 4))
+    here, there = _partition(stage, src, origins, "read"), _partition(stage, dst, origins, "write")
+    bent = moves.src_swizzle or moves.dst_swizzle or any(m.src < 0 for m in stage.modes)
+
+    def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
+        if not bent:
+            return here.at(x), there.at(x), here.inside(x)
+        source, target, exists = direct_element(stage, x, origins)
+        return _flat(src, source), _flat(dst, target), _all(exists)
+
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
-        source, _, exists = direct_element(stage, x, origins)
-        with k.If(_all([*below, *exists])):
-            k.do(LDG[stage.size], v[i], k.at(src, source))
+        source, _, exists = element(x)
+        with k.If(_all([*below, exists])):
+            k.do(LDG[stage.size], v[i], source)
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
-        _, target, exists = direct_element(stage, x, origins)
-        with k.If(_all([*below, *exists])):
-            k.do(STG_WHOLE[stage.size], k.at(dst, target), v[i])
+        _, target, exists = element(x)
+        with k.If(_all([*below, exists])):
+            k.do(STG_WHOLE[stage.size], target, v[i])
 
 
 def _load(
-    k: KernelBuilder, stage: Stage, src: Global, tile: Shared, origins: Sequence[Var], base: Var
+    k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
-    chunk, size = stage.config.chunk, stage.size
-    held = k.reg("held", max(1, chunk * size // 4))
+    held = k.reg("held", max(1, stage.chunk_bytes // 4))
     threads = stage.config.loading or k.threads
+    here, there = _partition(stage, src, origins, "load"), _staged(stage, tile, base)
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
-        at = load_chunk(stage, x, origins, base)
-        with k.If(_all([*below, *at.exists])):
-            source, place = k.let("source", at.source), as_expr(at.place)
-            if at.inside is None:
-                _copy(k, stage, held, k.at(tile, place), k.at(src, source))
-            else:
-                with k.If(at.inside):
-                    _copy(k, stage, held, k.at(tile, place), k.at(src, source))
-                with k.Else(), k.For("e", chunk) as e, k.If(source + e < stage.moves.src_elems):
-                    one = held.slice(0, count=max(1, size // 4))
-                    k.do(LDG[size], one, k.at(src, source + e))
-                    k.do(STS[size], k.at(tile, place + e * size), one)
+        if stage.is_straight:
+            with k.If(_all([*below, here.inside(x)])):
+                _copy(k, stage, held, there.at(x), here.at(x))
+        else:
+            _load_skewed(k, stage, held, src, tile, load_chunk(stage, x, origins, base), below)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
+
+
+def _load_skewed(
+    k: KernelBuilder, stage: Stage, held: Reg, src: Tensor, tile: Shared, at: Load, below: list[Expr]
+) -> None:
+    """A chunk of a row that starts anywhere; past the end of the buffer single elements."""
+    size = stage.size
+    with k.If(_all([*below, *at.exists])):
+        source, place = k.let("source", at.source), as_expr(at.place)
+        if at.inside is None:
+            _copy(k, stage, held, k.at(tile, place), _flat(src, source))
+        else:
+            with k.If(at.inside):
+                _copy(k, stage, held, k.at(tile, place), _flat(src, source))
+            with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
+                one = held.slice(0, count=max(1, size // 4))
+                k.do(LDG[size], one, _flat(src, source + e))
+                k.do(STS[size], k.at(tile, place + e * size), one)
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
@@ -142,7 +215,7 @@ def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemR
 
 
 def _store(
-    k: KernelBuilder, stage: Stage, tile: Shared, dst: Global, origins: Sequence[Var], base: Var
+    k: KernelBuilder, stage: Stage, tile: Shared, dst: Tensor, origins: Sequence[Var], base: Var
 ) -> None:
     c, size, group = stage.config, stage.size, stage.group
     u = k.reg("u", group, max(1, c.vec * size // 4))
@@ -155,11 +228,11 @@ def _store(
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
                 with k.If(_all(vector.row if member else ())):
-                    with k.If(_all(vector.whole)):
-                        k.do(STG_WHOLE[c.vec * size], k.at(dst, vector.target), u[member])
-                    if vector.whole:
+                    with k.If(_all(vector.ends.whole)):
+                        k.do(STG_WHOLE[c.vec * size], _flat(dst, vector.target), u[member])
+                    if vector.ends.whole:
                         with k.Else():
-                            _put_pieces(k, stage, dst, vector, u[member], one)
+                            _store_parts(k, stage, dst, vector, u[member], one)
 
 
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
@@ -195,13 +268,13 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     return v, begin_bytes(found)
 
 
-def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, words: RegRef, one: Reg) -> None:
+def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, words: RegRef, one: Reg) -> None:
     """Store what exists of a vector: words where they are whole, single elements of the others."""
     size, target = stage.size, k.let("target", vector.target)
-    for first, count in pieces(stage):
+    for first, count in parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
-        with k.If(_all(vector.all_of(first, count))):
-            at = k.at(dst, target + first)
+        with k.If(_all(vector.ends.all_of(first, count))):
+            at = _flat(dst, target + first)
             if count > 1 or first * size % 4 == 0:
                 k.do(STG_WHOLE[count * size], at, word)
             else:
@@ -209,8 +282,8 @@ def _put_pieces(k: KernelBuilder, stage: Stage, dst: Global, vector: Store, word
         if count > 1:
             with k.Else():
                 for e in range(first, first + count):
-                    with k.If(_all(vector.exists(e))):
-                        _put_narrow(k, k.at(dst, target + e), word, e * size % 4, size, one)
+                    with k.If(_all(vector.ends.exists(e))):
+                        _put_narrow(k, _flat(dst, target + e), word, e * size % 4, size, one)
 
 
 def _put_narrow(k: KernelBuilder, at: MemRef, word: RegRef, byte: int, size: int, one: Reg) -> None:

@@ -24,7 +24,8 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.move.gather import reads
-from layoutalg.kernels.move.misaligned import Index, Store, block_base, direct_element, load_chunk, pieces
+from layoutalg.kernels.move.misaligned import Index, block_base, parts
+from layoutalg.kernels.move.partition import Store, direct_element, load_chunk
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzles
@@ -280,19 +281,19 @@ def _copies(stage: Stage, source: Any, place: Any, active: Any, costs: Costs) ->
 def _predict_stores(stage: Stage, origins: tuple[int, ...], member: int, costs: Costs) -> None:
     size, vec = stage.size, stage.config.vec
     vector, row = _vectors(stage, origins, member)
-    x, whole = row, _holds(row, vector.whole)
+    x, whole = row, _holds(row, vector.ends.whole)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", _spread(vector.target * size, x), whole)
     if member == 0:
         _predict_reads(stage, vector, row, costs)
-    if not vector.whole:
+    if not vector.ends.whole:
         return
     cut = row & ~whole
-    for first, count in pieces(stage):
-        together = _holds(cut, vector.all_of(first, count))
+    for first, count in parts(stage):
+        together = _holds(cut, vector.ends.all_of(first, count))
         target = _spread((vector.target + first) * size, x)
         costs.lanes(f"st.global.b{8 * size * count}", "global", target, together)
         for e in range(first, first + count if count > 1 else first):
-            alone = _holds(cut & ~together, vector.exists(e))
+            alone = _holds(cut & ~together, vector.ends.exists(e))
             costs.lanes(f"st.global.b{8 * size}", "global", _spread((vector.target + e) * size, x), alone)
 
 
@@ -309,7 +310,7 @@ def _predict_reads(stage: Stage, vector: Store, row: Any, costs: Costs, *, store
     for read in reads(stage):
         active = row
         if stored:
-            active = np.any([_spread(_holds(row, vector.exists(e)), row) for e in read.elements], axis=0)
+            active = np.any([_spread(_holds(row, vector.ends.exists(e)), row) for e in read.elements], axis=0)
         place = stage.layout(_spread(vector.place(read.first), active) * active)
         costs.lanes(f"ld.shared.b{8 * read.nbytes}", "shared", place, active)
 

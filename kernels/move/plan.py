@@ -26,7 +26,8 @@ from typing import Any, Literal
 from layoutalg.analysis import batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.move.gather import begin_bytes, by_width, permutes, reads, words_of
-from layoutalg.kernels.move.misaligned import Store, block_base, load_chunk, pieces
+from layoutalg.kernels.move.misaligned import block_base, parts
+from layoutalg.kernels.move.partition import Store, load_chunk
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
@@ -240,7 +241,7 @@ def _cost(stage: Stage, wavefronts: float) -> float:
     kind = "swizzle" if stage.src_aligned and not stage.lead else "swizzle anywhere"
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     cut, torn = _ends(stage)
-    ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in pieces(stage))
+    ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
     carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
     vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + carried
     worth = INSTRUCTIONS["wavefront of bytes" if size == 1 else "wavefront"]
@@ -259,7 +260,7 @@ def _ends(stage: Stage) -> tuple[float, float]:
     vector = Store(stage, x, origins, block_base(stage, origins))
     row, whole = (
         np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
-        for predicates in (vector.row, vector.whole)
+        for predicates in (vector.row, vector.ends.whole)
     )
     sector = np.where(row, vector.target * stage.size // SECTOR_BYTES, -1)
     sector.sort(axis=1)

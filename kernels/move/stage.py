@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from layoutalg.kernels.move.problem import Mode, Moves
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, ScaledBasis, Swizzle
 
 PLAIN = Swizzle(0, 4, 3)
 """No swizzle."""
@@ -41,6 +41,10 @@ LEAD_PARTS = 8
 
 ENOUGH_BYTES = 64
 """Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
+
+
+Digits: TypeAlias = "tuple[tuple[int, int, int], ...]"
+"""A layout of coordinates: (extent, step, mode) of each digit of a number, the lowest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,16 @@ class Stage:
         """Blocks of the launch."""
         return prod(self.counts)
 
+    @property
+    def block_digits(self) -> Digits:
+        """Block -> first coordinate of each mode that it owns."""
+        return tuple((self.counts[k], self.tile[k], k) for k in self.walk)
+
+    @property
+    def element_digits(self) -> Digits:
+        """Element of the tile -> its coordinate."""
+        return tuple((t, 1, k) for k, t in enumerate(self.tile))
+
     # --- loading ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -259,6 +273,33 @@ class Stage:
     def loads(self) -> int:
         """Chunks of a tile."""
         return self.chunks * prod(self.held[k] for k in self.src_rows)
+
+    @property
+    def chunk_digits(self) -> Digits:
+        """Chunk -> coordinate: of the modes that count rows, and behind all modes the elements along it."""
+        rows = ((self.held[k], 1, k) for k in self.src_rows)
+        return ((self.chunks, self.config.chunk, self.moves.rank), *rows)
+
+    def is_bent(self, k: int) -> bool:
+        """True for a mode along which no stride says where the source is: a backward one, or with a halo."""
+        return self.modes[k].src < 0 or (self.halo and k == self.last)
+
+    @property
+    def is_straight(self) -> bool:
+        """True when strides alone say where every chunk lies: rows start at chunks, and none is cut."""
+        moves = self.moves
+        whole = moves.src_elems % self.config.chunk == 0 and not moves.src_swizzle
+        return whole and self.src_aligned and not any(map(self.is_bent, range(moves.rank)))
+
+    @property
+    def lead_bytes(self) -> int:
+        """Bytes of the lead in front of a row in shared memory."""
+        return self.lead * self.coefficients[self.last] if self.lead and not self.halo else 0
+
+    @property
+    def dst_strides(self) -> tuple[int, ...]:
+        """Strides of the destination."""
+        return tuple(m.dst for m in self.modes)
 
     # --- shared memory ---------------------------------------------------------------------------------
 
@@ -293,16 +334,11 @@ class Stage:
         """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
         if not self.dst_run or self.config.vec == 1:
             return 0
-        steps = [self.coefficients[k] for k in self.dst_run]
         held = self.dst_length + self.lead * self.dst_inner
-        furthest = [0]
-        for position in range(held, self.vectors * self.config.vec + self.lead * self.dst_inner):
-            place = 0
-            for k, step in zip(self.dst_run[:-1], steps, strict=False):
-                position, digit = divmod(position, self.tile[k])
-                place += digit * step
-            furthest.append(place + position * steps[-1])
-        return max(0, max(furthest) - sum((self.tile[k] - 1) * self.coefficients[k] for k in self.dst_run))
+        past = range(held, self.vectors * self.config.vec + self.lead * self.dst_inner)
+        furthest: int = max(map(self.run_place, past), default=0)
+        last: int = self.run_place(self.dst_length - 1)
+        return furthest - last if furthest > last else 0
 
     @cached_property
     def _placement(self) -> tuple[tuple[int, ...], int]:
@@ -321,6 +357,15 @@ class Stage:
             span += (self.held[k] + dummy - 1) * found[k]
             pad = 0
         return tuple(found), span
+
+    @cached_property
+    def run_digits(self) -> Digits:
+        """Position in a run of the destination -> bytes of shared memory from its first element."""
+        return tuple((self.tile[k], self.coefficients[k], 0) for k in self.dst_run)
+
+    def run_place(self, position: Any) -> Any:
+        """Bytes of shared memory between a position in a run of the destination and its first element."""
+        return coordinate_of(self.run_digits, position, 1)[0]
 
     @cached_property
     def layout(self) -> AnyLayout:
@@ -359,9 +404,56 @@ class Stage:
         return apart if self.group == 1 and self.dst_rows and self.tile[self.dst_rows[0]] % apart == 0 else 1
 
     @property
+    def vector_digits(self) -> Digits:
+        """Vector, or group of them -> coordinate: of the modes that count runs, and behind all modes the
+        elements along the run.
+
+        `lanes` of a run come first, then as many of other runs, those that share a word last.
+        """
+        vec, along = self.config.vec, self.moves.rank
+        rows = [(self.tile[k], 1, k) for k in self.dst_rows]
+        if rows:
+            extent, _, k = rows[0]
+            rows[0] = extent // self.group, self.group, k
+        if self.lanes == self.vectors:
+            return ((self.vectors, vec, along), *rows)
+        (extent, step, k), *others = rows
+        apart = self.word_rows
+        first = (self.lanes, vec, along), (extent // apart, apart * step, k), (apart, step, k)
+        return (*first, (self.vectors // self.lanes, self.lanes * vec, along), *others)
+
+    @property
     def stores(self) -> int:
         """Vectors of a tile; those of a group count once."""
         return self.vectors * prod(self.tile[k] for k in self.dst_rows) // self.group
+
+
+def coordinates(digits: Digits) -> Layout:
+    """Number -> coordinate, as a layout.
+
+    >>> print(coordinates(((4, 8, 1), (3, 1, 0))), coordinates(((4, 8, 1), (3, 1, 0)))(7))
+    (4,3):(8@1,1@0) (1,24)
+    """
+    steps = tuple(ScaledBasis(step, mode) if n > 1 else 0 for n, step, mode in digits)
+    return Layout(tuple(n for n, *_ in digits), steps)
+
+
+def coordinate_of(digits: Digits, number: Any, rank: int) -> tuple[Any, ...]:
+    """coordinates(digits)(number), of an int, an array or an index expression, filled up to `rank` modes.
+
+    The chooser asks a thousand times, and an expression would have to be rid of summands that are always 0.
+
+    >>> coordinate_of(((4, 8, 1), (3, 1, 0)), 7, 3)
+    (1, 24, 0)
+    """
+    found: list[Any] = [0] * rank
+    counting = [digit for digit in digits if digit[0] > 1]
+    for extent, step, mode in counting[:-1]:
+        found[mode] = found[mode] + number % extent * step
+        number = number // extent
+    for _, step, mode in counting[-1:]:
+        found[mode] = found[mode] + number * step
+    return tuple(found)
 
 
 def _whole_lines(nbytes: int) -> int:

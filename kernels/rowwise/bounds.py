@@ -17,9 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
-from layoutalg.kernels.rowwise.norm_modes import NormProblem
-from layoutalg.kernels.rowwise.reduce import reference as reduced
-from layoutalg.kernels.rowwise.reduce_plan import ReduceProblem
+from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced
 
 SMALLEST_NORM = MappingProxyType({"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126})
 """What may be lost of a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
@@ -35,7 +33,7 @@ def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
     """How far each output may be from the true one; `values` are the source's numbers, flat, as float64.
 
     >>> import numpy
-    >>> from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> p = reduce_problem((2, 4), 1, "sum", "f32")
     >>> bool((reduction_bound(p, 2, numpy.ones(8)) < 1e-6).all())
     True
@@ -57,9 +55,9 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
     Weight and bias have the shape of the reduced modes.
 
     >>> import numpy
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem, reference
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem, normed
     >>> p, x = norm_problem("softmax", (2, 4), 1, "f32"), numpy.zeros((2, 4))
-    >>> bool((norm_bound(p, x, reference(p, x)) < 1e-5).all())
+    >>> bool((norm_bound(p, x, normed(p, x)) < 1e-5).all())
     True
     """
     import numpy
@@ -72,8 +70,10 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
             apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
             relative = place * (NORM_ADDITIONS + 4 * apart) + half
             return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
-        variance = x.var(axis=axes, keepdims=True)
+        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
+        variance = (centred**2).mean(axis=axes, keepdims=True)
         largest = numpy.abs(x).max(axis=axes, keepdims=True) / numpy.sqrt(variance + p.eps)
+        largest = numpy.where(numpy.isinf(variance), 0.0, largest)  # x / infinity is 0, or NaN
         wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
         w = numpy.abs(weight).reshape(wide) if p.weight else 1.0
         b = numpy.abs(bias).reshape(wide) if p.bias else 0.0

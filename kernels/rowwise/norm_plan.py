@@ -1,6 +1,6 @@
 """The plan of a softmax or layer norm: who shares statistics, where elements stay, when a tensor is split.
 
-The idea.  A row, or a slab of columns a few sectors wide, is best read once and kept until its statistics are
+The idea.  A row, or a slab of columns a few sectors wide, is best read once and held until its statistics are
 known.  What fits decides:
 
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
@@ -22,15 +22,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.kernels.rowwise.norm_modes import NormModes
-from layoutalg.kernels.rowwise.norm_vectors import can_skew, can_vector, places_of_rows, words
-from layoutalg.kernels.rowwise.norm_walk import WARP, NormConfig, Walk
-
-VECTOR_BYTES = 16
-"""The widest access of a lane."""
+from layoutalg.dtype import DType
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.rowwise.axes import Form, normalise
+from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Walk
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
@@ -60,50 +61,104 @@ LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
 
-def configs(x: NormModes, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
+def form_of(p: NormProblem) -> Form:
+    """The normal form of a norm; rows shorter than a sector come after the mode that follows them.
+
+    Raises ShapeError for a problem without elements: there is nothing to do.
+
+    >>> print(form_of(norm_problem("layer_norm", (32, 1024, 1024), 2, "f32", weight=True)))
+    R 1024:1->1 w1, K 32768:1024->1024
+    """
+    if not prod(p.axes.shape):
+        raise ShapeError(f"{p} has no elements: there is nothing to compute")
+    form = normalise(p.axes, weighted=p.weight or p.bias)
+    if _short_rows(form, p.dtype):
+        low, next_to_it, *others = form.modes
+        return replace(form, modes=(next_to_it, low, *others))
+    return form
+
+
+def _short_rows(form: Form, element: DType) -> bool:
+    """True for rows of a few bytes, many to a statistic, beside rows of others: those are columns."""
+    if len(form.modes) < 3 or not form.modes[0].reduced or form.modes[1].reduced:
+        return False
+    low, next_to_it, *others = form.modes
+    pitch = low.extent * low.src
+    return (
+        next_to_it.src == pitch and pitch * element.nbytes < SECTOR_BYTES and any(m.reduced for m in others)
+    )
+
+
+def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     """The configurations that fit a problem, best first.
 
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
-    >>> configs(shortest(norm_problem("softmax", (65536, 1024), 1, "f32")))[0]
-    NormConfig(vec=4, rows_per_block=1, threads_per_row=64, hold='registers', depth=4, splits=1, staged=0)
+    >>> configs(norm_problem("softmax", (65536, 1024), 1, "f32"))[0].threads_per_row
+    64
     """
-    chip = find_arch(arch)
+    chip, x = find_arch(arch), _Rows(form_of(p), p.dtype, p.in_place)
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     found: list[NormConfig] = []
     for vec in _vectors(x):
-        copies = chip.compute_capability >= (8, 0) and vec * x.element_bytes >= 4
+        copies = chip.compute_capability >= (8, 0) and vec * x.element.nbytes >= 4
         room = most if copies else 0
-        ways = _rows(x, vec, sms, room) if x.modes[0].reduced else _columns(x, vec, sms, room)
-        found += (c for c in ways if _fits(Walk(x, c), room))
+        ways = _rows(x, vec, sms, room) if x.form.lead.reduced else _columns(x, vec, sms, room)
+        found += (c for c in ways if _fits(x, c, room))
     return tuple(dict.fromkeys(found))
 
 
-def _vectors(x: NormModes) -> Iterator[int]:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What is normalised: the form, the elements, and whether the destination is the source."""
+
+    form: Form
+    element: DType
+    in_place: bool
+
+    def walk(self, c: NormConfig) -> Walk:
+        """The walk of a configuration."""
+        return walk_of(self.form, self.element, c)
+
+    def can_vector(self, vec: int) -> bool:
+        """True when vectors of so many elements can be read and written at their multiples."""
+        return can_vector(self.form, vec, in_place=self.in_place)
+
+    def words(self, vec: int) -> int:
+        """32-bit registers of a vector."""
+        return max(1, vec * self.element.nbytes // WORD_BYTES)
+
+
+def _vectors(x: _Rows) -> Iterator[int]:
     """Elements of a vector, best first: skewed ones rather than those of a word or less."""
-    widest = vec = VECTOR_BYTES // x.element_bytes
-    while not can_vector(x, vec):
+    widest = vec = VECTOR_BYTES // x.element.nbytes
+    while not x.can_vector(vec):
         vec //= 2
-    if vec * x.element_bytes <= WORD_BYTES and x.count >= LEAST_ROWS and can_skew(x, widest):
+    narrow = vec * x.element.nbytes <= WORD_BYTES and x.form.count >= LEAST_ROWS
+    if narrow and can_skew(x.form, widest, in_place=x.in_place):
         yield widest
     yield vec
 
 
-def _fits(w: Walk, room: int) -> bool:
+def _fits(x: _Rows, c: NormConfig, room: int) -> bool:
     """True when what a configuration holds has room, and most threads have something to do."""
-    c, size = w.config, w.modes.element_bytes
-    if w.skewed and (
-        c.rows_per_block < LEAST_SKEWED
-        or c.threads_per_row % w.period
-        or c.threads_per_row < _alike(c.rows_per_block, w.period)
-    ):
+    walk = x.walk(c)
+    if isinstance(walk, SkewedColumns) and not _skews(walk):
         return False
-    held = (w.rounds - w.staged) * words(c.vec, size)
-    if c.hold != "registers" and w.steps <= c.threads_per_row:
+    schedule = Schedule(walk, c)
+    rounds, staged = schedule.rounds, schedule.staged
+    if c.hold != "registers" and walk.steps <= c.threads_per_row:
         return False
-    if c.threads > MOST_THREADS or w.staged > w.rounds or w.staged * c.threads * c.vec * size > room:
+    if c.threads > MOST_THREADS or staged > rounds or staged * c.threads * walk.tiling.nbytes > room:
         return False
-    return c.hold == "global" or held <= HELD_WORDS
+    return c.hold == "global" or (rounds - staged) * x.words(c.vec) <= HELD_WORDS
+
+
+def _skews(walk: SkewedColumns) -> bool:
+    """True when a tile has columns of its own, and the rows of a warp start alike."""
+    rows, share = walk.tiling.rows_per_block, walk.tiling.threads_per_row
+    if rows < LEAST_SKEWED:
+        return False
+    return share % walk.period == 0 and share >= _alike(rows, walk.period)
 
 
 def _power(n: float) -> int:
@@ -111,30 +166,30 @@ def _power(n: float) -> int:
     return 1 << max(0, ceil(n) - 1).bit_length()
 
 
-def _rows(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
+def _rows(x: _Rows, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
-    width, rows = words(vec, x.element_bytes), x.outputs
-    steps = Walk(x, NormConfig(vec, 1, 32, "global")).steps
-    splits = min(ceil(2 * sms / rows), x.count * x.element_bytes // SPLIT_BYTES)
+    width, rows = x.words(vec), x.form.outputs
+    steps = x.walk(NormConfig(vec, 1, 32, "global")).steps
+    splits = min(ceil(2 * sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(vec, 1, 512, "global", 8)
     if rows < sms // 2 and splits > 1:
         if room and steps >= 8 * twice.threads_per_row * splits:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
     for held in (FEW_WORDS, HELD_WORDS):
-        sharing = _power(steps * width / (held + width))
-        while sharing < min(256, steps) and rows * sharing < sms * FILLING_THREADS:
-            sharing *= 2
-        if sharing <= MOST_THREADS:
-            yield NormConfig(vec, max(1, 64 // sharing), sharing, "registers")
+        share = _power(steps * width / (held + width))
+        while share < min(256, steps) and rows * share < sms * FILLING_THREADS:
+            share *= 2
+        if share <= MOST_THREADS:
+            yield NormConfig(vec, max(1, 64 // share), share, "registers")
         if held == FEW_WORDS:
             yield NormConfig(vec, 1, 512, "shared")
-            fits = room // (512 * vec * x.element_bytes)
+            fits = room // (512 * vec * x.element.nbytes)
             yield NormConfig(vec, 1, 512, "shared", staged=fits)  # the rest in registers
     yield twice
 
 
-def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
+def _columns(x: _Rows, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
     """Configurations of columns, best first."""
     slabs = _Slabs(x, vec, sms, room)
     yield from _held_columns(slabs)
@@ -145,7 +200,7 @@ def _columns(x: NormModes, vec: int, sms: int, room: int) -> Iterator[NormConfig
 class _Slabs:
     """Columns side by side in vectors of `vec`, and the room that a block has in shared memory."""
 
-    x: NormModes
+    x: _Rows
     vec: int
     sms: int
     room: int
@@ -153,88 +208,93 @@ class _Slabs:
     @cached_property
     def skewed(self) -> bool:
         """True when vectors do not lie alike in all rows."""
-        return not can_vector(self.x, self.vec)
+        return not self.x.can_vector(self.vec)
 
     @property
     def vector_bytes(self) -> int:
         """Bytes of a vector."""
-        return self.vec * self.x.element_bytes
+        return self.vec * self.x.element.nbytes
 
     @property
     def pitch_bytes(self) -> int:
         """Bytes of a row from a vector to the next, as far as sectors care."""
-        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.x.modes[0].src))
+        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.x.form.lead.src))
 
     @cached_property
     def across(self) -> int:
         """Threads side by side that have columns at all."""
         if self.skewed:
-            return _power(ceil((self.x.modes[0].extent + self.vec - 1) / self.vec) + 2)
-        return _power(self.x.outputs / self.vec)
+            return _power(ceil((self.x.form.lead.extent + self.vec - 1) / self.vec) + 2)
+        return _power(self.x.form.outputs / self.vec)
 
     def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
         found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
         return max(LEAST_SKEWED if self.skewed else 1, found)
 
-    def walk(self, kept: int) -> Walk:
+    def walk(self, side: int) -> Walk:
         """The walk of tiles with so many threads side by side."""
-        return Walk(self.x, NormConfig(self.vec, kept, 1, "global"))
+        return self.x.walk(NormConfig(self.vec, side, 1, "global"))
 
-    def enough(self, kept: int) -> bool:
+    def period(self, side: int) -> int:
+        """Rows after which a place of a vector returns; 1 where all rows start alike."""
+        walk = self.walk(side)
+        return walk.period if isinstance(walk, SkewedColumns) else 1
+
+    def enough(self, side: int) -> bool:
         """True when there are tiles for nearly all multiprocessors."""
-        return self.walk(kept).tiles >= 0.9 * self.sms
+        return self.walk(side).tiles >= 0.9 * self.sms
 
 
 def _held_columns(s: _Slabs) -> Iterator[NormConfig]:
     """Slabs that are read once: in registers, and wide ones in shared memory."""
-    apart = any(v * s.x.element_bytes % SECTOR_BYTES for v in places_of_rows(s.x))
+    apart = any(v * s.x.element.nbytes % SECTOR_BYTES for v in row_ends(s.x.form))
     sizes = (2 * LINE_BYTES, LINE_BYTES) if s.skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
     wider, narrow = [s.lanes(n) for n in sizes], s.lanes(2 * SECTOR_BYTES if s.skewed else SECTOR_BYTES)
-    wide_enough = [kept for kept in wider if s.enough(kept)]
-    yield from (c for kept in wide_enough if (c := _in_registers(s, kept)).threads <= 512)
-    ways = [(kept, blocks) for kept in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
-    for kept, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
-        if s.x.count * kept * s.vector_bytes <= s.room // blocks:
-            yield NormConfig(s.vec, kept, 256 // kept, "shared")
+    wide_enough = [side for side in wider if s.enough(side)]
+    yield from (c for side in wide_enough if (c := _in_registers(s, side)).threads <= 512)
+    ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
+    for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
+        if s.x.form.count * side * s.vector_bytes <= s.room // blocks:
+            yield NormConfig(s.vec, side, 256 // side, "shared")
     if (c := _in_registers(s, narrow)).threads <= MOST_THREADS:
         yield c
     if s.enough(wider[-1]):
         yield NormConfig(s.vec, wider[-1], 512 // wider[-1], "shared", 8)
 
 
-def _in_registers(s: _Slabs, kept: int) -> NormConfig:
+def _in_registers(s: _Slabs, side: int) -> NormConfig:
     """As few threads a column as have room for it: up to two, which exchange little, hold more."""
-    held = s.x.count * words(s.vec, s.x.element_bytes)
-    sharing = _power(held / HELD_WORDS)
-    if sharing > 2:
-        sharing = max(_power(held / FEW_WORDS), -(-WARP // kept))
+    held = s.x.form.count * s.x.words(s.vec)
+    share = _power(held / HELD_WORDS)
+    if share > 2:
+        share = max(_power(held / FEW_WORDS), -(-WARP // side))
     if s.skewed:
-        sharing = max(sharing, _alike(kept, s.walk(kept).period))
-    return NormConfig(s.vec, max(kept, _power(128 / sharing)), sharing, "registers")
+        share = max(share, _alike(side, s.period(side)))
+    return NormConfig(s.vec, max(side, _power(128 / share)), share, "registers")
 
 
 def _skewed_twice(s: _Slabs) -> Iterator[NormConfig]:
     """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
-    kept = max(LEAST_SKEWED, min(SKEWED_COLUMNS // s.vec, s.across))
-    sharing = 256 // kept
-    splits = min(16 // s.vec * s.sms // s.walk(kept).tiles, s.x.count // (16 * sharing))
-    yield NormConfig(s.vec, kept, sharing, "global", s.vec, max(1, splits))
+    side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // s.vec, s.across))
+    share = 256 // side
+    splits = min(16 // s.vec * s.sms // s.walk(side).tiles, s.x.form.count // (16 * share))
+    yield NormConfig(s.vec, side, share, "global", s.vec, max(1, splits))
 
 
 def _columns_twice(s: _Slabs) -> Iterator[NormConfig]:
     """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
-    steps, wide, line = s.x.count, s.lanes(2 * LINE_BYTES), s.lanes(LINE_BYTES)
+    steps, wide, line = s.x.form.count, s.lanes(2 * LINE_BYTES), s.lanes(LINE_BYTES)
     depth = 16 if s.vec == 1 else 8 if s.vector_bytes <= WORD_BYTES else 4
 
-    def twice(kept: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
-        sharing = max(min(WARP, threads // kept), 256 // kept)
-        rounds = ceil(steps / (sharing * splits))
+    def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
+        share = max(min(WARP, threads // side), 256 // side)
+        rounds = ceil(steps / (share * splits))
         staged = min(staged, rounds // depth * depth) if s.room and depth == 4 else 0
-        return NormConfig(s.vec, kept, sharing, "global", depth, splits, staged if staged > depth else 0)
+        return NormConfig(s.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
 
     threads = MOST_THREADS if s.vector_bytes < WORD_BYTES else 512
-    yield from (twice(kept, threads, 16) for kept in (wide, line) if s.enough(kept))
+    yield from (twice(side, threads, 16) for side in (wide, line) if s.enough(side))
     least, most = (LONE_STEPS, 8) if s.vec == 1 else (LEAST_STEPS, 4)
     tiles = s.walk(wide).tiles
     parts = (blocks * s.sms // tiles for blocks in (most, most // 2, most // 4))
@@ -243,6 +303,6 @@ def _columns_twice(s: _Slabs) -> Iterator[NormConfig]:
     yield twice(wide, 512 if s.vec == 1 else 256, 12, splits)
 
 
-def _alike(kept: int, period: int) -> int:
+def _alike(side: int, period: int) -> int:
     """The fewest threads that share statistics of skewed columns so that a warp's rows start alike."""
-    return period * max(1, WARP // kept) if period > 1 else 1
+    return period * max(1, WARP // side) if period > 1 else 1

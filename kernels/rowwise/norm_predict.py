@@ -16,15 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.traffic import Costs, Prediction
-from layoutalg.kernels.rowwise.norm import NormLaunches, Part
-from layoutalg.kernels.rowwise.norm_modes import shortest
-from layoutalg.kernels.rowwise.norm_pieces import Bases, Chunk, Index
-from layoutalg.kernels.rowwise.norm_walk import Walk
+from layoutalg.kernels.rowwise.norm import NORMS, NormLaunches, Part
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Index, Walk
 from layoutalg.model import tag_sectors
 
 SECTOR_BYTES, LINE_BYTES, WARP = 32, 128, 32
@@ -37,12 +38,12 @@ def predict(launches: NormLaunches, arch: str | Arch = "sm_90") -> Prediction:
     """What every access costs, over all launches.
 
     >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
+    >>> from layoutalg.kernels.rowwise import norm_problem
     >>> predict(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))["st.global.b128"]
     Cost(instructions=524288, total=8388608, ideal=8388608)
     """
     total = Costs(arch)
-    w = Walk(shortest(launches.problem), launches.config)
+    w = walked(launches.problem, launches.config)
     for part in _parts(launches):
         for kind in block_classes(w):
             one = Costs(arch)
@@ -50,6 +51,52 @@ def predict(launches: NormLaunches, arch: str | Arch = "sm_90") -> Prediction:
             one.times(kind.count)
             total.include(one)
     return total.prediction()
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A walk, with the configuration and the schedule of a norm."""
+
+    problem: NormProblem
+    config: NormConfig
+    walk: Walk
+    schedule: Schedule
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.problem.dtype.nbytes
+
+    @property
+    def skewed(self) -> SkewedColumns | None:
+        """The walk if its columns are skewed."""
+        return self.walk if isinstance(self.walk, SkewedColumns) else None
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Words of a thread's partials, plane by plane."""
+        return tuple(self.walk.values if each else 1 for each in NORMS[self.problem.op].partials.values())
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Words of all partials of a split."""
+        return tuple(self.walk.places * n for n in self.words)
+
+    def told_at(self, plane: int, split: Any, place: Any) -> Any:
+        """Where a thread's partials of a plane begin; of skewed columns the tile's."""
+        n, before, rows = (
+            self.words[plane],
+            self.config.splits * sum(self.told[:plane]),
+            self.config.rows_per_block,
+        )
+        at = split * self.told[plane] + before
+        return at + (place // rows * (rows * n) if self.skewed and n > 1 else place * n)
+
+
+def walked(p: NormProblem, c: NormConfig) -> Walked:
+    """The walk of a configuration."""
+    walk = walk_of(form_of(p), p.dtype, c)
+    return Walked(p, c, walk, Schedule(walk, c))
 
 
 # --- classes of blocks ---------------------------------------------------------------------------------
@@ -64,22 +111,21 @@ class BlockClass:
     split: int
 
 
-def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
-    """The classes of a launch's blocks, alike in where they lie in units of memory; counts sum to `w.blocks`.
+def block_classes(w: Walked, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, ...]:
+    """The classes of a launch's blocks, alike in where they lie in units of memory; counts sum to all blocks.
 
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
-    >>> from layoutalg.kernels.rowwise.norm_walk import NormConfig
-    >>> w = Walk(shortest(norm_problem("softmax", (6, 1001), 1, "f32")), NormConfig(4, 1, 256, "registers"))
+    >>> from layoutalg.kernels.rowwise import norm_problem
+    >>> w = walked(norm_problem("softmax", (6, 1001), 1, "f32"), NormConfig(4, 1, 256, "registers"))
     >>> [c.count for c in block_classes(w)]
     [1, 1, 1, 1, 1, 1]
     """
     import numpy as np
 
-    unit, kept = unit_bytes // w.modes.element_bytes, w.config.rows_per_block
-    column = np.arange(w.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
-    exists = column < prod(w.columns)
+    unit, kept = unit_bytes // w.size, w.config.rows_per_block
+    column = np.arange(w.walk.tiles, dtype=np.int64)[:, None] * kept + np.arange(kept)
+    exists = column < w.walk.places
     keys: list[Any] = [exists]
-    source, target, at = w.bases(column * exists)
+    source, target, at = w.walk.bases(column * exists)
     for base in (source, target):
         start = np.broadcast_to(base, column.shape)
         keys.append((start - start[:, :1] // unit * unit) * exists)
@@ -95,23 +141,23 @@ def block_classes(w: Walk, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockClass, 
     )
 
 
-def _edge(w: Walk, at: Any) -> Any:
+def _edge(w: Walked, at: Any) -> Any:
     """Which of the skewed tiles that the ends of rows cut; 0: none of these."""
-    inside = (at >= 2 * w.config.vec) & (at + w.config.rows_per_block * w.config.vec <= w.lead.extent)
+    inside = (at >= 2 * w.config.vec) & (at + w.config.rows_per_block * w.config.vec <= w.walk.lead.extent)
     return (at + 1) * ~inside
 
 
-def _split_classes(w: Walk, unit_bytes: int) -> Iterator[tuple[int, int]]:
+def _split_classes(w: Walked, unit_bytes: int) -> Iterator[tuple[int, int]]:
     """Splits that cost the same: one of them, and how many."""
-    each, size = w.rounds * w.config.threads_per_row, w.modes.element_bytes
-    lone = [m for m in w.modes.modes if m.reduced]
+    each, size = w.schedule.rounds * w.config.threads_per_row, w.size
+    lone = [m for m in w.walk.form.modes if m.reduced]
     moves = [0]
     if len(lone) == 1:
         (m,) = lone
-        moves = [each * (w.config.vec if w.rows else m.src) * size]
-        moves += [] if w.rows else [each * m.dst * size]
-    alike = len(lone) <= 1 and not w.ragged and not w.skewed and not any(v % unit_bytes for v in moves)
-    whole = w.steps // each if alike and not any(n * 4 % unit_bytes for n in w.told) else 0
+        moves = [each * (w.config.vec if w.walk.rows else m.src) * size]
+        moves += [] if w.walk.rows else [each * m.dst * size]
+    alike = len(lone) <= 1 and not w.walk.cut and not any(v % unit_bytes for v in moves)
+    whole = w.walk.steps // each if alike and not any(n * 4 % unit_bytes for n in w.told) else 0
     if whole:
         yield 0, whole
     yield from ((s, 1) for s in range(whole, w.config.splits))
@@ -124,7 +170,7 @@ def _split_classes(w: Walk, unit_bytes: int) -> Iterator[tuple[int, int]]:
 class _Lanes:
     """All vectors of a block, one row a warp instruction: their places, and which are taken, read, owned."""
 
-    walk: Walk
+    walk: Walked
     chunk: Chunk
     taken: Any
     active: Any
@@ -139,29 +185,29 @@ class _Lanes:
         return (np.broadcast_to(index, active.shape) * active).reshape(-1, WARP)
 
 
-def _lanes(w: Walk, kind: BlockClass) -> _Lanes:
+def _lanes(w: Walked, kind: BlockClass) -> _Lanes:
     import numpy as np
 
     c = w.config
-    side, y = w.thread(np.arange(c.threads, dtype=np.int64))
+    side, y = np.broadcast_arrays(*w.walk.thread(np.arange(c.threads, dtype=np.int64)))
     column = kind.first + side
-    exists = column < prod(w.columns)
-    rounds = np.arange(w.rounds)[:, None]
-    step = w.step(kind.split, rounds, y)
-    chunk = w.chunk(w.bases(column * exists), step)
+    exists = column < w.walk.places
+    rounds = np.arange(w.schedule.rounds)[:, None]
+    step = w.walk.step(y, kind.split * w.schedule.rounds + rounds)
+    chunk = w.walk.chunk(w.walk.bases(column * exists), step)
     taken = np.broadcast_to(exists, step.shape)
-    for p in w.exists(step, chunk):
+    for p in w.walk.exists(step, chunk):
         taken = taken & p
     active = taken
-    for p in w.readable(chunk):
+    for p in w.walk.readable(chunk):
         active = active & p
     owned = active
-    for p in w.owned(side):
+    for p in w.walk.written(side):
         owned = owned & p
     return _Lanes(w, chunk, taken, active, owned, (rounds * c.threads + np.arange(c.threads)) * _nbytes(w))
 
 
-def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
+def _block(w: Walked, part: Part, kind: BlockClass, costs: Costs) -> None:
     import numpy as np
 
     vectors = _lanes(w, kind)
@@ -169,53 +215,53 @@ def _block(w: Walk, part: Part, kind: BlockClass, costs: Costs) -> None:
     if part != "statistics":
         _weights(w, vectors, costs)
         _writes(w, vectors, costs)
-    side, y = w.thread(np.arange(w.config.threads, dtype=np.int64))
+    side, y = np.broadcast_arrays(*w.walk.thread(np.arange(w.config.threads, dtype=np.int64)))
     column = kind.first + side
-    exists = column < prod(w.columns)
-    bases = w.bases(column * exists)
+    exists = column < w.walk.places
+    bases = w.walk.bases(column * exists)
     *early, last = _exchanged(w, part)
     every = np.ones(w.config.threads, dtype=bool)
     for n in early:
         _exchange(w, n, side, _places(w, bases, side, y, n), every, costs)
-    readers = (y == 0) & every if part == "statistics" and not w.rows else every
+    readers = (y == 0) & every if part == "statistics" and not w.walk.rows else every
     _exchange(w, last, side, _places(w, bases, side, y, last), readers, costs)
     if part != "whole":
-        places = _places(w, bases, side, y, w.statistics)
+        places = _places(w, bases, side, y, w.walk.values)
         _partial(w, part, kind.split, column, y, exists, places, costs)
 
 
-def _places(w: Walk, bases: Bases, side: Any, y: Any, n: int) -> list[Any]:
+def _places(w: Walked, bases: Bases, side: Any, y: Any, n: int) -> list[Any]:
     """Where the n statistics of a thread's columns are in a skewed tile."""
-    return [w.place(side, w.shift(bases, y), e) for e in range(n)] if w.skewed else []
+    return [w.skewed.slot(side, w.skewed.shift(bases, y), e) for e in range(n)] if w.skewed else []
 
 
-def _nbytes(w: Walk) -> int:
-    return w.config.vec * w.modes.element_bytes
+def _nbytes(w: Walked) -> int:
+    return w.config.vec * w.size
 
 
-def _passes(w: Walk, part: Part, v: _Lanes) -> list[Any]:
+def _passes(w: Walked, part: Part, v: _Lanes) -> list[Any]:
     """Which lanes read their vectors, pass by pass."""
     first = v.owned if part == "result" else v.active
     if part != "whole" or w.config.hold != "global":
         return [first]
     again = v.owned.copy()
-    for s in w.segments:
+    for s in w.schedule.segments:
         if s.hold == "registers":
             again[s.first : s.first + s.count] = False
     return [first, again]
 
 
-def _staged(w: Walk, v: _Lanes) -> int:
+def _staged(w: Walked, v: _Lanes) -> int:
     """Warp instructions of a pass whose vectors go through shared memory: the first ones."""
-    if w.config.hold == "global" and w.staged:
+    if w.config.hold == "global" and w.schedule.staged:
         return int(v.active.size) // WARP
-    return w.staged * w.config.threads // WARP
+    return w.schedule.staged * w.config.threads // WARP
 
 
-def _reads(w: Walk, part: Part, v: _Lanes, costs: Costs) -> None:
+def _reads(w: Walked, part: Part, v: _Lanes, costs: Costs) -> None:
     nbytes, hold, staged = _nbytes(w), w.config.hold, _staged(w, v)
     for read in _passes(w, part, v):
-        source = v.spread(v.chunk.source, read) * w.modes.element_bytes
+        source = v.spread(v.chunk.source, read) * w.size
         active, place = read.reshape(-1, WARP), v.spread(v.place, read)
         if staged:
             costs.lanes(f"cp.async.{nbytes}:global", "global", source[:staged], active[:staged])
@@ -232,12 +278,12 @@ def copied_tags(launches: NormLaunches) -> int | None:
     None where there are none of that width.
 
     >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
+    >>> from layoutalg.kernels.rowwise import norm_problem
     >>> [copied_tags(plan(norm_problem("softmax", (32, n, 1024), 1, "f32"))) for n in (1024, 64)]
     [4194304, None]
     """
-    w = Walk(shortest(launches.problem), launches.config)
-    if _nbytes(w) != COPY_BYTES or not w.staged:
+    w = walked(launches.problem, launches.config)
+    if _nbytes(w) != COPY_BYTES or not w.schedule.staged:
         return None
     total = 0
     for kind in block_classes(w, LINE_BYTES):
@@ -246,7 +292,7 @@ def copied_tags(launches: NormLaunches) -> int | None:
         place = v.place.reshape(-1, WARP)[:staged]
         for part in _parts(launches):
             for read in _passes(w, part, v):
-                source = v.spread(v.chunk.source, read)[:staged] * w.modes.element_bytes
+                source = v.spread(v.chunk.source, read)[:staged] * w.size
                 sectors = tag_sectors(source, place, read.reshape(-1, WARP)[:staged])
                 total += kind.count * int(sectors.sum())
     return total
@@ -256,62 +302,70 @@ def _parts(launches: NormLaunches) -> tuple[Part, ...]:
     return ("whole",) if len(launches.kernels) == 1 else ("statistics", "result")
 
 
-def _writes(w: Walk, v: _Lanes, costs: Costs) -> None:
-    size, vec, chunk = w.modes.element_bytes, w.config.vec, v.chunk
+def _writes(w: Walked, v: _Lanes, costs: Costs) -> None:
+    size, vec, chunk = w.size, w.config.vec, v.chunk
     whole = v.owned
-    if w.ragged or w.skewed:
+    if w.walk.cut:
         whole = whole & (chunk.low <= chunk.at) & (chunk.at + vec <= chunk.high)
     target = v.spread(chunk.target)
     costs.lanes(f"st.global.b{8 * size * vec}", "global", target * size, whole.reshape(-1, WARP))
-    if w.ragged or w.skewed:
+    if w.walk.cut:
         for e in range(vec):
             one = (v.owned & ~whole & chunk.has(e)).reshape(-1, WARP)
             costs.lanes(f"st.global.b{8 * size}", "global", (target + e) * size, one)
 
 
-def _weights(w: Walk, v: _Lanes, costs: Costs) -> None:
-    size, vec, chunk, p = w.modes.element_bytes, w.config.vec, v.chunk, w.modes.problem
+def _weights(w: Walked, v: _Lanes, costs: Costs) -> None:
+    size, vec, chunk, p = w.size, w.config.vec, v.chunk, w.problem
     for offset in p.parameters.values():
         start = chunk.weight + offset
-        if not w.rows:
+        if not w.walk.rows:
             place, active = v.spread(start, v.taken), v.taken.reshape(-1, WARP)
             costs.lanes(f"ld.global.b{8 * size}", "global", place * size, active)
-        elif w.vector_weights:
-            after = v.active & (chunk.at < w.lead.extent)
+        elif _vector_weights(w):
+            after = v.active & (chunk.at < w.walk.lead.extent)
             place = v.spread((start + chunk.at) * after) * size
             costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, after.reshape(-1, WARP))
-            if w.ragged:
+            if w.walk.cut:
                 before = v.active & (chunk.at >= vec)
                 place = v.spread((start + chunk.at - vec) * before) * size
                 costs.lanes(f"ld.global.b{8 * size * vec}", "global", place, before.reshape(-1, WARP))
         else:
             for e in range(vec):
-                one = v.active & chunk.has(e) if w.ragged else v.active
-                place = v.spread((start + w.weight_of(chunk, e)) * one) * size
+                one = v.active & chunk.has(e) if w.walk.cut else v.active
+                place = v.spread((start + w.walk.weight_of(chunk, e)) * one) * size
                 costs.lanes(f"ld.global.b{8 * size}", "global", place, one.reshape(-1, WARP))
 
 
-def _exchanged(w: Walk, part: Part) -> tuple[int, ...]:
+def _vector_weights(w: Walked) -> bool:
+    places = [m.weight for m in w.walk.outer] + [*w.problem.parameters.values()]
+    return w.walk.lead.weight == 1 and not any(at % w.config.vec for at in places)
+
+
+def _exchanged(w: Walked, part: Part) -> tuple[int, ...]:
     """Words of each exchange between a block's threads."""
-    n, online = w.statistics, part != "whole" or w.config.hold == "global"
-    return (1, n, n) if online and w.modes.problem.op == "layer_norm" else (n, n)
+    if w.problem.op == "rms_norm":
+        return (w.walk.values,)
+    n, online = w.walk.values, part != "whole" or w.config.hold == "global"
+    return (1, n, n) if online and w.problem.op == "layer_norm" else (n, n)
 
 
-def _exchange(w: Walk, n: int, side: Any, places: list[Any], readers: Any, costs: Costs) -> None:
+def _exchange(w: Walked, n: int, side: Any, places: list[Any], readers: Any, costs: Costs) -> None:
     import numpy as np
 
     kept, threads = w.config.rows_per_block, w.config.threads
-    if w.exchange_unit is None:
+    low = 1 if w.walk.rows else kept
+    unit, tid = max(WARP, low), np.arange(threads)
+    if low * w.config.threads_per_row <= unit:
         return
-    unit, tid = w.exchange_unit, np.arange(threads)
     units = threads // unit
-    if w.rows:
+    if w.walk.rows:
         warps = w.config.threads_per_row // WARP
         _shared(costs, "st", 1, tid // WARP, tid % WARP == 0)
         _shared(costs, "ld", 1, side * warps + tid % warps, readers)
         return
     writers = tid % WARP < (kept if kept < WARP else WARP)
-    if w.period > 1 and n > 1:
+    if w.skewed and w.skewed.period > 1 and n > 1:
         spread = [place % n * kept + place // n for place in places]
         for place in spread:
             _shared(costs, "st", 1, tid // unit * kept * n + place, writers)
@@ -332,7 +386,7 @@ def _shared(costs: Costs, kind: str, n: int, word: Any, active: Any) -> None:
 
 
 def _partial(
-    w: Walk, part: Part, split: int, column: Any, y: Any, exists: Any, places: list[Any], costs: Costs
+    w: Walked, part: Part, split: int, column: Any, y: Any, exists: Any, places: list[Any], costs: Costs
 ) -> None:
     """The statistics of parts, written by the first kernel and read by the second."""
     splits, sharing = w.config.splits, w.config.threads_per_row

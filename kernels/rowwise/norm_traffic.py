@@ -18,9 +18,7 @@ from math import prod
 from layoutalg.arch import Arch
 from layoutalg.kernels.limits import Bound, find_board, limits
 from layoutalg.kernels.rowwise.norm import NormLaunches
-from layoutalg.kernels.rowwise.norm_modes import shortest
-from layoutalg.kernels.rowwise.norm_predict import predict
-from layoutalg.kernels.rowwise.norm_walk import Walk
+from layoutalg.kernels.rowwise.norm_predict import predict, walked
 
 KEPT_BYTES = 24 << 20
 """What is found in L2 again."""
@@ -43,12 +41,12 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
+    >>> from layoutalg.kernels.rowwise import norm_problem
     >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
     Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
-    w, size = Walk(shortest(p), c), p.dtype.nbytes
+    w, size = walked(p, c).walk, p.dtype.nbytes
     elements = p.axes.read_elems * size
     between = 0
     if c.splits > 1:
@@ -57,7 +55,7 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
         resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
         between = resident * (elements // w.blocks)
     read = elements * (2 if between > KEPT_BYTES else 1)
-    read += (p.weight + p.bias) * w.modes.count * size
+    read += (p.weight + p.bias) * w.form.count * size
     scratch = launches.workspace_elems * 4
     return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
 
@@ -68,7 +66,7 @@ def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, .
     Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise.norm_modes import norm_problem
+    >>> from layoutalg.kernels.rowwise import norm_problem
     >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
     bytes of memory: 536870912, 111.8 us
     """

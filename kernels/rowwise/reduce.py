@@ -4,18 +4,16 @@
     p.of_nothing            what every output is if no element is reduced (None: elements are)
     plan = plans(p, arch)[0]                best first; of problems that are not empty
     plan.workspace_elems    f32 elements that the first pass writes and the second reads; 0: one pass
-    kernels = build(plan)   one kernel a pass, each with the pointers `src` and `dst`
-    predict(plan, arch)     what every access costs, a prediction a pass
+    kernels = build(plan)   one kernel per pass, each with the pointers `src` and `dst`
 
     one pass                src -> dst
     two passes              src -> workspace -> dst           launched in this order on one stream
 
-The idea.  The plan (reduce_plan) decides, the walk (reduce_walk) says who reads what, and this module writes
-it down as a tile program:
+The idea.  The plan decides, the walk says who reads what, and this module writes it down as a tile program:
 
     1  a thread reads its steps, `depth` vectors at a time, and folds them into its values
-    2  lanes of a warp that share outputs fold theirs in a butterfly, groups of lanes through shared memory
-    3  one thread an output multiplies by the factor of a mean, rounds to the result's type and stores
+    2  the threads of a row join theirs: lanes by butterflies, groups of lanes through shared memory
+    3  one thread per row multiplies by the factor of a mean, rounds to the result's type and stores
 
 Values are floats in between.  A maximum is exact, and NaN if any element is.  A term of a sum passes through
 plan.additions = n roundings at most, so that the sum differs from the true one by no more than
@@ -31,34 +29,18 @@ Source: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edit
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from typing import Any
 
-from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
-from layoutalg.codegen.instr import (
-    BAR,
-    LDG,
-    LDS,
-    NEUTRAL,
-    STG_WHOLE,
-    STS,
-    butterfly,
-    fill,
-    fold,
-    pack,
-    scale,
-    unpack,
-)
-from layoutalg.codegen.program import Kernel, KernelBuilder, Reg, RegRef, Shared
-from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan, ReduceProblem, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import Index, flipped
-from layoutalg.layout import Layout
-
-__all__ = ["ReducePlan", "ReduceProblem", "build", "build_pass", "plans", "reduce_problem", "reference"]
+from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.instr import LDG, NEUTRAL, STG_WHOLE, fill, fold, pack, scale
+from layoutalg.codegen.program import Kernel, Reg, RegRef
+from layoutalg.kernels.rowwise.block import Block, all_of
+from layoutalg.kernels.rowwise.block_reduce import tree_reduce
+from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
+from layoutalg.kernels.rowwise.walk import Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
-    """The tile programs of a plan, one a pass.
+    """The tile programs of a plan, one per pass.
 
     >>> plan = plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]
     >>> [kernel.name for kernel in build(plan)]
@@ -73,91 +55,86 @@ def build_pass(p: Pass) -> Kernel:
     >>> build_pass(plans(reduce_problem((64, 64), 1, "max", "f16"))[0].passes[0]).name
     'reduce_max_f16_f16'
     """
-    return _Writer(p).kernel()
+    return _Reduction(p).kernel()
 
 
-class _Writer:
-    """Writes the tile program of a pass."""
+class _Reduction(Block):
+    """The block of a pass."""
 
     def __init__(self, p: Pass) -> None:
-        self.p, self.walk, self.c = p, p.walk, p.config
-        walk, c = self.walk, self.c
-        k = KernelBuilder(f"reduce_{p.op}_{p.element}_{p.result}", c.threads, notes=_notes(p))
-        self.k = k
+        walk, c = p.walk, p.config
+        super().__init__(f"reduce_{p.op}_{p.element}_{p.result}", walk, _notes(p))
+        self.p, self.c, self.steps, k = p, c, walk, self.k
         self.src = k.pointer("src", p.element.nbytes)
         self.dst = k.pointer("dst", p.result.nbytes, writable=True)
-        block = k.block(0, walk.blocks)
-        self.group: Index = k.let("group", block % walk.groups) if c.splits > 1 else block
-        self.split: Index = k.let("part", block // walk.groups) if c.splits > 1 else 0
-        tid = k.tid
-        self.lane, self.column = tid % c.lanes_per_row, tid // c.lanes_per_row % c.rows_per_block
-        self.slow = tid // (c.lanes_per_row * c.rows_per_block)
-        self.sharer = k.let("sharer", as_expr(self.lane + self.slow * c.lanes_per_row))
-        self.places = [
-            k.let(f"place{n}", as_expr(walk.place(self.group, n, self.column)))
-            for n in range(c.rows_per_thread)
-        ]
-        self.starts = [k.let(f"start{n}", as_expr(walk.source(x))) for n, x in enumerate(self.places)]
-        self.words = max(1, c.vec * p.element.nbytes // 4)
-        self.acc = k.reg("acc", walk.values)
-        self.wide = None if p.element.name == "f32" else k.reg("wide", max(2, c.vec))
+        own = range(c.rows_per_thread)
+        self.places = [k.let(f"place{n}", as_expr(walk.place(self.tile, self.row, n))) for n in own]
+        offset = walk.form.src_offset  # stays an immediate
+        self.bases = []
+        for n, place in enumerate(self.places):
+            bases = walk.bases(place)
+            source = k.let(f"source{n}", as_expr(bases.source) - offset)
+            self.bases.append(bases._replace(source=source + offset))
+        self.acc = k.reg("acc", p.values)
+        if p.element.name != "f32":
+            self.reg("f", c.vec)
         self.packed = None if p.result.name == "f32" else k.reg("packed", -(-p.store_vec // 2))
 
     def kernel(self) -> Kernel:
         """The whole program."""
-        self.k.do(fill(self.walk.values), self.acc, Const(NEUTRAL[self.p.fold]))
-        edges = self.k.reg("edge", self.c.rows_per_thread, 1) if self.walk.edges else None
-        early = edges is not None and self.walk.edge_rounds == 1
+        self.k.do(fill(self.p.values), self.acc, Const(NEUTRAL[self.p.fold]))
+        edges = self.k.reg("edge", self.c.rows_per_thread, 1) if self.steps.edges else None
+        early = edges is not None and self.p.edge_rounds == 1
         if edges is not None and early:
             self._edges(edges, 0)
         self._vectors()
         if edges is not None and early:
             self._fold_edges(edges)
         elif edges is not None:
-            with self.k.For("e", self.walk.edge_rounds, unroll=4) as e:
+            with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
                 self._edges(edges, e)
                 self._fold_edges(edges)
-        self._between_threads()
+        tree_reduce(self, self.p.fold, self.acc)
         self._store()
         return self.k.build()
 
     # --- reading ---------------------------------------------------------------------------------------
 
     def _vectors(self) -> None:
-        k, walk, c = self.k, self.walk, self.c
-        held = k.reg("held", c.depth, c.rows_per_thread, self.words)
-        if walk.rounds == 1 and c.splits == 1:
+        k, p, c = self.k, self.p, self.c
+        held = k.reg("held", c.depth, c.rows_per_thread, self.tiling.words)
+        if p.rounds == 1 and c.splits == 1:
             self._round(held, 0, c.depth, whole=True)
-        elif walk.rounds:
-            count: Index = walk.rounds
+        elif p.rounds:
+            count: Index = p.rounds
             if c.splits > 1:
-                count = (walk.rounds + flipped(self.split, c.splits)) // c.splits
+                count = (p.rounds + (c.splits - 1 - self.split)) // c.splits
             with k.For("i", as_expr(count)) as i:
-                self._round(held, (i * c.splits + self.split) * walk.stride, c.depth, whole=True)
-        if walk.left:
-            with k.If(_all([self.split.eq(walk.rounds % c.splits)] if c.splits > 1 else [])):
-                self._round(held, walk.rounds * walk.stride, -(-walk.left // c.threads_per_row), whole=False)
+                self._round(held, (i * c.splits + self.split) * c.depth, c.depth, whole=True)
+        if p.tail_steps:
+            with self.where([self.split.eq(p.rounds % c.splits)] if c.splits > 1 else []):
+                depth = -(-p.tail_steps // c.threads_per_row)
+                self._round(held, p.rounds * c.depth, depth, whole=False)
 
     def _round(self, held: Reg, first: Index, depth: int, *, whole: bool) -> None:
-        """Fetch `depth` steps from number `first` on, all at once, then fold them."""
-        k, walk, c = self.k, self.walk, self.c
+        """Fetch `depth` vectors of a thread from number `first` on, all at once, then fold them."""
+        k, walk, own = self.k, self.steps, range(self.c.rows_per_thread)
         with k.Unroll("u", depth) as u:
-            number = first + u * c.threads_per_row + self.sharer
-            for n in range(c.rows_per_thread):
-                at, exists = walk.step(number, self.starts[n])
-                asked = [*self._present(n), *exists, *([] if whole else [number < walk.steps])]
-                self._fetch(held[u, n], at, c.vec, asked)
+            step = walk.step(self.y, first + u)
+            for n in own:
+                chunk = walk.chunk(self.bases[n], step)
+                exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
+                self._fetch(held[u, n], chunk.source, self.c.vec, [*self._present(n), *exists])
         with k.Unroll("u", depth) as u:
-            for n in range(c.rows_per_thread):
-                self._fold(held[u, n], n, c.vec)
+            for n in own:
+                self._fold(held[u, n], n, self.c.vec)
 
     def _edges(self, edge: Reg, turn: Index) -> None:
         """Fetch single elements, the first of the splits all of them."""
-        number = self.sharer + turn * self.c.threads_per_row
         mine = [self.split.eq(0)] if self.c.splits > 1 else []
         for n in range(self.c.rows_per_thread):
-            at, exists = self.walk.edge(number, self.starts[n])
-            self._fetch(edge[n], at, 1, [*mine, *self._present(n), number < self.walk.edge_steps, *exists])
+            at, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
+            self._fetch(edge[n], at, 1, [*mine, *self._present(n), *exists])
 
     def _fold_edges(self, edge: Reg) -> None:
         for n in range(self.c.rows_per_thread):
@@ -169,79 +146,41 @@ class _Writer:
         Folds then need no condition: under one, the compiler would move every load next to its use.
         """
         k, p = self.k, self.p
-        asked = simplify(_all(exists))
+        total = all_of(exists)
         load = LDG[vec * p.element.nbytes]
-        if asked == Const(1):
+        if total == Const(1):
             k.do(load, words, k.at(self.src, at))
             return
         k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
-        with k.If(asked):
+        with k.If(total):
             k.do(load, words, k.at(self.src, at))
 
     def _present(self, n: int) -> list[Expr]:
-        """What says that the thread has an output number n."""
-        return [self.places[n] < self.walk.places] if self.walk.ragged else []
+        """What says that the thread has a row number n."""
+        places, each = self.walk.places, self.c.rows_per_block * self.c.rows_per_thread
+        return [self.places[n] < places] if places % each else []
 
     def _fold(self, words: RegRef, n: int, vec: int) -> None:
-        """Join `vec` elements to the values of output n, or to one value each."""
-        if self.wide is not None:
-            wide = self.wide.slice(0, count=max(2, vec))
-            self.k.do(unpack(max(2, vec), self.p.element.name), wide, words)
-            words = self.wide.slice(0, count=vec)
+        """Join `vec` elements to the value of row n, or to one value each."""
+        floats = self.widened(words, vec, "f")
         if self.walk.rows:
-            self.k.do(fold(self.p.fold, vec, 1), self.acc[n], words)
+            self.k.do(fold(self.p.fold, vec, 1), self.acc[n], floats)
         else:
-            self.k.do(fold(self.p.fold, vec, vec), self.acc, words)
-
-    # --- between threads -------------------------------------------------------------------------------
-
-    def _between_threads(self) -> None:
-        k, c, values = self.k, self.c, self.walk.values
-        mask = c.lanes_per_row // 2
-        while mask:
-            k.do(butterfly(self.p.fold, values), mask, self.acc)
-            mask //= 2
-        if c.groups_per_row == 1:
-            return
-        size = c.groups_per_row * c.rows_per_block * values
-        sums = k.shared_buffer("sums", 4, Layout(size, 1), size, 16)
-        other = k.reg("other", values)
-        half = c.groups_per_row // 2
-        while half:
-            with k.If(_all([*self._leads(), self.slow >= half, self.slow < 2 * half])):
-                self._exchange(sums, self.slow, self.acc, store=True)
-            k.do(BAR)
-            with k.If(_all([*self._leads(), self.slow < half])):
-                self._exchange(sums, self.slow + half, other, store=False)
-                k.do(fold(self.p.fold, values, values), self.acc, other)
-            half //= 2
-
-    def _leads(self) -> list[Expr]:
-        return [self.lane.eq(0)] if self.c.lanes_per_row > 1 else []
-
-    def _exchange(self, sums: Shared, slow: Index, words: Reg, *, store: bool) -> None:
-        """Move a thread's values to the place of group `slow`, or from it."""
-        values = self.walk.values
-        width = next(w for w in (4, 2, 1) if values % w == 0)
-        for n in range(0, values, width):
-            place = self.k.at(sums, (slow * self.c.rows_per_block + self.column) * values + n)
-            if store:
-                self.k.do(STS[4 * width], place, words.slice(n, count=width))
-            else:
-                self.k.do(LDS[4 * width], words.slice(n, count=width), place)
+            self.k.do(fold(self.p.fold, vec, vec), self.acc, floats)
 
     # --- writing ---------------------------------------------------------------------------------------
 
     def _store(self) -> None:
-        k, walk, p = self.k, self.walk, self.p
+        k, p, c, rows = self.k, self.p, self.c, self.walk.rows
         if p.factor != 1.0:
-            k.do(scale(walk.values), self.acc, Const(struct.unpack("<I", struct.pack("<f", p.factor))[0]))
-        first = [self.slow.eq(0)] if self.c.groups_per_row > 1 else []
-        for n in range(self.c.rows_per_thread):
-            with k.If(_all([*self._leads(), *first, *self._present(n)])):
-                for e in range(n, n + 1) if walk.rows else range(0, self.c.vec, p.store_vec):
-                    to = walk.target(self.places[n], 0 if walk.rows else e, self.split)
-                    self._put(self.acc.slice(e, count=p.store_vec), to)
+            k.do(scale(p.values), self.acc, Const(struct.unpack("<I", struct.pack("<f", p.factor))[0]))
+        one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
+        one += [self.group.eq(0)] if c.groups_per_row > 1 else []
+        for n in range(c.rows_per_thread):
+            with self.where([*one, *self._present(n)]):
+                for e in (n,) if rows else range(0, c.vec, p.store_vec):
+                    at = p.target(self.places[n], 0 if rows else e, self.split)
+                    self._put(self.acc.slice(e, count=p.store_vec), at)
 
     def _put(self, values: RegRef, to: Index) -> None:
         p = self.p
@@ -262,14 +201,6 @@ def neutral_word(op: str, element: str) -> int:
     return {"f32": NEUTRAL[op], "f16": 0xFC00FC00, "bf16": 0xFF80FF80}[element]
 
 
-def _all(predicates: Iterable[Expr | bool]) -> Expr:
-    """The conjunction; 1 of none."""
-    total: Expr = Const(1)
-    for p in predicates:
-        total = total & (Const(int(p)) if isinstance(p, bool) else p)
-    return total
-
-
 def _notes(p: Pass) -> list[str]:
     walk, c = p.walk, p.config
     kind = "rows" if walk.rows else "columns"
@@ -277,27 +208,11 @@ def _notes(p: Pass) -> list[str]:
     lines = [
         "",
         f"{p.op} of {p.element} to {p.result}{scaled}, {kind}: {p.form}.",
-        f"A block of {c.threads} threads = {c.lanes_per_row} lanes x {c.rows_per_block} outputs x "
-        f"{c.groups_per_row} groups; loads of {c.vec * p.element.nbytes} bytes, "
-        f"{c.depth * c.rows_per_thread} in flight.",
-        f"An output is {walk.steps} loads and at most {walk.edge_steps} single elements.",
+        f"A block of {c.threads} threads = {c.lanes_per_row} lanes x {c.rows_per_block} rows x "
+        f"{c.groups_per_row} groups; {c.depth * c.rows_per_thread} loads of {walk.tiling.nbytes} bytes in "
+        "flight.",
+        f"A row is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
     if c.splits > 1:
-        lines.append(f"{c.splits} blocks share the loads of an output; their results go to a workspace.")
+        lines.append(f"{c.splits} blocks share the loads of a row; their results go to a workspace.")
     return lines
-
-
-def reference(p: ReduceProblem, src: Any) -> Any:
-    """The outputs by definition, float64 of the kept modes' shape: `src` holds numbers, not bits.
-
-    >>> import numpy
-    >>> reference(reduce_problem((2, 3), 1, "mean", "f32"), numpy.arange(6.0)).tolist()
-    [1.0, 4.0]
-    """
-    import numpy
-
-    x = p.axes
-    steps = tuple(d * src.itemsize for d in x.src)
-    view = numpy.lib.stride_tricks.as_strided(src[x.src_offset :], x.shape, steps).astype("f8")
-    with numpy.errstate(all="ignore"):
-        return numpy.asarray(getattr(view, p.op)(axis=x.axes))

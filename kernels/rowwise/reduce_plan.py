@@ -1,14 +1,26 @@
-"""The plan of a reduction: one pass or two, and how many threads share an output.
+"""The plan of a reduction: one pass or two, how many threads share a row, and how long that takes by a model.
 
 The idea.  A reduction reads everything once and writes next to nothing, so a plan is good when memory never
 waits: enough bytes in flight on every SM, and as much to do for each.
 
-    rows, many           a warp or a block a row
-    rows, few            several blocks a row, a workspace, a second pass
-    columns              a block reads `kept` vectors side by side, its `slow` groups different rows
+    rows, many           a warp or a block per row
+    rows, few            several blocks per row, a workspace, a second pass
+    columns              a block reads `rows_per_block` vectors side by side, its groups different steps
 
-Candidates are few; each is given a time by a model (reduce_model), and the fastest comes first.  The second
-pass of a split is a reduction too, of a workspace (splits, outputs), and is planned in the same way.
+Candidates are few; each is given a time by a model, and the fastest comes first.  The second pass of a split
+is a reduction too, of a workspace (splits, rows), and is planned in the same way.  Five things take time,
+and what overlaps does not add up:
+
+    memory      the bytes, by the memory's bandwidth, and more for short runs of rows
+    lines       128-byte lines that the L1 cache looks up, one per cycle on every SM
+    issue       instructions, four per cycle on every SM
+    waiting     waves of blocks x rounds of a thread x the latency of a round
+    barriers    between the groups of threads that share rows
+
+    time = launch + barriers + sqrt(max(memory, lines, issue)^2 + waiting^2)
+
+Notes.  The numbers of `Rates` are those of an H200: of 900 timed kernels, good ones and bad ones, half are
+within 4 %, nine in ten within 16 %.  They choose among candidates; they are not a bound from below.
 """
 
 from __future__ import annotations
@@ -16,99 +28,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, nan, prod
-from types import MappingProxyType
+from math import gcd, hypot, prod
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.rowwise.reduce_model import Rates, model_us, resident
-from layoutalg.kernels.rowwise.reduce_modes import Axes, AxesProblem, Mode, axes_problem, normalise, shortest
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig, Walk
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.rowwise.axes import Form, Mode, coalesced, normalise
+from layoutalg.kernels.rowwise.problems import FOLD, ReduceProblem
+from layoutalg.kernels.rowwise.unaligned import HeadTail
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
 
-FOLD = MappingProxyType({"sum": "sum", "mean": "sum", "max": "max"})
-"""What each operation folds its elements with."""
-
-ELEMENTS = ("f32", "f16", "bf16")
-"""Element types that can be reduced."""
-
-VECTOR_BYTES = 16
-"""The widest access of a lane."""
+LINE_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceProblem:
-    """`op` over some modes of a tensor, the outputs of type `result`.
+class ReduceConfig:
+    """How one block works.
 
-    >>> print(reduce_problem((2, 3), 1, "sum", "f16"))
-    sum of (2,3) over (1) f16, src (3,1) -> dst (1,0)
+    `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
+    a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
+    `splits` blocks share the steps of a row.
     """
 
-    op: str
-    axes: AxesProblem
-    result: DType
+    vec: int
+    lanes_per_row: int
+    rows_per_block: int
+    groups_per_row: int
+    depth: int
+    rows_per_thread: int = 1
+    splits: int = 1
 
     @property
-    def empty(self) -> bool:
-        """True when nothing is read: no outputs, or outputs of nothing."""
-        return self.axes.count * self.axes.outputs == 0
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.rows_per_block * self.threads_per_row
 
     @property
-    def of_nothing(self) -> float | None:
-        """What every output is if no element is reduced: 0 for a sum, NaN for a mean.
+    def threads_per_row(self) -> int:
+        """Threads of a block that share a row."""
+        return self.lanes_per_row * self.groups_per_row
 
-        None if some are, and if there are no outputs: then a maximum has no element either.
-        """
-        return None if self.axes.count or not self.axes.outputs else {"sum": 0.0, "mean": nan}[self.op]
-
-    @property
-    def read_bytes(self) -> int:
-        """Bytes of the source that exist once."""
-        return self.axes.read_elems * self.axes.dtype.nbytes
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes of the outputs."""
-        return self.axes.outputs * self.result.nbytes
-
-    def __str__(self) -> str:
-        return f"{self.op} of {self.axes}"
-
-
-def reduce_problem(
-    shape: tuple[int, ...],
-    axes: int | tuple[int, ...] | None,
-    op: str,
-    dtype: str | DType,
-    src: tuple[int, ...] | None = None,
-    dst: tuple[int, ...] | None = None,
-    src_offset: int = 0,
-    dst_offset: int = 0,
-    result: str | DType | None = None,
-) -> ReduceProblem:
-    """A checked problem: the "sum", "max" or "mean" over `axes` (None: all), as type `result`.
-
-    Strides, one for every mode of `shape` on either side, are in elements, row-major by default; those in
-    `dst` of reduced modes count for nothing.  `result` is the source's type by default, or f32.  Raises
-    UnknownNameError for another operation, UnsupportedError for other types, ShapeError for a maximum of
-    nothing, and as `axes_problem` does.
-
-    >>> reduce_problem((4, 0), 1, "sum", "f32").of_nothing
-    0.0
-    """
-    if op not in FOLD:
-        raise UnknownNameError("reduction", str(op), FOLD)
-    p = axes_problem(shape, axes, dtype, src, dst, src_offset, dst_offset)
-    to = p.dtype if result is None else find_dtype(result)
-    for what, kind in (("elements", p.dtype), ("results", to)):
-        if kind.name not in ELEMENTS:
-            raise UnsupportedError(f"{op} with {what} of {kind}: {', '.join(ELEMENTS)} are accepted")
-    if to.name not in (p.dtype.name, "f32"):
-        raise UnsupportedError(f"{op} of {p.dtype} as {to}: {p.dtype} and f32 are accepted")
-    if op == "max" and not p.count and p.outputs:
-        raise ShapeError(f"the maximum over {p.axes} of shape {p.shape} is that of no elements: it has none")
-    return ReduceProblem(op, p, to)
+    def tiling(self, element: DType) -> Tiling:
+        """The threads and vectors of a block, on elements of a type."""
+        return Tiling(
+            element, self.vec, self.rows_per_block, self.lanes_per_row, self.groups_per_row,
+            self.rows_per_thread, self.splits,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,7 +86,7 @@ class Pass:
     """
 
     op: str
-    form: Axes
+    form: Form
     config: ReduceConfig
     element: DType
     result: DType
@@ -132,19 +98,64 @@ class Pass:
         return FOLD[self.op]
 
     @cached_property
-    def walk(self) -> Walk:
-        """The geometry."""
-        return Walk(self.form, self.config)
+    def walk(self) -> HeadTail:
+        """The walk of a block."""
+        return HeadTail(self.form, self.config.tiling(self.element))
+
+    @property
+    def values(self) -> int:
+        """Values that a thread ends up with."""
+        return self.config.rows_per_thread if self.walk.rows else self.config.vec
+
+    @property
+    def round_steps(self) -> int:
+        """Steps of a whole round: `depth` of each thread of a row."""
+        return self.config.threads_per_row * self.config.depth
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in which every thread has all its steps."""
+        return self.walk.steps // self.round_steps
+
+    @property
+    def tail_steps(self) -> int:
+        """Steps after the last whole round."""
+        return self.walk.steps % self.round_steps
+
+    @property
+    def edge_rounds(self) -> int:
+        """Single elements of a thread, at most."""
+        return -(-self.walk.edge_steps // self.config.threads_per_row)
 
     @property
     def store_vec(self) -> int:
-        """Elements of a store."""
-        return gcd(self.walk.target_vec, VECTOR_BYTES // self.result.nbytes)
+        """Elements of a store: those of a vector that lie together, aligned to their number."""
+        c, widest = self.config, VECTOR_BYTES // self.result.nbytes
+        if self.walk.rows:
+            return 1
+        if c.splits > 1:
+            return gcd(c.vec, self.form.outputs, widest)
+        first, *others = self.form.kept
+        if first.dst != 1:
+            return 1
+        return gcd(c.vec, self.form.dst_offset, *(m.dst for m in others), widest)
 
     @property
     def additions(self) -> int:
         """Roundings that an element can pass through, but for that to the result's type: 0 for a maximum."""
-        return 0 if self.fold == "max" else self.walk.additions + (2 if self.factor != 1.0 else 0)
+        if self.fold == "max":
+            return 0
+        c = self.config
+        turns = -(-self.rounds // c.splits) * c.depth + -(-self.tail_steps // c.threads_per_row)
+        within = (c.vec - 1).bit_length() if self.walk.rows else 0
+        between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
+        return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
+
+    def target(self, place: Index, e: int, split: Index) -> Index:
+        """Where element e of a place goes: to the destination, or to the workspace of the splits."""
+        if self.config.splits == 1:
+            return self.walk.target(place, e)
+        return split * self.form.outputs + place * self.walk.values + e
 
 
 @dataclass(frozen=True)
@@ -209,22 +220,131 @@ def _rates(arch: str | Arch) -> Rates:
     return Rates() if board is None else Rates(sms=board.sms)
 
 
-def _form(p: ReduceProblem) -> tuple[Axes, float]:
-    """The shortest form without reduced modes that broadcast, and the factor that stands for them."""
+def _form(p: ReduceProblem) -> tuple[Form, float]:
+    """The normal form without reduced modes that broadcast, and the factor that stands for them."""
     form = normalise(p.axes)
     again = prod(m.extent for m in form.reduced if not m.src)
     factor = {"max": 1.0, "sum": again, "mean": again / p.axes.count}[p.op]
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
 
-def _joining(part: Pass, form: Axes) -> Axes:
+def _joining(part: Pass, form: Form) -> Form:
     """The reduction of the workspace that a split pass writes."""
-    splits, outputs = part.config.splits, form.outputs
-    modes, step = [Mode(splits, outputs, 0, True)], 1
+    modes, step = [Mode(part.config.splits, form.outputs, 0, reduced=True)], 1
     for m in form.kept:
-        modes.append(Mode(m.extent, step, m.dst, False))
+        modes.append(Mode(m.extent, step, m.dst, reduced=False))
         step *= m.extent
-    return Axes(4, shortest(modes), 0, form.dst_offset, splits * outputs, form.dst_elems)
+    return Form(coalesced(modes), 0, form.dst_offset)
+
+
+# --- candidates ----------------------------------------------------------------------------------------
+
+
+def candidates(form: Form, element: DType, rates: Rates, split: bool = True) -> Iterator[ReduceConfig]:
+    """Configurations worth a comparison; `split`: with several blocks per row too.
+
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem
+    >>> form = normalise(axes_problem((8192, 8192), 1, "f32"))
+    >>> ReduceConfig(4, 32, 1, 8, 8) in list(candidates(form, find_dtype("f32"), Rates()))
+    True
+    """
+    for config in (_rows if form.lead.reduced else _columns)(form, element):
+        yield config
+        walk = HeadTail(form, config.tiling(element))
+        whole = walk.steps // (config.threads_per_row * config.depth)
+        if split and whole > 1 and walk.tiles < 4 * rates.sms:
+            for waves in (1, 2):
+                splits = min(whole, waves * resident(config, rates) * rates.sms // walk.tiles)
+                if splits > 1:
+                    yield replace(config, splits=splits)
+
+
+def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
+    """As many lanes per row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
+    vec = _row_vector(form, element)
+    walk = HeadTail(form, Tiling(element, vec, 1, 1))
+    near = _power_above(walk.vectors if walk.outer else walk.steps)
+    narrow = 1 if vec * element.nbytes >= 8 else 2
+    for lanes in (32,) if near >= 256 else [n for n in (32, 16, 8, 4, 2, 1) if n <= near and 32 * n >= near]:
+        share = -(-walk.steps // lanes)
+        for depth in (8 * narrow, 4 * narrow) if lanes == min(32, near) else (4 * narrow,):
+            for most in (8, 16, 32):
+                groups = min(most, _power_below(max(1, share // depth)))
+                least = max(1, 32 // (lanes * groups))
+                rows = max(min(256 // (lanes * groups), _power_above(walk.places)), least)
+                mine = min(depth, -(-share // groups))
+                own = 1
+                while 2 * own * mine <= 4 * narrow and 2 * own * rows * 1024 <= walk.places:
+                    own *= 2
+                yield ReduceConfig(vec, lanes, rows, groups, mine, own)
+
+
+def _row_vector(form: Form, element: DType) -> int:
+    """Elements of a load along rows: wide where rows are long enough for what sticks out at their ends."""
+    if not form.modes or form.lead.src != 1:
+        return 1
+    n, widest = form.lead.extent, VECTOR_BYTES // element.nbytes
+    if n >= 16 * widest:
+        return widest
+    whole = (v for v in (8, 4, 2) if v <= widest and n % v == 0 and aligned(form, v))
+    return next(whole, 1)
+
+
+def _columns(form: Form, element: DType) -> Iterator[ReduceConfig]:
+    first, *others = form.modes
+    vec = VECTOR_BYTES // element.nbytes if first.src == 1 else 1
+    vec = gcd(vec, first.extent, form.src_offset, *(m.src for m in others))
+    walk = HeadTail(form, Tiling(element, vec, 1, 1))
+    depth = 8 if vec * element.nbytes >= 8 else 16
+    for most in (8, 16, 32, 64, 256):
+        rows = min(most * max(1, 4 // vec), 1024, walk.places)
+        for threads in (256, 512, 1024):
+            groups = max(_power_below(max(1, threads // rows)), 32 // gcd(rows, 32))
+            while groups > walk.steps and groups // 2 * rows % 32 == 0 and groups > 1:
+                groups //= 2
+            if rows * groups <= 1024:
+                yield ReduceConfig(vec, 1, rows, groups, min(depth, -(-walk.steps // groups)))
+
+
+def _power_below(x: int) -> int:
+    return 1 << (x.bit_length() - 1)
+
+
+def _power_above(x: int) -> int:
+    return 1 << (max(1, x) - 1).bit_length()
+
+
+# --- the model -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What the model knows of a GPU: microseconds, bytes, and what an SM does in a microsecond.
+
+    A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
+    memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
+    loads of n bytes as if they were `narrow_bytes` wider.
+    """
+
+    sms: int = 132
+    threads: int = 2048
+    launch_us: float = 2.5
+    barrier_us: float = 0.1
+    latency_us: float = 0.5
+    byte_us: float = 0.003
+    memory: float = 4.5e6
+    run_bytes: float = 8.0
+    narrow_bytes: float = 0.3
+    cycles: float = 1900.0
+
+
+def resident(c: ReduceConfig, rates: Rates) -> int:
+    """Blocks that run on an SM at once.
+
+    >>> resident(ReduceConfig(4, 32, 1, 8, 8), Rates())
+    8
+    """
+    return max(1, min(32, rates.threads // c.threads))
 
 
 def pass_us(p: Pass, rates: Rates) -> float:
@@ -234,84 +354,56 @@ def pass_us(p: Pass, rates: Rates) -> float:
     >>> 60 < pass_us(p, Rates()) < 70
     True
     """
-    return model_us(p.walk, p.element.nbytes, p.result.nbytes, rates)
+    c, walk = p.config, p.walk
+    warps = walk.tiles * c.threads // WARP
+    loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)
+    written = walk.places * walk.values * c.splits * p.result.nbytes
+    streaming = max(
+        _memory_us(p, rates),
+        loads * _lines(p) / (rates.sms * rates.cycles),
+        _instructions(p, warps, loads) / (4 * rates.sms * rates.cycles),
+    )
+    waves = -(-walk.blocks // (rates.sms * resident(c, rates)))
+    rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0)
+    steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
+    flight = steps * c.rows_per_thread * _wide(p)
+    waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
+    barriers = rates.barrier_us * (c.groups_per_row - 1).bit_length()
+    return rates.launch_us + barriers + hypot(streaming, waiting) + written / rates.memory
 
 
-# --- candidates ----------------------------------------------------------------------------------------
+def _wide(p: Pass) -> int:
+    """Bytes of a load."""
+    return p.walk.tiling.nbytes
 
 
-def candidates(form: Axes, element: DType, rates: Rates, split: bool = True) -> Iterator[ReduceConfig]:
-    """Configurations worth a comparison; `split`: with several blocks an output too.
-
-    >>> from layoutalg.kernels.rowwise.reduce_modes import axes_problem
-    >>> form = normalise(axes_problem((8192, 8192), 1, "f32"))
-    >>> ReduceConfig(4, 32, 1, 8, 8) in list(candidates(form, find_dtype("f32"), Rates()))
-    True
-    """
-    rows = not form.modes or form.modes[0].reduced
-    for config in (_rows if rows else _columns)(form, element.nbytes):
-        yield config
-        walk = Walk(form, config)
-        whole = walk.steps // walk.stride
-        if split and whole > 1 and walk.groups < 4 * rates.sms:
-            for waves in (1, 2):
-                splits = min(whole, waves * resident(config, rates) * rates.sms // walk.groups)
-                if splits > 1:
-                    yield replace(config, splits=splits)
+def _memory_us(p: Pass, rates: Rates) -> float:
+    c, walk = p.config, p.walk
+    read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
+    run = (c.lanes_per_row * c.depth if walk.rows else c.rows_per_block) * _wide(p)
+    if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
+        run = max(run, WARP * _wide(p))  # whole rows that touch
+    return read / rates.memory * (1 + rates.run_bytes / run + rates.narrow_bytes / _wide(p))
 
 
-def _rows(form: Axes, size: int) -> Iterator[ReduceConfig]:
-    """As many lanes a row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
-    vec = _row_vector(form, size)
-    walk = Walk(form, ReduceConfig(vec, 1, 1, 1, 1))
-    near = _power_above(walk.vectors if walk.outer else walk.steps)
-    narrow = 1 if vec * size >= 8 else 2
-    for fast in (32,) if near >= 256 else [f for f in (32, 16, 8, 4, 2, 1) if f <= near and 32 * f >= near]:
-        share = -(-walk.steps // fast)
-        for depth in (8 * narrow, 4 * narrow) if fast == min(32, near) else (4 * narrow,):
-            for most in (8, 16, 32):
-                slow = min(most, _power_below(max(1, share // depth)))
-                least = max(1, 32 // (fast * slow))
-                kept = max(min(256 // (fast * slow), _power_above(walk.places)), least)
-                mine = min(depth, -(-share // slow))
-                outs = 1
-                while 2 * outs * mine <= 4 * narrow and 2 * outs * kept * 1024 <= walk.places:
-                    outs *= 2
-                yield ReduceConfig(vec, fast, kept, slow, mine, outs)
+def _apart(p: Pass) -> int:
+    """Elements between the runs that neighbouring threads of a warp read."""
+    near = (p.form.kept if p.walk.rows else p.walk.outer)[:1]
+    return near[0].src if near else 1 << 40
 
 
-def _row_vector(form: Axes, size: int) -> int:
-    """Elements of a load along rows: wide where rows are long enough for what sticks out at their ends."""
-    if not form.modes or form.modes[0].src != 1:
-        return 1
-    n, widest = form.modes[0].extent, VECTOR_BYTES // size
-    if n >= 16 * widest:
-        return widest
-    for vec in (8, 4, 2):
-        if vec <= widest and Walk(form, ReduceConfig(vec, 1, 1, 1, 1)).aligned and n % vec == 0:
-            return vec
-    return 1
+def _lines(p: Pass) -> float:
+    """Lines of a warp's load."""
+    c = p.config
+    together = min(WARP, c.lanes_per_row if p.walk.rows else c.rows_per_block)
+    run, runs = together * _wide(p), WARP / together
+    apart = runs * min(max(run, LINE_BYTES), _apart(p) * p.element.nbytes)
+    return max(WARP * _wide(p), apart) / LINE_BYTES
 
 
-def _columns(form: Axes, size: int) -> Iterator[ReduceConfig]:
-    first, *others = form.modes
-    vec = VECTOR_BYTES // size if first.src == 1 else 1
-    vec = gcd(vec, first.extent, form.src_offset, *(m.src for m in others))
-    walk = Walk(form, ReduceConfig(vec, 1, 1, 1, 1))
-    depth = 8 if vec * size >= 8 else 16
-    for most in (8, 16, 32, 64, 256):
-        kept = min(most * max(1, 4 // vec), 1024, walk.places)
-        for threads in (256, 512, 1024):
-            slow = max(_power_below(max(1, threads // kept)), 32 // gcd(kept, 32))
-            while slow > walk.steps and slow // 2 * kept % 32 == 0 and slow > 1:
-                slow //= 2
-            if kept * slow <= 1024:
-                yield ReduceConfig(vec, 1, kept, slow, min(depth, -(-walk.steps // slow)))
-
-
-def _power_below(x: int) -> int:
-    return 1 << (x.bit_length() - 1)
-
-
-def _power_above(x: int) -> int:
-    return 1 << (max(1, x) - 1).bit_length()
+def _instructions(p: Pass, warps: int, loads: int) -> float:
+    """Instructions of all warps: to fetch and fold, to exchange between lanes, to find and store results."""
+    c, values = p.config, p.values
+    fetch = 6 + c.vec * (1 if p.element.nbytes == 4 else 2) + (0 if p.walk.aligned else 4)
+    lanes = 3 * values * (c.lanes_per_row - 1).bit_length()
+    return loads * fetch + warps * (60 + lanes + 8 * values)

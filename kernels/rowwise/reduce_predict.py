@@ -24,7 +24,8 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.kernels.limits import Bound, limits
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
-from layoutalg.kernels.rowwise.reduce_walk import Walk
+from layoutalg.kernels.rowwise.unaligned import HeadTail
+from layoutalg.kernels.rowwise.walk import Bases
 
 SECTOR_BYTES = 32
 
@@ -56,14 +57,14 @@ def predict_pass(p: Pass, arch: str | Arch = "sm_90") -> Prediction:
 
     walk, total = p.walk, Costs(arch)
     threads = _Threads(p)
-    rows = _row_classes(walk, p.element.nbytes)
-    phases = [s * walk.axes.outputs * p.result.nbytes % SECTOR_BYTES for s in range(p.config.splits)]
+    rows = _row_classes(walk)
+    phases = [s * p.form.outputs * p.result.nbytes % SECTOR_BYTES for s in range(p.config.splits)]
     splits = list(zip(*np.unique(phases, return_index=True, return_counts=True)[1:], strict=True))
     for group, count in _group_classes(p):
         one = Costs(arch)
         for row, times in rows:
             threads.load(one, group, row, times)
-        for e in range(walk.edge_rounds):
+        for e in range(p.edge_rounds):
             threads.edge(one, group, e)
         for split, times in splits:
             threads.store(one, group, int(split), int(times))
@@ -83,30 +84,28 @@ class _Threads:
         import numpy as np
 
         c = p.config
-        tid = np.arange(c.threads)
         self.p, self.walk = p, p.walk
-        self.lane, self.column = tid % c.lanes_per_row, tid // c.lanes_per_row % c.rows_per_block
-        self.slow = tid // (c.lanes_per_row * c.rows_per_block)
-        self.sharer = self.lane + self.slow * c.lanes_per_row
+        self.column, self.sharer = np.broadcast_arrays(*p.walk.thread(np.arange(c.threads)))
+        self.lane, self.slow = self.sharer % c.lanes_per_row, self.sharer // c.lanes_per_row
 
     def load(self, costs: Costs, group: int, row: int, times: int) -> None:
         """Row `row` of the steps of a group's threads, `times` times."""
         walk, c = self.walk, self.p.config
         number = self.sharer + row * c.threads_per_row
         for n in range(c.rows_per_thread):
-            place = walk.place(group, n, self.column)
-            at, exists = walk.step(number, walk.source(place))
-            active = _all((place < walk.places) & (number < walk.steps), exists)
-            self._global(costs, "ld", at, c.vec * self.p.element.nbytes, active, times, c.vec)
+            place = walk.place(group, self.column, n)
+            chunk = walk.chunk(walk.bases(place), number)
+            active = _all(place < walk.places, walk.exists(number, chunk))
+            self._global(costs, "ld", chunk.source, c.vec * self.p.element.nbytes, active, times, c.vec)
 
     def edge(self, costs: Costs, group: int, turn: int) -> None:
         """Single elements of a group's threads."""
         walk, c = self.walk, self.p.config
         number = self.sharer + turn * c.threads_per_row
         for n in range(c.rows_per_thread):
-            place = walk.place(group, n, self.column)
-            at, exists = walk.edge(number, walk.source(place))
-            active = _all((place < walk.places) & (number < walk.edge_steps), exists)
+            place = walk.place(group, self.column, n)
+            at, exists = walk.edge(walk.bases(place), number)
+            active = _all(place < walk.places, exists)
             self._global(costs, "ld", at, self.p.element.nbytes, active, 1, 1)
 
     def store(self, costs: Costs, group: int, split: int, times: int) -> None:
@@ -114,10 +113,10 @@ class _Threads:
         walk, p = self.walk, self.p
         first = (self.lane == 0) & (self.slow == 0)
         for n in range(p.config.rows_per_thread):
-            place = walk.place(group, n, self.column)
+            place = walk.place(group, self.column, n)
             active = first & (place < walk.places)
             for e in (0,) if walk.rows else range(0, p.config.vec, p.store_vec):
-                at = walk.target(place, e, split)
+                at = p.target(place, e, split)
                 self._global(costs, "st", at, p.store_vec * p.result.nbytes, active, times, p.store_vec)
 
     def _global(
@@ -133,7 +132,7 @@ class _Threads:
 
     def exchange(self, costs: Costs) -> None:
         """The joining of groups of threads through shared memory."""
-        values, c = self.walk.values, self.p.config
+        values, c = self.p.values, self.p.config
         width = next(w for w in (4, 2, 1) if values % w == 0)
         half = c.groups_per_row // 2
         while half:
@@ -168,15 +167,15 @@ def _group_classes(p: Pass) -> list[tuple[int, int]]:
 
     walk = p.walk
     own = p.config.rows_per_block * p.config.rows_per_thread
-    below = prod(walk.kept_extents[:-1])
-    period = min(walk.groups, below // gcd(below, own))
+    below = prod(walk.row_extents[:-1])
+    period = min(walk.tiles, below // gcd(below, own))
 
     def ends(group: Any, columns: Any) -> list[Any]:
         place = group[:, None] * own + columns
         return [
             np.broadcast_to(where, place.shape) * size
             for where, size in (
-                (walk.source(place), p.element.nbytes), (walk.target(place), p.result.nbytes)
+                (walk.bases(place).source, p.element.nbytes), (p.target(place, 0, 0), p.result.nbytes)
             )
         ]  # fmt: skip
 
@@ -187,49 +186,38 @@ def _group_classes(p: Pass) -> list[tuple[int, int]]:
         shape = np.hstack([where - where[:, :1] for where in ends(group, np.arange(own))])
         kinds[group] = [known.setdefault(row.tobytes(), len(known)) for row in shape]
     found = _Found()
-    for first in range(0, walk.groups, _CHUNK):
-        group = np.arange(first, min(walk.groups, first + _CHUNK))
+    for first in range(0, walk.tiles, _CHUNK):
+        group = np.arange(first, min(walk.tiles, first + _CHUNK))
         cut = np.minimum(walk.places - group * own, own)
         phases = [where[:, 0] % SECTOR_BYTES for where in ends(group, np.arange(1))]
         found.add(first, np.stack([cut, kinds[group % period], *phases], axis=1))
     return found.classes()
 
 
-def _row_classes(walk: Walk, size: int) -> list[tuple[int, int]]:
+def _row_classes(walk: HeadTail) -> list[tuple[int, int]]:
     """Rows of steps, one step a thread that shares an output, likewise."""
     import numpy as np
 
-    c = walk.config
+    t, size = walk.tiling, walk.tiling.element.nbytes
     outer = walk.outer if walk.rows else walk.outer[1:]
-    sharers = np.arange(c.threads_per_row if outer else 1)
-    rows = -(-walk.steps // c.threads_per_row)
+    sharers = np.arange(t.threads_per_row if outer else 1)
+    rows = -(-walk.steps // t.threads_per_row)
     step = max(1, _CHUNK // len(sharers))
     found = _Found()
     for first in range(0, rows, step):
         row = np.arange(first, min(rows, first + step))[:, None]
-        number = row * c.threads_per_row + sharers
+        number = row * t.threads_per_row + sharers
         last = (row == rows - 1).astype(np.int64)
-        piece = number % walk.vectors
-        begin = np.broadcast_to(
-            walk.step(number, 0)[0] if walk.aligned else _begin(walk, number), number.shape
-        )
-        begin = begin * size
+        along, (start, *_), _ = walk.begin(Bases(0, 0), number)
+        begin = start + along * walk.lead.src if walk.aligned and walk.rows else start
+        begin = np.broadcast_to(begin, number.shape) * size
         keys = [last, begin[:, :1] % SECTOR_BYTES, begin - begin[:, :1]]
         if not walk.aligned:
-            at = piece * (c.vec * size)
-            keys += [at[:, :1] % SECTOR_BYTES, at - at[:, :1], (piece == walk.vectors - 1).astype(np.int64)]
+            at = np.broadcast_to(along, number.shape) * size
+            end = (at == (walk.vectors - 1) * t.nbytes).astype(np.int64)
+            keys += [at[:, :1] % SECTOR_BYTES, at - at[:, :1], end]
         found.add(first, np.hstack(keys))
     return found.classes()
-
-
-def _begin(walk: Walk, number: Any) -> Any:
-    """Where the row of a step begins, in elements after the first row."""
-    whole = number // walk.vectors
-    total = number * 0
-    for m in walk.outer:
-        total = total + whole % m.extent * m.src
-        whole = whole // m.extent
-    return total
 
 
 class _Found:

@@ -1,79 +1,20 @@
-"""Kernels by the names the command line gives them: matrix families, products with their ladders, tensors."""
+"""Kernels as the command line asks for them: a family by its name, its problem by options."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.program import Kernel
-    from layoutalg.kernels.chains import Problem
-
-SIDE = 4096
-"""Extents of a product that are not given."""
-
-
-def is_product(family: str) -> bool:
-    """True for the families of matrix products.
-
-    >>> is_product("gemm-sm80"), is_product("transpose")
-    (True, False)
-    """
-    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
-
-    return family in GEMM_FAMILIES
-
-
-def find_kernel(
-    family: str, dtype: str | None, extents: tuple[int, int, int | None], step: str | None, arch: str
-) -> tuple[str, Kernel]:
-    """The problem in words and the kernel: the one that the family chooses, or a step of its ladder.
-
-    Raises UnknownNameError for a family or a step there is not, UnsupportedError for a k or a step of a
-    family that has none, and what the family's `problem` and `build` raise.
-
-    >>> find_kernel("gemm-simt", None, (256, 256, 256), "wide", "sm_90")[1].name
-    'gemm_simt_f32'
-    """
-    from layoutalg.kernels.families import FAMILIES
-    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
-    from layoutalg.kernels.gemm.problem import gemm_problem
-
-    m, n, k = extents
-    if family in FAMILIES:
-        for name, given in (("k", k), ("steps", step)):
-            if given is not None:
-                raise UnsupportedError(f"{family} has no {name}: {', '.join(GEMM_FAMILIES)} do")
-        chosen = FAMILIES[family]
-        problem = chosen.problem(m=m, n=n, dtype="f32" if dtype is None else dtype)
-        return str(problem), chosen.build(problem, chosen.configs(problem, arch)[0])
-    if family not in GEMM_FAMILIES:
-        raise UnknownNameError("kernel family", family, (*FAMILIES, *GEMM_FAMILIES))
-    products = GEMM_FAMILIES[family]
-    usual = products.problem(SIDE)
-    product = gemm_problem(
-        m,
-        n,
-        SIDE if k is None else k,
-        usual.operand if dtype is None else dtype,
-        a_major=usual.a_major,
-        b_major=usual.b_major,
-    )
-    if step is None:
-        whole = next(c for c in products.configs(product, arch) if c.splits == 1)
-        return str(product), products.build(product, whole)
-    for name, config in products.steps.items():
-        if step in (name, name.split()[0]):
-            return f"{product}, step {name}", products.build(product, config)
-    raise UnknownNameError(f"step of {family}", step, products.steps)
-
-
-# --- dense tensors -------------------------------------------------------------------------------------
-
+    from layoutalg.kernels.family import Family
 
 MOST_DIGITS = 18
 """Of an extent."""
+
+EXAMPLES = {"shape": "64,128", "axes": "1,0"}
 
 
 class Part(NamedTuple):
@@ -85,55 +26,100 @@ class Part(NamedTuple):
     parts: int
 
 
-def is_tensor(family: str) -> bool:
-    """True for what is asked of a dense tensor with some axes.
+def find_kernel(
+    family: str, options: Mapping[str, Any], arch: str, step: str | None = None, part: int = 1
+) -> Part:
+    """One kernel of the launches that a family chooses for a problem, or of a step on the way to its kernel.
 
-    >>> is_tensor("softmax"), is_tensor("transpose")
-    (True, False)
+    Raises UnknownNameError for a family or a step there is not, ResourceError for a part that there is not,
+    UnsupportedError for a step of a family that has none, and as `read_options` and the family do.
+
+    >>> find_kernel("gemm-simt", {"m": 256, "n": 256, "k": 256}, "sm_90", "wide").kernel.name
+    'gemm_simt_f32'
     """
-    from layoutalg.kernels.chains import OPERATIONS
+    from layoutalg.kernels.registry import FAMILIES, find_family
 
-    return family in OPERATIONS
-
-
-def find_part(
-    family: str, shape: str | None, axes: str | None, dtype: str | None, part: int, arch: str
-) -> Part:  # fmt: skip
-    """One kernel of the best plan for dense tensors.
-
-    Raises ResourceError for a part that there is not, and as `find_tensor` does.
-
-    >>> find_part("softmax", "64,1000", "1", "f16", 1, "sm_90").kernel.name
-    'softmax_f16'
-    """
-    from layoutalg.kernels.chains import chain_of
-
-    problem = find_tensor(family, shape, axes, dtype)
-    kernels = chain_of(problem, arch).kernels
+    found = find_family(family)
+    problem = found.problem(**whole_options(found, options))
+    if step is not None and not found.steps:
+        stepped = ", ".join(one.name for one in FAMILIES.values() if one.steps)
+        raise UnsupportedError(f"{family} has no steps: {stepped} do")
+    name = None if step is None else _step(found, step)
+    if name is None:
+        config = found.choose(problem, arch, found.written)
+    else:
+        config = found.steps[name]
+    kernels = found.launches(problem, config, arch).kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
-    return Part(str(problem), kernels[part - 1], part, len(kernels))
+    shown = str(problem) if name is None else f"{problem}, step {name}"
+    return Part(shown, kernels[part - 1], part, len(kernels))
 
 
-def find_tensor(family: str, shape: str | None, axes: str | None, dtype: str | None) -> Problem:
-    """The problem of a dense tensor whose shape and axes are texts; the last axis where none is named.
+def _step(family: Family, step: str) -> str:
+    for name in family.steps:
+        if step in (name, name.split()[0]):
+            return name
+    raise UnknownNameError(f"step of {family.name}", step, family.steps)
 
-    Raises ParseError for texts that are not ints, UnsupportedError without a shape or, for a permute, without
-    axes, and what the problem raises.
 
-    >>> print(find_tensor("softmax", "64,1000", None, "f16"))
-    softmax (64,1000) over (1) f16, src (1000,1) -> dst (1000,1)
+def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
+    """The problems that are verified: the family's own ones, or that of the options.
+
+    An extent that is not given is another one that is.  Raises as `read_options` and the family do.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> [str(p) for p in verified_problems(FAMILIES["transpose"], {"m": 8, "dtype": "f16"})]
+    ['8 x 8 f16, ld 8 -> 8']
     """
-    from layoutalg.kernels.chains import find_problem
+    given = read_options(family, options)
+    usual = family.verified[0]
+    sizes = [name for name in family.asks if name in usual]
+    if not any(name in given for name in sizes):
+        return [family.problem(**{**args, **given}) for args in family.verified]
+    rest = {name: value for name, value in usual.items() if name not in family.asks}
+    extents = {name: given[name] for name in sizes if isinstance(given.get(name), int)}
+    if extents:
+        given = {name: next(iter(extents.values())) for name in sizes} | given
+    return [family.problem(**{**rest, **_complete(family, given)})]
 
-    if shape is None or (axes is None and family == "permute"):
-        wanted = "--shape" if shape is None else "--axes"
-        raise UnsupportedError(
-            f"{family} needs {wanted}, such as {wanted} {'1,0' if wanted == '--axes' else '64,128'}"
-        )
-    extents = read_ints("shape", shape)
-    over = (len(extents) - 1,) if axes is None else read_ints("axes", axes)
-    return find_problem(family, extents, over, "f32" if dtype is None else dtype)
+
+def whole_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a family's problem: the options that are given, and what stands for others.
+
+    Raises UnsupportedError for one that is needed, and as `read_options` does.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> whole_options(FAMILIES["softmax"], {"shape": "64,1000"})
+    {'shape': (64, 1000), 'axes': (-1,)}
+    """
+    return _complete(family, read_options(family, options))
+
+
+def _complete(family: Family, given: Mapping[str, Any]) -> dict[str, Any]:
+    from layoutalg.kernels.family import NEEDED
+
+    found = {name: usual for name, usual in family.asks.items() if usual is not None} | dict(given)
+    for name, value in found.items():
+        if value is NEEDED:
+            raise UnsupportedError(f"{family.name} needs --{name}, such as --{name} {EXAMPLES[name]}")
+    return found
+
+
+def read_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, not None, as arguments of a family's problem: texts of shape and axes read.
+
+    Raises UnsupportedError for those that the family does not have, ParseError for texts that are not ints.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> read_options(FAMILIES["softmax"], {"m": None, "shape": "64,1000"})
+    {'shape': (64, 1000)}
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if foreign := [name for name in given if name not in (*family.asks, "dtype")]:
+        takes = ", ".join(f"--{name}" for name in family.asks)
+        raise UnsupportedError(f"{family.name} has no {' and '.join(foreign)}: it takes {takes}")
+    return {name: read_ints(name, x) if name in EXAMPLES else x for name, x in given.items()}
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:

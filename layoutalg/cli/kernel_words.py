@@ -9,7 +9,7 @@ from layoutalg.cli.output import size_bytes, table
 if TYPE_CHECKING:
     from layoutalg.codegen.gpu import Cubin
     from layoutalg.codegen.program import Kernel
-    from layoutalg.kernels.family import VerifyReport
+    from layoutalg.kernels.verification import VerifyReport
 
 
 def kernel_sentence(kernel: Kernel) -> str:

@@ -39,6 +39,7 @@ from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
     IntTuple,
+    check_index,
     congruent_trees,
     flatten_tree,
     index_at,
@@ -48,7 +49,6 @@ from layoutalg.layout.int_tuple import (
     prefix_product,
     product,
     to_text,
-    unflatten_tree,
 )
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
 from layoutalg.layout.value import Value
@@ -200,18 +200,37 @@ def _at_open(layout: Layout, crd: Any, error: ArgumentTypeError) -> Any:
 
 
 def _at_expression(layout: Layout, crd: Any) -> Any:
-    """The coordinate that a layout of scaled bases gives for index expressions, mode by mode of the result:
-    an expression adds to numbers alone, and a stride of 0 is one.  None for any other layout and coordinate.
+    """The coordinate that a layout of scaled bases gives for index expressions: an expression adds to numbers
+    alone, so that the steps along each mode of the result are added up first.  None for any other layout and
+    coordinate.
     """
     if not any(map(is_index_expression, flatten_tree(crd))) or not has_bases(layout):
         return None
-    strides: tuple[Any, ...] = flatten_tree(layout.stride)
+    along: dict[tuple[int, ...], Any] = {}
+    for digit, d in _digits(crd, layout.shape, layout.stride):
+        along[d.modes] = along.get(d.modes, 0) + digit * d.value
     found: Any = 0
-    for path in dict.fromkeys(d.modes for d in strides if isinstance(d, ScaledBasis)):
-        along = tuple(d.value if isinstance(d, ScaledBasis) and d.modes == path else 0 for d in strides)
-        steps = index_at(crd, layout.shape, unflatten_tree(along, layout.stride))
+    for path, steps in along.items():
         found = found + ScaledBasis(1, *path).scaled(steps)
     return found
+
+
+def _digits(crd: Any, shape: IntTuple, stride: Any) -> Iterator[tuple[Any, ScaledBasis]]:
+    """The digits of a coordinate that move, with their strides; the last of a mode goes on past its end."""
+    if isinstance(crd, tuple):
+        index_at(tuple(0 for _ in crd), shape)  # refuses a coordinate of another form
+        for c, s, d in zip(crd, shape, stride, strict=True):  # type: ignore[arg-type]
+            yield from _digits(c, s, d)
+        return
+    check_index(crd)
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
+    moves: tuple[Any, ...] = strides
+    for i, (s, d) in enumerate(zip(extents, moves, strict=True)):
+        last = i == len(extents) - 1
+        if isinstance(d, ScaledBasis) and (last or s != 1):
+            yield (crd if last else crd % s), d
+        if not last and s != 1:
+            crd = crd // s
 
 
 def leaf_of_shape(value: Any, what: str) -> Any:

@@ -18,11 +18,11 @@ from layoutalg.codegen.program import Kernel, is_dynamic, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
-from layoutalg.kernels.family import arguments, buffers
-from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.kernels.matrix import MatrixProblem, arguments, buffers
 from layoutalg.layout import ComposedLayout, Swizzle
 from tests import mutate
 from tests.hostshim import KernelFault, run_cuda_text
+from tests.sequences import MATRIX_OPS
 from tests.sweeps import each, first
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
@@ -33,7 +33,8 @@ SIZES = ((256, 256, 0, 0), (70, 300, 20, 58), (131, 67, 0, 0), (1, 1, 0, 0), (5,
 def make(family: Family, dtype: str, size: tuple[int, int, int, int]) -> MatrixProblem:
     m, n, more_src, more_dst = size
     columns = m if family.name == "transpose" else n
-    return family.problem(m, n, dtype, n + more_src, columns + more_dst)
+    made: MatrixProblem = family.problem(m, n, dtype, n + more_src, columns + more_dst)
+    return made
 
 
 def host_run(kernel: Kernel, text: str, p: MatrixProblem, src: Any, dst: Any) -> None:
@@ -45,7 +46,7 @@ def host_run(kernel: Kernel, text: str, p: MatrixProblem, src: Any, dst: Any) ->
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MATRIX_OPS)
 def test_reference_is_simulator_and_prediction_is_trace(
     name: str, dtype: str, size: tuple[int, int, int, int]
 ) -> None:
@@ -57,7 +58,7 @@ def test_reference_is_simulator_and_prediction_is_trace(
 
 @pytest.mark.parametrize("sizes", first(1, [list(SIZES[:1]), list(SIZES[1:3])]), ids=len)
 @each("dtype", DTYPES)
-@each("name", FAMILIES)
+@each("name", MATRIX_OPS)
 def test_reference_is_the_printed_text_on_the_host(
     name: str, dtype: str, sizes: list[tuple[int, int, int, int]]
 ) -> None:
@@ -71,7 +72,7 @@ def test_reference_is_the_printed_text_on_the_host(
         np.testing.assert_array_equal(expected.view("u1"), dst.view("u1"))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MATRIX_OPS)
 def test_lowering_changes_nothing(name: str) -> None:
     family = FAMILIES[name]
     p = make(family, "f16", SIZES[1])

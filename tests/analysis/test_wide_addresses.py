@@ -26,17 +26,16 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.transpose import build as build_transpose
-from layoutalg.kernels.move.transpose import problem as transpose_problem
-from layoutalg.kernels.move.transpose_plan import configs as transpose_configs
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.reduce import build as build_reduction
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from layoutalg.testing import compile_shared
+from tests.sequences import MATRIX_OPS
 from tests.sweeps import each
 
 FAR = 1 << 31
@@ -141,7 +140,7 @@ def agree(kernel: Kernel, scalars: dict[str, int]) -> None:
     assert not disagreements(found)
 
 
-@each("family", FAMILIES)
+@each("family", MATRIX_OPS)
 @each("name", PRODUCTS)
 def test_products(name: str, family: str) -> None:
     (dtype, configs, build), ((m, n, k), a_major, b_major, extra, way) = FAMILIES[family], PRODUCTS[name]

@@ -102,16 +102,16 @@ def filled(nbytes: int, holds: str, seed: int) -> Any:
 
 
 class Buffers:
-    """Sets of equal arrays that the launches of a case take in turn."""
+    """Sets of equal arrays, so many at `most`, that the launches of a case take in turn."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, most: int) -> None:
         first: dict[str, Any] = {}
         for seed, (name, (nbytes, holds, _)) in enumerate(pair.buffers.items()):
             first[name] = filled(max(nbytes, 16), holds, seed)
         self.results = [name for name, (_, _, result) in pair.buffers.items() if result]
         self.before = {name: first[name].copy() for name in self.results}
         total = sum(x.nbytes for x in first.values())
-        count = min(MOST_SETS, 1 + 4 * CACHE_BYTES // total)
+        count = min(most, 1 + 4 * CACHE_BYTES // total)
         self.sets = [first, *({name: x.copy() for name, x in first.items()} for _ in range(count - 1))]
 
     def launches(self, side: Mapping[str, Any], folder: Path) -> list[Launch]:
@@ -210,7 +210,7 @@ class Table:
 
     def row(self, pair: Pair, folder: Path, clock: Clock, copies: bool) -> None:
         """Compare and time a case; `copies`: the older tree's machine code beside itself too."""
-        held = Buffers(pair)
+        held = Buffers(pair, MOST_SETS)
         base, now = held.launches(pair.base, folder), held.launches(pair.now, folder)
         if differing := held.differing([base, now]):
             self.wrong.append(f"{pair.case}: {differing} bytes of the results differ")
@@ -232,7 +232,7 @@ class Table:
 
     def same(self, pair: Pair, folder: Path, clock: Clock) -> None:
         """Time equal machine code beside itself: it counts as 1.00 whatever is seen."""
-        held = Buffers(pair)
+        held = Buffers(pair, MOST_SETS)
         found = clock.samples([held.launches(side, folder) for _, side in pair.sides], ROUNDS)
         self.alike.append(ratio(*found))
         us = " | ".join(f"{1e3 * statistics.median(one):.2f}" for one in found)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.prepare import dynamic_bytes, prepare
 from layoutalg.codegen.tile import Global, Kernel
+from layoutalg.kernels.chains import Chain, chain_of
+from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm_launches import Launches, covering, launches
 from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
@@ -23,8 +25,6 @@ from layoutalg.kernels.refinement import relayout_problem
 
 from layoutalg import ComposedLayout, Layout, Swizzle, parse
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.chains import Chain, chain_of
-from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 

@@ -10,8 +10,8 @@ from layoutalg.cli.commands import demo
 from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import family as families
-from layoutalg.kernels.family import Check, VerifyReport
+from layoutalg.kernels import verification
+from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, process, run
 
 
@@ -44,7 +44,7 @@ def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: Any, **__: Any) -> VerifyReport:
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
-    monkeypatch.setattr(families, "verify", wrong)
+    monkeypatch.setattr(verification, "verify", wrong)
     assert answer("demo", exit_code=1)["passed"] is False
     result = run("demo")
     assert result.exit_code == 1 and "FAILS" in result.stdout and "SOMETHING FAILED" in result.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +10,19 @@ import pytest
 
 from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import gpu_status, runtime
-from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import bench, reduce_bench
-from layoutalg.kernels import family as families
-from layoutalg.kernels.bench import BenchRow
-from layoutalg.kernels.families import FAMILIES
-from layoutalg.kernels.family import Check, VerifyReport
-from layoutalg.kernels.limits import Bound
-from layoutalg.kernels.move import permute_bench
-from layoutalg.kernels.move.permute_bench import PermuteRow
-from layoutalg.kernels.move.stage import PermuteConfig
-from layoutalg.kernels.reduce_bench import ReduceRow
+from layoutalg.kernels import FAMILIES, bench, verification
+from layoutalg.kernels.bench import BenchRow, Timed
+from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.rowwise.cases import CASES
+from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each
 
 NO_GPU = not gpu_status().available
 
 
-@each("family", sorted(FAMILIES))
+@each("family", ["tiled_copy", "transpose"])
 @each("dtype", ["u8", "f16", "f32", "f64", "c128"])
 def test_generate_prints_the_source_and_nothing_else(family: str, dtype: str) -> None:
     printed = run("generate", family, "--dtype", dtype).stdout
@@ -62,7 +55,7 @@ def test_large_matrices_get_wide_indices() -> None:
     assert "u64" not in body.findall(small)[0] and "u64" in body.findall(large)[0]
 
 
-@each("family", sorted(FAMILIES))
+@each("family", ["tiled_copy", "transpose"])
 @each(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")])
 def test_verify_in_the_simulator(family: str, dtype: str, m: str, n: str) -> None:
     words = ("verify", family, "--dtype", dtype, "--m", m, "--n", n, "--target", "simulator")
@@ -85,7 +78,7 @@ def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: Any, **__: Any) -> VerifyReport:
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
-    monkeypatch.setattr(families, "verify", wrong)
+    monkeypatch.setattr(verification, "verify", wrong)
     words = ("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
     assert answer(*words, exit_code=1)["passed"] is False
     result = run(*words)
@@ -96,7 +89,7 @@ def test_a_hazard_is_exit_code_1_and_one_sentence(monkeypatch: pytest.MonkeyPatc
     def race(*_: Any, **__: Any) -> VerifyReport:
         raise SimulationError("lane 3 reads a word that lane 5 writes", lane=3)
 
-    monkeypatch.setattr(families, "verify", race)
+    monkeypatch.setattr(verification, "verify", race)
     result = run("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "layoutalg verify: lane 3 reads a word that lane 5 writes\n"
@@ -158,18 +151,43 @@ def test_a_process_verifies() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_the_table_of_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is printed of measured rows; measuring itself needs a GPU."""
-    rows = [
-        BenchRow("4 x 4 f32", 3000.0, 4000.0, None, 900.5),
-        BenchRow("8 x 8 u8", 3500.4, 4000.0, 346.0, 1.0),
-    ]
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
+    """What is timed; rows are made up, measuring itself needs a GPU."""
+    asked: list[Timed] = []
+
+    def one(timed: Timed, way: str = "64x64", ours: float = 3000.0) -> BenchRow:
+        asked.append(timed)
+        family = FAMILIES[timed.family]
+        rates: dict[str, float | None] = dict.fromkeys(family.bench.contenders)
+        rates |= {"ours": ours, "cupy": 900.5}
+        if family.bench.limit:
+            rates[family.bench.limit] = 4000.0
+        if "cublas" in rates:
+            rates |= {"ours": 2.0, "cublas": 4.0}
+        if timed.family == "sum":
+            rates["torch"] = 1500.0
+        notes: dict[str, Any] = {}
+        if timed.family == "permute":
+            notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us"}
+        elif family.bench.record == "reduced_rate":
+            notes = {"moved bytes": 1000, "memory bytes": 1500}
+        shown = timed.name or str(timed.problem)
+        return BenchRow(timed.family, shown, way, family.bench.unit, rates, family.bench.limit, 90, notes)
+
     monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
-    monkeypatch.setattr(bench, "benchmark", lambda family, problems: iter(rows[: len(list(problems))]))
+    monkeypatch.setattr(bench, "benchmark", lambda problems: map(one, problems))
+    monkeypatch.setattr(
+        bench, "benchmark_ways", lambda name, p, ways: [one(Timed(name, p), way) for way in ways]
+    )
+    return asked
+
+
+def test_the_table_of_a_bench(measured: list[Timed]) -> None:
     payload = answer("bench", "transpose", "--dtype", "f32", "--dtype", "u8", "--size", "64")
     assert payload["device"] == "Some GPU" and len(payload["rows"]) == 2
     assert payload["rows"][0] == {
-        "problem": "4 x 4 f32",
+        "problem": "64 x 64 f32, ld 64 -> 64",
         "ours_gb_per_s": 3000.0,
         "copy_gb_per_s": 4000.0,
         "torch_gb_per_s": None,
@@ -178,47 +196,49 @@ def test_the_table_of_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     text = run("bench", "transpose", "--dtype", "f32", "--size", "64").stdout
     assert text.startswith("transpose on Some GPU, ") and re.search(
-        r"4 x 4 f32 +3,000 +4,000 +- +900 +0\.75", text
+        r"64 x 64 f32, ld 64 -> 64 +3,000 +4,000 +- +900 +0\.75", text
     )
 
 
-def test_the_tables_of_the_bench_of_permutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    prediction = {"cp.async.16:global": Cost(1, 700, 700), "st.global.b128": Cost(1, 800, 800)}
-    config = PermuteConfig("staged", (64, 64), 256)
-    rows = [
-        PermuteRow("4x4 -> 1,0 f32", 3000.0, 4000.0, None, 900.5, config, prediction, Bound("bytes", 7, 1.5)),
-        PermuteRow("8x8 -> 1,0 u8", 1500.0, 2000.0, 346.0, 1.0, config, prediction, Bound("bytes", 7, 1.5)),
-    ]
-    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
-    monkeypatch.setattr(permute_bench, "benchmark_permutes", lambda cases, dtypes: iter(rows))
-    payload = answer("bench", "permute")
-    assert payload["family"] == "permute" and [r["share_of_copy"] for r in payload["rows"]] == [0.75, 0.75]
-    text = run("bench", "permute").stdout
-    assert re.search(r"4x4 -> 1,0 f32 +3,000 +4,000 +- +900 +0\.75", text)
-    assert re.search(r"4x4 -> 1,0 f32 +700 +800 +bytes: 7, 1\.5 us", text)
+def test_the_tables_of_the_bench_of_permutes(measured: list[Timed]) -> None:
+    payload = answer("bench", "permute", "--dtype", "f32")
+    assert payload["family"] == "permute" and {r["share_of_copy"] for r in payload["rows"]} == {0.75}
+    assert len(payload["rows"]) == 25
+    text = run("bench", "permute", "--dtype", "f32").stdout
+    name = "128x224x224x3 -> 0,3,1,2 f32"
+    assert re.search(name + r" +3,000 +4,000 +- +900 +0\.75", text)
+    assert re.search(name + r" +700 +800 +bytes: 7, 1\.5 us", text)
     assert "Geometric mean of the shares of the copy: 0.75." in text
 
 
-def test_the_tables_of_the_bench_of_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        ReduceRow("sum 8x8 over 1 f32", 3000.0, "read", 4000.0, 1500.0, None, 1000, 1500),
-        ReduceRow("softmax 8x8 over 0 f32", 3600.0, "copy", 4000.0, None, None, 100, 100),
-    ]
-    monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
-    asked: list[reduce_bench.Case] = []
-
-    def measured(cases: list[reduce_bench.Case]) -> Iterator[ReduceRow]:
-        asked.extend(cases)
-        return iter(rows)
-
-    monkeypatch.setattr(reduce_bench, "benchmark_reductions", measured)
+def test_the_tables_of_the_bench_of_reductions(measured: list[Timed]) -> None:
     payload = answer("bench", "reduce")
-    assert len(asked) == len(reduce_bench.CASES) + 20
-    assert [row["share_of_limit"] for row in payload["reduced"]] == [0.75, 0.9]
-    asked.clear()
+    assert len(measured) == len(CASES) + 20 == len(payload["reduced"])
+    assert {row["share_of_limit"] for row in payload["reduced"]} == {0.75}
+    measured.clear()
     text = run("bench", "reduce", "--dtype", "bf16").stdout
-    assert asked and {case.dtype for case in asked} == {"bf16"}
-    assert re.search(r"sum 8x8 over 1 f32 +3,000 +4,000 +0\.75 +1,500 +- +2\.00 +1\.50", text)
-    assert "1 reductions: 0.75 of the read, 2.00 times PyTorch." in text
-    assert "1 softmax and layer norm: 0.90 of the copy." in text
+    assert measured and {str(timed.problem.axes.dtype) for timed in measured} == {"bf16"}
+    assert re.search(r"sum 8192x8192 over 1 bf16 +3,000 +4,000 +0\.75 +1,500 +900 +2\.00 +1\.50", text)
+    assert "reductions: 0.75 of the read, 2.00 times PyTorch." in text
+    assert "softmax and layer norm: 0.75 of the copy." in text
     assert refusal("bench", "reduce", "--dtype", "u8")[0] == "UnknownNameError"
+
+
+def test_one_of_the_reductions_has_a_table_of_its_own(measured: list[Timed]) -> None:
+    assert {row["limit"] for row in answer("bench", "softmax", "--dtype", "f32")["reduced"]} == {"copy"}
+    assert {timed.family for timed in measured} == {"softmax"}
+
+
+def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
+    payload = answer("bench", "gemm-simt")
+    steps = FAMILIES["gemm-simt"].steps
+    assert [row["way"] for row in payload["steps"]] == list(steps) and len(payload["rows"]) == len(SIZES)
+    assert payload["steps"][0] == {
+        "problem": "4096 x 4096 x 4096 f32 TT", "way": next(iter(steps)), "registers": 90,
+        "ours_tflop_per_s": 2.0, "cublas_tflop_per_s": 4.0, "ratio": 0.5,
+    }  # fmt: skip
+    assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
+    text = run("bench", "gemm-simt", "--size", "8").stdout
+    assert text.startswith("gemm-simt, sizes, on Some GPU, ")
+    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
+    assert "Geometric mean of the ratios: 0.500." in text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder import gemm as gemm_ladder
 from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.command import answer, refusal, run
@@ -18,7 +18,7 @@ STEPS = {"gemm-sm80": ("2 vectors", "3 swizzle"), "gemm-simt": ("v7", "v8")}
 
 @cache
 def _predicted(family: str, n: int) -> list[Step]:
-    return list(predict_steps(find_gemm_family(family), n, STEPS[family]))
+    return list(predict_steps(find_family(family), n, STEPS[family]))
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_the_tables_fit_a_page() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "part"),
     [
-        (("transpose",), "UnknownNameError", "family of products"),
+        (("transpose",), "UnknownNameError", "family with steps"),
         (("gemm-simt", "--size", "100"), "ShapeError", "whole tiles are predicted"),
     ],
 )

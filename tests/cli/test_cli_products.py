@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.cli.kernel_names import find_kernel, is_product
+from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.command import answer, refusal, run
 
+CUBE = {"m": 512, "n": 512, "k": 512}
 
-def test_products_and_matrix_families_have_their_own_names() -> None:
-    assert is_product("gemm-sm80") and is_product("gemm-simt") and not is_product("transpose")
-    assert find_kernel("transpose", None, (256, 256, None), None, "sm_90")[1].name == "transpose_f32"
-    problem, kernel = find_kernel("gemm-sm80", "bf16", (256, 512, 128), None, "sm_90")
-    assert problem == "256 x 512 x 128 bf16 TN" and kernel.name == "gemm_sm80_bf16"
+
+def test_the_chosen_kernel_is_found() -> None:
+    assert find_kernel("transpose", {"m": 256, "n": 256}, "sm_90").kernel.name == "transpose_f32"
+    found = find_kernel("gemm-sm80", {"dtype": "bf16", "m": 256, "n": 512, "k": 128}, "sm_90")
+    assert found.problem == "256 x 512 x 128 bf16 TN" and found.kernel.name == "gemm_sm80_bf16"
+    assert (found.part, found.parts) == (1, 1)
 
 
 def test_a_step_of_a_ladder_is_found_by_name_or_number() -> None:
-    by_number = find_kernel("gemm-sm80", None, (512, 512, 512), "3", "sm_90")
-    assert by_number[0].endswith("step 3 swizzle")
-    assert by_number[1] == find_kernel("gemm-sm80", None, (512, 512, 512), "3 swizzle", "sm_90")[1]
+    by_number = find_kernel("gemm-sm80", CUBE, "sm_90", "3")
+    assert by_number.problem.endswith("step 3 swizzle")
+    assert by_number.kernel == find_kernel("gemm-sm80", CUBE, "sm_90", "3 swizzle").kernel
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_what_there_is_not_is_refused(
     family: str, k: int | None, step: str | None, error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        find_kernel(family, None, (256, 256, k), step, "sm_90")
+        find_kernel(family, {"m": 256, "n": 256, "k": k}, "sm_90", step)
 
 
 def test_generate_writes_a_product() -> None:
@@ -47,4 +49,4 @@ def test_generate_writes_a_product() -> None:
 
 def test_generate_refuses_a_product_with_leading_dimensions_of_a_copy() -> None:
     name, message = refusal("generate", "gemm-sm80", "--lds", "512")
-    assert name == "UnsupportedError" and "dense here" in message
+    assert name == "UnsupportedError" and "gemm-sm80 has no lds: it takes --m, --n, --k" in message

@@ -9,17 +9,17 @@ import pytest
 from layoutalg.cli.kernel_names import read_ints
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import ParseError
-from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
 from tests.command import answer, refusal, run
+from tests.sequences import TENSOR_OPS, launches_of, problem_of
 from tests.sweeps import each
 
 
-@each("family", OPERATIONS)
+@each("family", TENSOR_OPS)
 def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
     axes, over = ("2,0,1", (2, 0, 1)) if family == "permute" else ("0,2", (0, 2))
     words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")
     printed = run(*words).stdout
-    (kernel,) = chain_of(find_problem(family, (24, 40, 36), over, "f16")).kernels
+    (kernel,) = launches_of(problem_of(family, (24, 40, 36), over, "f16")).kernels
     assert printed == to_cuda(kernel, "sm_90") and '"C" __global__' in printed
     payload = answer(*words)
     assert payload["source"] == printed and (payload["part"], payload["parts"]) == (1, 1)
@@ -59,16 +59,20 @@ BAD = [
     (("permute", "--shape", "4,x", "--axes", "0,1"), "ParseError", "expected an int at position 2"),
     (("sum", "--shape", "4,8", "--axes", "2"), "ShapeError", "axis 2 of a tensor with 2 modes"),
     (("sum", "--shape", "4,8", "--dtype", "u8"), "UnsupportedError", "f32, f16, bf16 are accepted"),
-    (("softmax", "--shape", "4,8", "--m", "8"), "UnsupportedError", "softmax has no m, n, k"),
+    (
+        ("softmax", "--shape", "4,8", "--m", "8"),
+        "UnsupportedError",
+        "softmax has no m: it takes --shape, --axes",
+    ),
     (("softmax", "--shape", "4,0"), "ShapeError", "nothing to compute"),
     (("max", "--shape", "4,-8"), "ShapeError", "must not be negative"),
     (
         ("matmul", "--shape", "4,8"),
         "UnknownNameError",
-        "gemm-sm80, permute, sum, mean, max, softmax",
+        "transpose, permute, sum, mean, max, softmax",
     ),
     (("transpose", "--shape", "4,8"), "UnsupportedError", "transpose has no shape"),
-    (("gemm-simt", "--part", "2"), "UnsupportedError", "gemm-simt has no shape, axes and parts"),
+    (("gemm-simt", "--part", "2"), "ResourceError", "2 asked, the limit is 1"),
 ]
 
 
@@ -86,7 +90,7 @@ def test_ints_are_read_with_and_without_parentheses() -> None:
             read_ints("shape", text)
 
 
-@each("family", OPERATIONS)
+@each("family", TENSOR_OPS)
 def test_verify_compares_tensors_with_their_definition(family: str) -> None:
     axes = "1,0" if family == "permute" else "0"
     words = ("verify", family, "--shape", "21,35", "--axes", axes, "--dtype", "f16", "--target", "simulator")
@@ -103,9 +107,9 @@ def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
 
 
 def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels.rowwise import norm_modes
+    from layoutalg.kernels import chain_verify
 
-    monkeypatch.setattr(norm_modes, "reference", lambda p, x, *extra: x)
+    monkeypatch.setattr(chain_verify, "normed", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
     assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout
 
@@ -113,8 +117,8 @@ def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("softmax", "--m", "8"), "its tensor has a --shape"),
-        (("transpose", "--shape", "8,8"), "its matrices have --m and --n"),
+        (("softmax", "--m", "8"), "has no m: it takes --shape, --axes"),
+        (("transpose", "--shape", "8,8"), "has no shape: it takes --m, --n"),
         (("permute", "--shape", "8,8"), "permute needs --axes"),
         (("sum", "--axes", "0"), "sum needs --shape"),
     ],

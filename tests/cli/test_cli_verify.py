@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.commands.verify import VERIFIED_PRODUCTS
-from layoutalg.kernels.family import Check, VerifyReport
-from layoutalg.kernels.gemm import verify as gemm_verify
+from layoutalg.kernels import verification
+from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
+from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
 
 
@@ -29,7 +29,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
         seen.append(f"{p}, {target}, {seed}")
         return VerifyReport(family.name, str(p), target, (Check("result", "45" not in str(p), "-"),))
 
-    monkeypatch.setattr(gemm_verify, "verify_product", noted)
+    monkeypatch.setattr(verification, "verify", noted)
     only = ("--target", "simulator")
     assert answer("verify", "gemm-sm80", "--m", "40", "--dtype", "bf16", "--seed", "7", *only)["passed"]
     assert answer("verify", "gemm-sm80", *only, exit_code=1)["passed"] is False
@@ -42,7 +42,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("words", "error", "part"),
     [
-        (("gemm-simt", "--lds", "64"), "UnsupportedError", "has no lds and ldd"),
+        (("gemm-simt", "--lds", "64"), "UnsupportedError", "has no lds: it takes"),
         (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
         (("gemm-simt", "--dtype", "u4"), "UnsupportedError", "GEMM of u4"),
         (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),

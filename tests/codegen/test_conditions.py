@@ -104,3 +104,12 @@ def test_an_order_follows_from_intervals_of_parts() -> None:
     assert not Conditions().orders(ahead, Const(63))
     assert Conditions().under(simplify(turn + 1 < 16), True).orders(ahead, Const(63))
     assert evaluate(Minus(Const(63), ahead), {turn: 15, slot: 1}) == 0
+
+
+def test_a_comparison_bounds_both_of_its_sides() -> None:
+    """A vector that begins in front of a shift of less than a vector is not the first one."""
+    at, shift = Var("at", 400, "let", 0, 4), Var("shift", 4, "let")
+    inside = Conditions().under(simplify(at + 4 > shift + 4), True)
+    assert inside.orders(Const(4), at) and not Conditions().orders(Const(4), at)
+    assert Conditions().under(at <= shift, True).decided(at < 4) is True
+    assert Conditions().under(at < shift, False).orders(at, shift) is False

@@ -26,11 +26,11 @@ from layoutalg.codegen.program import (
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import STATIC_SHARED_BYTES, Parameter
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
-from layoutalg.kernels.chains import chain_of
-from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
+from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
 from tests.command import answer
 from tests.domains import TRIALS, misstated, stated
+from tests.sequences import launches_of, problem_of
 from tests.sweeps import each
 
 
@@ -131,8 +131,6 @@ def test_statements_cannot_rely_on_more_than_is_declared() -> None:
 
 def kernel_of(family: str) -> Kernel:
     """A transpose or a copy of 256 x 256 f32."""
-    from layoutalg.kernels import FAMILIES
-
     chosen = FAMILIES[family]
     p = chosen.problem(256, 256, "f32")
     return chosen.build(p, chosen.configs(p, "sm_90")[0])
@@ -144,12 +142,12 @@ def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> No
     assert TRIALS[name](random.Random(f"edges of {name}"), 1) == []
 
 
-LADDER = [(name, step) for name, family in GEMM_FAMILIES.items() for step in list(family.steps)[::4]]
+LADDER = [(name, step) for name, family in FAMILIES.items() for step in list(family.steps)[::4]]
 
 
 @each(("family", "step"), LADDER)
 def test_the_steps_of_a_ladder_state_what_they_are_held_to(family: str, step: str) -> None:
-    chosen = GEMM_FAMILIES[family]
+    chosen = FAMILIES[family]
     kernel = chosen.build(chosen.problem(512), chosen.steps[step])
     assert misstated(kernel, random.Random(step)) == []
 
@@ -191,9 +189,7 @@ def test_json_says_what_the_text_says(family: str) -> None:
 
 
 def test_a_chain_says_it_of_each_of_its_kernels() -> None:
-    from layoutalg.kernels.chains import find_problem
-
-    kernels = chain_of(find_problem("softmax", (20000, 8), (0,), "f32"), "sm_90").kernels
+    kernels = launches_of(problem_of("softmax", (20000, 8), (0,), "f32"), "sm_90").kernels
     assert len(kernels) == 2
     for kernel in kernels:
         assert not misstated(kernel, random.Random(1)) and launch_grid(kernel, {})[0] > 0

@@ -214,3 +214,23 @@ def test_shared_buffers_that_overlap() -> None:
     first, second, _ = kernel.shared
     with pytest.raises(IRError, match="overlap: a and b overlap in shared memory"):
         check(replace(kernel, shared=(first, replace(second, offset_bytes=128))))
+
+
+def test_what_can_never_run_needs_no_proof() -> None:
+    k = KernelBuilder("k", 32)
+    n = k.extent("n", 16)
+    x, v = k.tensor("x", "f32", (n,), (1,)), k.reg("v", 1)
+    with k.If(n >= 32):
+        k.do(LDG[4], v, x.at(k.tid))
+    k.build()
+    with k.If(n >= 8):
+        k.do(LDG[4], v, x.at(k.tid))
+    with pytest.raises(IRError, match="can pass the extent n"):
+        k.build()
+
+
+def test_the_other_branch_knows_the_opposite() -> None:
+    """Where the tile does not stick out: in the else of the condition that it does."""
+    full = Known({}).where(M < COUNT * 8 + 8, holds=False)
+    assert full.is_below(COUNT * 8 + LANE, M) and not full.is_below(COUNT * 8 + LANE + BIT, M)
+    assert holds((COUNT * 8 + 8 <= M,), COUNT * 8 + LANE, M)

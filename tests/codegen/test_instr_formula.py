@@ -72,10 +72,11 @@ ONE_OPERAND = [
 @each("op, bound", ONE_OPERAND)
 def test_one_operand(op: str, bound: int) -> None:
     a = encode(np.abs(decode(words(4, "f32"), "f32")), "f32")
-    exact = {
+    functions: dict[str, Any] = {
         "neg": lambda x: -x, "abs": np.abs, "sqrt": np.sqrt, "reciprocal": lambda x: 1 / x,
         "rsqrt": lambda x: 1 / np.sqrt(x), "exp2": np.exp2, "exp": np.exp, "tanh": np.tanh,
-    }[op](floats(a).astype("f8"))  # fmt: skip
+    }  # fmt: skip
+    exact = functions[op](floats(a).astype("f8"))
     found = run(Apply(op, (X,)), 4, a)
     assert np.abs(found.astype("i8") - exact.astype("f4").view("u4").astype("i8")).max() <= bound
 
@@ -111,7 +112,7 @@ def test_integers(op: str) -> None:
     count = {"neg": 1, "fma": 3}.get(op, 2)
     args = [words(4, "s32") for _ in range(count)]
     found = run(Apply(op, tuple(Input(i, "s32") for i in range(count))), 4, *args)
-    a, b, c = (*(x.astype("i8") for x in args), *[np.zeros((1, 1), "i8")] * (3 - count))
+    a, b, c = [x.astype("i8") for x in args] + [np.zeros((1, 1), "i8")] * (3 - count)
     signed = [x.view("i4").astype("i8") for x in args]
     exact = {
         "add": a + b, "sub": a - b, "mul": a * b, "neg": -a, "fma": a * b + c,

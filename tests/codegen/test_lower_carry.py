@@ -344,7 +344,7 @@ def test_a_condition_in_a_loop_is_left_where_it_is() -> None:
 
 
 def test_a_lower_constant_gets_a_place_of_its_own() -> None:
-    """There is no subtraction: only what lies further shares a place."""
+    """Only what lies further shares a place."""
     k = KernelBuilder("k", THREADS)
     x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
     with k.For("kt", 3) as kt:

@@ -16,7 +16,6 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import simt as gemm_simt
 from layoutalg.kernels.gemm import sm80 as gemm_sm80
-from layoutalg.kernels.gemm.bench import find_gemm_family
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.splitk import build_combine
@@ -24,9 +23,8 @@ from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.rowwise import norm as norm_family
+from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise import reduce as reduce_family
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 
 TARGET = "sm_90a"
 OPCODE_BITS = {"STG.E.128": 128, "STG.E.64": 64, "STG.E": 32, "STG.E.U16": 16, "STG.E.U8": 8}
@@ -61,7 +59,7 @@ def parts(dtype: str) -> Kernel:
 
 
 def step(family: str, name: str) -> Kernel:
-    chosen = find_gemm_family(family)
+    chosen = FAMILIES[family]
     return chosen.build(chosen.problem(512), chosen.steps[name])
 
 

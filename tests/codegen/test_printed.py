@@ -10,9 +10,10 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import KernelBuilder, Unroll, printed, walk
 from layoutalg.errors import IRError
 from layoutalg.kernels import FAMILIES
+from tests.sequences import MATRIX_OPS
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MATRIX_OPS)
 def test_its_text_is_the_kernels(name: str) -> None:
     family = FAMILIES[name]
     p = family.problem(70, 44, "f16")

@@ -24,7 +24,7 @@ from layoutalg.codegen.expr import (
     simplify,
     variables,
 )
-from layoutalg.codegen.expr.rewrite import Rule, rewrite
+from layoutalg.codegen.expr.rewrite import Rule, Rules, rewrite
 from layoutalg.codegen.expr.simplifier import RULES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.expressions import differ_at, expressions, occurrences
@@ -68,6 +68,7 @@ def test_no_rule_is_wrong_wherever_it_fires() -> None:
         for rule in RULES:
             out = rule.apply(node)
             if out is not None:
+                assert not rule.roots or type(node) in rule.roots, f"'{rule.name}' is not tried on {node}"
                 fired[rule.name] += 1
                 assert differ_at(node, out) is None, f"'{rule.name}': {node}  ->  {out}"
     assert sum(count > 0 for count in fired.values()) >= 20, fired
@@ -235,7 +236,7 @@ def test_an_address_takes_few_rewrites() -> None:
         return Rule(rule.name, apply)
 
     node = TILE(WARPS // 32 * 16 + WARPS % 16, WARPS % 32 // 16 * 8 + J * 16)
-    assert rewrite(node, tuple(map(counting, RULES))) == simplify(node)
+    assert rewrite(node, Rules(map(counting, RULES))) == simplify(node)
     assert 0 < steps <= 150
 
 

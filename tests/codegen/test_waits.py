@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import CP_ASYNC, CP_COMMIT, CP_WAIT, GRID_WAIT, LDG, LDG_FRESH, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.program import Kernel, KernelBuilder, LaunchSequence
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
-from layoutalg.kernels.chain_verify import verify_chain
-from layoutalg.kernels.chains import chain_of
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
+from layoutalg.kernels.verification import verify
 from layoutalg.layout import Layout
 from tests import mutate
+from tests.sequences import family_of, launches_of
 from tests.sweeps import each
 
 SECOND = (
     *(
-        chain_of(p).kernels[1]
+        launches_of(p).kernels[1]
         for p in (
             reduce_problem((1 << 26,), 0, "sum", "f32"), norm_problem("softmax", (40000, 24), 0, "bf16"),
             norm_problem("layer_norm", (40001, 33), 0, "f32"),
@@ -47,14 +47,16 @@ def test_a_forgotten_wait_is_refused(kernel: Kernel) -> None:
             door(broken)
 
 
-def test_verify_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(p: object, arch: str = "sm_90") -> object:
-        chain = chain_of(p, arch)  # type: ignore[arg-type]
-        return replace(chain, kernels=tuple(mutate.without(k, "grid_wait") for k in chain.kernels))
+def test_verify_refuses_it() -> None:
+    p = norm_problem("layer_norm", (1, 1 << 15), 1, "f32")
+    family = family_of(p)
 
-    monkeypatch.setattr("layoutalg.kernels.chain_verify.chain_of", broken)
+    def broken(p: Any, config: Any, arch: Any) -> LaunchSequence:
+        one = family.launches(p, config, arch)
+        return replace(one, kernels=tuple(mutate.without(k, "grid_wait") for k in one.kernels))
+
     with pytest.raises(IRError, match="while the kernel in front"):
-        verify_chain(norm_problem("layer_norm", (1, 1 << 15), 1, "f32"))
+        verify(replace(family, launches=broken), p)
 
 
 def test_who_waits_for_what() -> None:

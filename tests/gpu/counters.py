@@ -10,15 +10,17 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES, reduce_bench
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.rowwise import cases as rowwise_cases
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -74,7 +76,7 @@ def bench_cases(ops: Collection[str]) -> tuple[Case, ...]:
     """The cases of `layoutalg bench reduce` that are of some operations: (op, type, shape, axes)."""
     return tuple(
         (c.op, c.dtype, ",".join(map(str, c.shape)), ",".join(map(str, c.axes)))
-        for c in (*reduce_bench.CASES, *reduce_bench.random_cases())
+        for c in (*rowwise_cases.CASES, *rowwise_cases.random_cases())
         if c.op in ops
     )
 
@@ -132,20 +134,23 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     board = find_arch(arch).board
     quiet = board is not None and blocks <= board.sms
     found = counted(f"^(transpose|copy)_{dtype}$", "tests.gpu.launch", name, dtype, str(m), str(n))
+    return compared(f"{name} {problem}", prediction, found, quiet)
+
+
+def compared(label: str, prediction: Prediction, found: Mapping[str, float], quiet: bool) -> list[Row]:
+    """What is predicted of a launch beside its counters; `quiet`: of at most one block per multiprocessor."""
 
     def total(prefix: str) -> int:
         return sum(cost.total for op, cost in prediction.items() if prefix in op)
 
-    label = f"{name} {problem}"
-    rows = [
-        Row(label, access, unit, total(access), found[metric], "" if quiet or unit == "sectors" else LOST)
-        for access, (metric, unit) in METRICS.items()
-        if total(access) or found[metric]
-    ]
+    rows = []
+    for access, (metric, unit) in METRICS.items():
+        if total(access) or found[metric]:
+            reason = "" if quiet or unit == "sectors" else LOST
+            rows.append(Row(label, access, unit, total(access), int(found[metric]), reason))
     if total(".shared"):
-        rows.append(
-            Row(label, "shared, by instruction", "wavefronts", total(".shared"), found[BY_INSTRUCTION])
-        )
+        counts = total(".shared"), int(found[BY_INSTRUCTION])
+        rows.append(Row(label, "shared, by instruction", "wavefronts", *counts))
     return rows
 
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.heuristic import SM80
-from layoutalg.kernels.gemm.launches import launcher, load_all
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
+from tests.gpu.gemm_launch import launcher, load_all
 
 WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
 
@@ -43,7 +43,7 @@ def main() -> None:
         d = device_array((n, n), a.dtype)
         given = {"a": a, "b": b, "d": d, **scalar_words(p, "alpha", 1.0)}
         loaded = load_all([(p, c) for c in configs])
-        runs = [[launcher(p, c, given, x)] for c, x in zip(configs, loaded, strict=True)]
+        runs = [[launcher(x, given)] for x in loaded]
         inner = max(1, int(4e11 / p.flops))
         for c, ms in zip(configs, median_times_ms(runs, rounds=20, inner=inner), strict=True):
             edges = "edges" if c.edges else "whole"

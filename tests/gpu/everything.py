@@ -55,6 +55,7 @@ STEPS = (
     Step("counters-reduce", "tests.gpu.reduce_counters", [], 240),
     Step("counters-norm", "tests.gpu.norm_counters", [], 240),
     Step("counters-transpose", "tests.gpu.counters", [], 120),
+    Step("counters-frozen", "tests.gpu.frozen_counters", [], 600),
     Step("probe", "tests.gpu.probe", [], 180),
     Step("latency", "tests.gpu.array_cases", ["latency"], 60),
     Step("tests", "pytest", ["-q", "--durations=10", "tests/gpu"], 600),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from layoutalg.kernels.gemm.bench import GemmFamily, find_gemm_family
+from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.ladder.gemm import TARGET, predict_step
 from tests.gpu.gemm_ladder import count_of, held_table, judge, launch_all, measure
@@ -20,7 +20,7 @@ CASES: tuple[tuple[str, int, int, int], ...] = (
 )  # fmt: skip
 
 
-def chosen_way(family: GemmFamily, m: int, n: int, k: int) -> tuple[GemmProblem, Any]:
+def chosen_way(family: Family, m: int, n: int, k: int) -> tuple[GemmProblem, Any]:
     """The product in the family's usual storage, and its first configuration of one kernel."""
     usual = family.problem(m)
     p = gemm_problem(m, n, k, usual.operand, a_major=usual.a_major, b_major=usual.b_major)
@@ -30,7 +30,7 @@ def chosen_way(family: GemmFamily, m: int, n: int, k: int) -> tuple[GemmProblem,
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction is refuted."""
     if args[:1] == ["launch"]:
-        family = find_gemm_family(args[1])
+        family = find_family(args[1])
         p, config = chosen_way(family, *map(int, args[2:]))
         launch_all(family, p, [config])
         return 0
@@ -41,7 +41,7 @@ def main(args: list[str]) -> int:
     wrong, steps, counters = 0, [], []
     print("| product | counted | predicted | measured | |\n|---|---|---:|---:|---|")
     for name, m, n, k in cases:
-        family = find_gemm_family(name)
+        family = find_family(name)
         p, config = chosen_way(family, m, n, k)
         step = predict_step(family, p, f"{p}, {config.tile_m}x{config.tile_n}x{config.tile_k}", config)
         (seen,) = measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))

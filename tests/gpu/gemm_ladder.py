@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, prepare, random_normal
-from layoutalg.kernels.gemm.bench import STEPS_SIZE, GemmFamily, find_gemm_family
+from layoutalg.kernels import Family, find_family
+from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
 from layoutalg.kernels.ladder.gemm import TARGET, Step, effects, predict_steps
 from tests.gpu.counters import BY_INSTRUCTION, count_launches
@@ -89,7 +90,7 @@ def stall_metric(name: str) -> str:
     return f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio"
 
 
-def launch_all(family: GemmFamily, p: GemmProblem, configs: Iterable[Any]) -> None:
+def launch_all(family: Family, p: GemmProblem, configs: Iterable[Any]) -> None:
     """Launch every configuration once, on normal random numbers."""
     given: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")}
     given |= scalar_words(p, "alpha", 1.0)
@@ -105,7 +106,7 @@ def launch_all(family: GemmFamily, p: GemmProblem, configs: Iterable[Any]) -> No
 def compile_step(what: tuple[str, int, str]) -> str:
     """Put a step's machine code into the cache."""
     family, n, name = what
-    chosen = find_gemm_family(family)
+    chosen = find_family(family)
     return prepare(chosen.build(chosen.problem(n), chosen.steps[name]), TARGET).cubin.name
 
 
@@ -119,7 +120,7 @@ def measure(module: str, *args: str) -> list[dict[str, float]]:
 def main(args: Sequence[str]) -> int:
     """Print the tables; the exit status is 1 when a prediction is refuted."""
     family, n = args[0], int(args[1]) if len(args) > 1 else STEPS_SIZE
-    chosen = find_gemm_family(family)
+    chosen = find_family(family)
     if args[2:] == ["launch"]:
         launch_all(chosen, chosen.problem(n), chosen.steps.values())
         return 0

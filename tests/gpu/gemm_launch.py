@@ -9,14 +9,22 @@ python -m tests.gpu.gemm_launch all                              every type, sto
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.gpu import Loaded, require_gpu, to_device, to_host
+from layoutalg.codegen.gpu import (
+    CompiledSequence,
+    compile_sequence,
+    in_processes,
+    load_sequence,
+    require_gpu,
+    to_device,
+    to_host,
+)
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, launcher, load_all
+from layoutalg.kernels.gemm.launches import Config, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
 from tests.gemm_cases import arguments, expected
@@ -31,6 +39,25 @@ TYPES = {
     "gemm_simt": (("f32", None), ("f64", None)),
 }
 SHAPES = ((256, 256, 128), (1, 1, 1), (127, 257, 61), (200, 72, 136), (64, 8, 1024))
+
+
+def compiled_way(asked: tuple[Way, str]) -> CompiledSequence:
+    """The launches of one way, compiled for an architecture."""
+    (p, config), arch = asked
+    return compile_sequence(shared_launches(p, config, arch), arch)
+
+
+def load_all(ways: Sequence[Way]) -> list[CompiledSequence]:
+    """The launches of all ways, compiled by all cores."""
+    arch = require_gpu().arch
+    return in_processes(compiled_way, [(way, arch) for way in ways])
+
+
+def launcher(compiled: CompiledSequence, given: Mapping[str, Any]) -> Callable[[], None]:
+    """A launch on arrays and scalar words, by name."""
+    scalars = {name: x for name, x in given.items() if isinstance(x, int)}
+    arrays = {name: x for name, x in given.items() if name not in scalars}
+    return load_sequence(compiled.ready(scalars)).on_arrays(arrays)
 
 
 def small_problems(name: str) -> Iterator[GemmProblem]:
@@ -71,10 +98,10 @@ def named_way(words: Sequence[str], arch: str) -> Way:
     return p, next(c for c in CONFIGS[name](p, arch) if not splits or c.splits == splits[0])
 
 
-def result(p: GemmProblem, config: Config, args: dict[str, Any], loaded: Sequence[Loaded]) -> Any:
+def result(p: GemmProblem, config: Config, args: dict[str, Any], loaded: CompiledSequence) -> Any:
     """D after one launch."""
     mine = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
-    launcher(p, config, mine, loaded)()
+    launcher(loaded, mine)()
     return to_host(mine["d"])
 
 

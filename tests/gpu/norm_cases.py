@@ -21,10 +21,9 @@ from layoutalg.codegen.gpu import (
     to_host,
 )
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.rowwise.norm import NormLaunches, plan
-from layoutalg.kernels.rowwise.norm_modes import NormProblem, shortest
+from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
+from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
 from tests.norms import check, data, launch_all, random_problem
 
 MOST_ELEMS = 300_000
@@ -34,7 +33,7 @@ def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     """The problem of a seed, and a configuration: of the plan, or read twice, and split."""
     rng = random.Random(seed)
     p = random_problem(rng, MOST_ELEMS if seed % 2 else 5000)
-    c = rng.choice(configs(shortest(p), arch)[: 1 if seed % 3 == 0 else None])
+    c = rng.choice(configs(p, arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
         staged = rng.choice([0, 2 * c.depth]) if c.vec * p.dtype.nbytes >= 4 else 0
         c = replace(c, hold="global", staged=staged, splits=rng.choice([1, 2, 5]))

@@ -7,13 +7,13 @@ python -m tests.gpu.norm_counters softmax f16 8191,8193 1       one norm
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.kernels.rowwise import OPS, NormLaunches, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import OPS, norm_problem
 from layoutalg.kernels.rowwise.norm_predict import copied_tags, predict
 from layoutalg.kernels.rowwise.norm_traffic import traffic
 from tests.gpu.counters import (
@@ -49,34 +49,38 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     Memory is compared where it is moved at all: what fits the L2 is read from there.
     """
     arch = require_gpu().arch
-    board = find_arch(arch).board
     seen = iter(count_launches("^(softmax|layer_norm)_", TRAFFIC, "tests.gpu.norm_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         launches = plan(norm_problem(op, ints(shape), ints(axes), dtype), arch)
-        prediction, label = predict(launches, arch), f"{op} of {shape} over {axes} {dtype}"
         found = list(islice(seen, len(launches.kernels)))
+        yield from compared(f"{op} of {shape} over {axes} {dtype}", launches, found, arch)
 
-        def counted(metric: str, found: Sequence[dict[str, float]] = found) -> int:
-            return sum(int(counters[metric]) for counters in found)
 
-        copied = sum(cost.total for name, cost in prediction.items() if ":global" in name)
-        tags = copied_tags(launches)
-        for access, (metric, unit) in METRICS.items():
-            predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
-            if access == "ld.global":
-                predicted += copied if tags is None else tags
-            if predicted or counted(metric):
-                moved = COPIED if copied and tags is None and access == "ld.global" else ""
-                yield Row(
-                    label, access, unit, predicted, counted(metric), moved if unit == "sectors" else LOST
-                )
-        shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
-        if shared and not copied:
-            yield Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
-        expected = traffic(launches, arch)
-        if board is not None and expected.read + expected.written > board.l2_bytes:
-            for way, name in DRAM.items():
-                yield Row(label, f"memory {way}", "bytes", getattr(expected, way), counted(name), MOVED)
+def compared(
+    label: str, launches: NormLaunches, found: Sequence[Mapping[str, float]], arch: str
+) -> Iterator[Row]:
+    """What is predicted of the launches of a plan beside their counters."""
+    prediction, board = predict(launches, arch), find_arch(arch).board
+
+    def counted(metric: str) -> int:
+        return sum(int(counters[metric]) for counters in found)
+
+    copied = sum(cost.total for name, cost in prediction.items() if ":global" in name)
+    tags = copied_tags(launches)
+    for access, (metric, unit) in METRICS.items():
+        predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
+        if access == "ld.global":
+            predicted += copied if tags is None else tags
+        if predicted or counted(metric):
+            moved = COPIED if copied and tags is None and access == "ld.global" else ""
+            yield Row(label, access, unit, predicted, counted(metric), moved if unit == "sectors" else LOST)
+    shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
+    if shared and not copied:
+        yield Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
+    expected = traffic(launches, arch)
+    if board is not None and expected.read + expected.written > board.l2_bytes:
+        for way, name in DRAM.items():
+            yield Row(label, f"memory {way}", "bytes", getattr(expected, way), counted(name), MOVED)
 
 
 def main(args: list[str]) -> int:

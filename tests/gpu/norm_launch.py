@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 
 from layoutalg.codegen.gpu import in_processes, load, random_normal, require_gpu
-from layoutalg.kernels.rowwise.norm import arguments, plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
+from layoutalg.kernels.rowwise import arguments, norm_problem
+from layoutalg.kernels.rowwise.norm import plan
 from tests.gpu.counters import cases_of, ints
 from tests.gpu.norm_cases import compiled, run
 

@@ -7,20 +7,20 @@ python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kerne
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.cases import CASES as QUOTED
+from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_bench import CASES as QUOTED
-from layoutalg.kernels.move.permute_bench import random_cases
 from layoutalg.kernels.move.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.stage import Stage
+from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
+from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of
 from tests.gpu.gemm_ladder import ARRIVED
 
@@ -72,9 +72,14 @@ def planned(what: tuple[str, Case]) -> Plan:
     """The plan of a case for an architecture."""
     arch, (dtype, shape, axes) = what
     x = normalise(permute_problem(ints(shape), ints(axes), dtype))
-    config, size = configs(x, arch)[0], x.element_bytes
+    return plan_of(f"{shape.replace(',', 'x')} -> {axes} {dtype}", x, configs(x, arch)[0], arch)
+
+
+def plan_of(label: str, x: Moves, config: PermuteConfig, arch: str) -> Plan:
+    """A configuration of some moves, for an architecture."""
+    size = x.element_bytes
     return Plan(
-        f"{shape.replace(',', 'x')} -> {axes} {dtype}", prepare(build(x, config), arch),
+        label, prepare(build(x, config), arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
         {op: cost.total for op, cost in predict(x, config, arch).items()}, copy_sectors(x, config),
         needed_wavefronts(x, config, arch),
@@ -101,26 +106,32 @@ def launch(cases: Sequence[Case]) -> None:
 def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
     metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
-    made, board = plans(cases), find_arch(require_gpu().arch).board
+    made, arch = plans(cases), require_gpu().arch
     seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
     for p, found in zip(made, seen, strict=True):
-        quiet = board is not None and p.blocks <= board.sms
-        loads = int(found[METRICS["ld.shared"][0]])
-        sunk = p.needed <= loads < p.total("ld.shared")
-        tags, arriving = p.copies or (p.total(":global"), 0)
-        rows = (
-            ("ld.global", p.total("ld.global") + tags, ""),
-            ("st.global", p.total("st.global"), ""),
-            ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
-        )
-        for access, predicted, reason in rows:
-            metric, unit = METRICS[access]
-            yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
-        if p.copies is not None:
-            loaded, measured = p.total("ld.global"), int(found[ARRIVED])
-            served = 0 < arriving + loaded - measured <= loaded
-            reason = f"{loaded} by loads, of which the L1 serves some" if served else ""
-            yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
+        yield from compared(p, found, arch)
+
+
+def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
+    """What is predicted of a plan beside the counters of its launch."""
+    board = find_arch(arch).board
+    quiet = board is not None and p.blocks <= board.sms
+    loads = int(found[METRICS["ld.shared"][0]])
+    sunk = p.needed <= loads < p.total("ld.shared")
+    tags, arriving = p.copies or (p.total(":global"), 0)
+    rows = (
+        ("ld.global", p.total("ld.global") + tags, ""),
+        ("st.global", p.total("st.global"), ""),
+        ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
+    )
+    for access, predicted, reason in rows:
+        metric, unit = METRICS[access]
+        yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
+    if p.copies is not None:
+        loaded, measured = p.total("ld.global"), int(found[ARRIVED])
+        served = 0 < arriving + loaded - measured <= loaded
+        reason = f"{loaded} by loads, of which the L1 serves some" if served else ""
+        yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
 
 
 def main(args: list[str]) -> int:

@@ -19,9 +19,9 @@ from layoutalg.codegen.gpu import (
     to_device,
     to_host,
 )
+from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
 from layoutalg.kernels.rowwise.bounds import reduction_bound
-from layoutalg.kernels.rowwise.reduce import build, reference
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plans
+from layoutalg.kernels.rowwise.reduce import build
 from tests.reductions import (
     decoded,
     outputs,
@@ -66,7 +66,7 @@ def right(plan: ReducePlan, kernels: Sequence[Prepared], seed: int) -> bool:
     for n, kernel in enumerate(kernels):
         load_prepared(kernel)(src=chain[n], dst=chain[n + 1])
     got = to_host(chain[-1])[: len(old)].copy()
-    error = numpy.abs(outputs(p, decoded(got, p.result.name)) - reference(p, values))
+    error = numpy.abs(outputs(p, decoded(got, p.result.name)) - reduced(p, values))
     near = bool((error <= reduction_bound(p, plan.additions, values)).all())
     outputs(p, got)[...] = UNTOUCHED
     return near and bool((got == UNTOUCHED).all())

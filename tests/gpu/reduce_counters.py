@@ -7,12 +7,12 @@ python -m tests.gpu.reduce_counters sum f16 8191,8193 1       one sum
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.kernels.rowwise.reduce_plan import FOLD, plans, reduce_problem
+from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce_predict import memory_bytes, predict
 from tests.gpu.counters import (
     BY_INSTRUCTION,
@@ -49,26 +49,30 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     Memory is compared where it is moved at all: what fits the L2 is read from there.
     """
     arch = require_gpu().arch
-    board = find_arch(arch).board
     seen = iter(count_launches("^reduce_", TRAFFIC, "tests.gpu.reduce_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
-        predictions, whole = predict(plan, arch), f"{op} of {shape} over {axes} {dtype}"
-        found = list(islice(seen, len(predictions)))
-        for n, (prediction, counters) in enumerate(zip(predictions, found, strict=True)):
-            label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
-            for access, (metric, unit) in METRICS.items():
-                predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
-                if predicted or counters[metric]:
-                    reason = "" if unit == "sectors" else LOST
-                    yield Row(label, access, unit, predicted, int(counters[metric]), reason)
-            shared = sum(cost.total for op, cost in prediction.items() if ".shared" in op)
-            if shared:
-                measured = int(counters[BY_INSTRUCTION])
-                yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
-        if board is not None and memory_bytes(plan) > board.l2_bytes:
-            read = sum(int(counters[DRAM["read"]]) for counters in found)
-            yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
+        found = list(islice(seen, len(plan.passes)))
+        yield from compared(f"{op} of {shape} over {axes} {dtype}", plan, found, arch)
+
+
+def compared(whole: str, plan: ReducePlan, found: Sequence[Mapping[str, float]], arch: str) -> Iterator[Row]:
+    """What is predicted of the passes of a plan beside the counters of their launches."""
+    board = find_arch(arch).board
+    for n, (prediction, counters) in enumerate(zip(predict(plan, arch), found, strict=True)):
+        label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
+        for access, (metric, unit) in METRICS.items():
+            predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
+            if predicted or counters[metric]:
+                reason = "" if unit == "sectors" else LOST
+                yield Row(label, access, unit, predicted, int(counters[metric]), reason)
+        shared = sum(cost.total for op, cost in prediction.items() if ".shared" in op)
+        if shared:
+            measured = int(counters[BY_INSTRUCTION])
+            yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
+    if board is not None and memory_bytes(plan) > board.l2_bytes:
+        read = sum(int(counters[DRAM["read"]]) for counters in found)
+        yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
 
 
 def main(args: list[str]) -> int:

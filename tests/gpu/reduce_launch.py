@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 
 from layoutalg.codegen.gpu import load, random_bytes, require_gpu
+from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce import build
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
 from tests.gpu.counters import cases_of, ints
 from tests.gpu.reduce_cases import compiled, right
 

@@ -6,14 +6,15 @@ python -m tests.gpu.split_counters        the table; the exit status is 1 where 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.traffic import Prediction
-from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.smem_loads import copied_words, counted
+from layoutalg.kernels.gemm.smem_loads import copied_words
+from layoutalg.kernels.gemm.smem_loads import counted
 from layoutalg.kernels.gemm.tiles import SimtConfig
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
@@ -43,12 +44,23 @@ def rows(case: tuple[str, str, int, int, int, int]) -> Iterator[Row]:
     metrics = [*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION, COPIES]
     arguments = (name, dtype, *map(str, rest))
     seen = count_launches("^gemm_", metrics, "tests.gpu.split_counters", *arguments)
-    first, second = predictions(p, c)
+    yield from product_rows(f"{p}, {gemm_family.way(c)}", p, c, seen)
+
+
+def product_rows(
+    label: str, p: GemmProblem, c: Config, seen: Sequence[Mapping[str, float]], *, merged: bool = False
+) -> Iterator[Row]:
+    """What the kernels of a product are predicted to access beside the counters of their launches.
+
+    `merged`: loads of fragments are vectors that the compiler made.
+    """
+    first, *second = predictions(p, c)
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
-    label = f"{p}, {choice_name(c)}"
-    yield from compared(f"{label}, parts", counted(p, c, first), seen[0], fewer)
-    yield from compared(f"{label}, sums", second, seen[1])
+    name = f"{label}, parts" if second else label
+    yield from compared(name, counted(p, c, first, vectorized=merged), seen[0], fewer)
+    for one in second:
+        yield from compared(f"{label}, sums", one, seen[1])
 
 
 def compared(label: str, one: Prediction, found: Mapping[str, float], fewer: int = 0) -> Iterator[Row]:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status
-from layoutalg.kernels.gemm.launches import load_all
 from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
 from tests.gemm_cases import arguments, packed, unpacked
-from tests.gpu.gemm_launch import CONFIGS, launch_all, result, small_ways, steps
+from tests.gpu.gemm_launch import CONFIGS, launch_all, load_all, result, small_ways, steps
 from tests.gpu.tools import sanitize
 
 STATUS = gpu_status()

@@ -7,8 +7,9 @@ import pytest
 from layoutalg.codegen.gpu import gpu_status, load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.family import arguments, buffers
+from layoutalg.kernels.matrix import arguments, buffers
 from tests.gpu.tools import sanitize, tool
+from tests.sequences import MATRIX_OPS
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -19,7 +20,7 @@ SIZES = ((1, 1), (1, 1000), (1000, 1), (127, 257), (509, 1021), (1024, 2048), (2
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MATRIX_OPS)
 def test_reference_is_gpu(name: str, dtype: str, size: tuple[int, int]) -> None:
     family = FAMILIES[name]
     m, n = size

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status
-from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
-from layoutalg.kernels.gemm.verify import verified_problem, verify_product
+from layoutalg.kernels import FAMILIES, verify
 from tests.gpu.tools import tool
 
 STATUS = gpu_status()
@@ -33,9 +30,9 @@ def test_no_prediction_of_a_chosen_product_is_refuted() -> None:
 
 
 @pytest.mark.parametrize("extents", [(128, 128, 128), (67, 131, 45), (1009, 1013, 1019)], ids=str)
-@pytest.mark.parametrize("family", GEMM_FAMILIES)
+@pytest.mark.parametrize("family", TYPES)
 def test_products_are_within_their_bound(family: str, extents: tuple[int, int, int]) -> None:
-    chosen: Any = GEMM_FAMILIES[family]
+    chosen = FAMILIES[family]
     for dtype in TYPES[family]:
-        report = verify_product(chosen, verified_problem(chosen, extents, dtype), target="gpu")
+        report = verify(chosen, chosen.problem(*extents, dtype, reads_c=True, bias=True), target="gpu")
         assert report.passed, report

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
+from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.gemm.bench import GEMM_FAMILIES, choice_name, differs
-from layoutalg.kernels.gemm.launches import Config, launcher, load_all
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.family import differs, way
+from layoutalg.kernels.gemm.launches import Config
+from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
+from tests.gpu.gemm_launch import launcher, load_all
 
 FITTED = (
     (256, 256, 256), (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (1536, 1536, 1536),
@@ -67,13 +69,13 @@ def measure(
     runs = [graph(stream, vendor, inner)]
     for config, loaded in ways:
         d.fill(0)
-        runs.append(graph(stream, launcher(p, config, words, loaded), inner))
+        runs.append(graph(stream, launcher(loaded, words), inner))
         if differs(d, expected, p):
             raise SystemExit(f"wrong result: {p} as {config!r}")
     cublas, *times = median_times_ms([[run] for run in runs], rounds=rounds, inner=1, warmup=1)
     return {
         "m": p.m, "n": p.n, "k": p.k, "cublas_ms": _four(cublas / inner),
-        "choices": {choice_name(c): _four(t / inner) for (c, _), t in zip(ways, times, strict=True)},
+        "choices": {way(c): _four(t / inner) for (c, _), t in zip(ways, times, strict=True)},
     }  # fmt: skip
 
 
@@ -87,18 +89,13 @@ def main(args: list[str]) -> int:
     import cupy
     import torch
 
-    family, out = GEMM_FAMILIES[args[0]], Path(args[1])
+    family, out = find_family(args[0]), Path(args[1])
     status = require_gpu()
-    usual = family.problem(64)
-    problems = [
-        gemm_problem(m, n, k, usual.operand, a_major=usual.a_major, b_major=usual.b_major)
-        for m, n, k in (FRESH if "fresh" in args else FITTED)
-    ]
+    problems = [family.problem(m, n, k) for m, n, k in (FRESH if "fresh" in args else FITTED)]
     began = time.perf_counter()
     ways = [(p, c) for p in problems for c in family.configs(p, status.arch)]
     loaded = dict(zip(ways, load_all(ways), strict=True))
-    different = len(set(map(id, loaded.values())))
-    print(f"{len(ways)} ways, {different} different, {time.perf_counter() - began:.1f} s", flush=True)
+    print(f"{len(ways)} ways, {time.perf_counter() - began:.1f} s", flush=True)
     stream = cupy.cuda.Stream(non_blocking=True)
     found = []
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
@@ -108,7 +105,7 @@ def main(args: list[str]) -> int:
             row = measure(family.name, p, mine, rounds, stream)
             found.append(row)
             best = min(row["choices"], key=row["choices"].__getitem__)
-            first = choice_name(mine[0][0])
+            first = way(mine[0][0])
             ms = row["choices"]
             print(
                 f"{p}: cuBLAS {row['cublas_ms']:.4f}, best {best} {ms[best]:.4f}, "

@@ -15,13 +15,12 @@ from layoutalg.codegen.gpu import device_copy, load, median_times_ms, random_byt
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import plan as permute_plan
+from layoutalg.kernels.move.cases import CASES, random_cases
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_bench import CASES, random_cases
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig
-from layoutalg.kernels.move.transpose import build as build_transpose
-from layoutalg.kernels.move.transpose import problem as transpose_problem
-from layoutalg.kernels.move.transpose_plan import configs as transpose_configs
 from layoutalg.layout import Swizzle
 
 TUNED = (

@@ -1,30 +1,279 @@
-"""The bench's bookkeeping; its timings need a GPU."""
+"""The bench: its rows and problems, and what it does on a stand-in for a GPU; its timings need one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
-from layoutalg.errors import UnsupportedError
+from layoutalg.codegen.gpu import gpu_status, in_processes
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.codegen.program import LaunchSequence, printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.bench import BenchRow, benchmark, set_count
+from layoutalg.kernels.bench import (
+    REDUCE,
+    BenchRow,
+    Timed,
+    benchmark,
+    benchmark_ways,
+    make,
+    mean_of,
+    set_count,
+    timed_problems,
+)
+from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.rowwise import OPS, normed
+from layoutalg.kernels.rowwise.cases import CASES, DTYPES
+from tests.sequences import problem_of
+
+
+def row(ours: float, notes: Any = None, **rates: float | None) -> BenchRow:
+    return BenchRow("f", "p", "w", "GB/s", {"ours": ours, **rates}, "copy", 40, notes or {})
+
+
+def test_rows_compare() -> None:
+    one = row(3000.0, copy=4000.0, torch=None, cupy=1500.0)
+    assert (one.share, one.ratio("cupy"), one.ratio("torch"), one.ratio("cublas")) == (0.75, 2.0, None, None)
+    assert mean_of([4.0, 9.0]) == pytest.approx(6.0) and mean_of([None]) is None
 
 
 def test_small_problems_rotate_past_the_cache() -> None:
     family = FAMILIES["transpose"]
     for edge in (256, 1024, 4096, 16384):
         p = family.problem(edge, edge, "u8")
-        sets = set_count(p, "sm_90")
+        sets = set_count(family.bench, p, p.moved_bytes, "sm_90")
         assert sets * p.moved_bytes >= 4 * 60e6 or sets == 64
-    assert set_count(family.problem(16384, 16384, "f32"), "sm_90") == 1
+    p = family.problem(16384, 16384, "f32")
+    assert set_count(family.bench, p, p.moved_bytes, "sm_90") == 1
 
 
-def test_the_share_is_of_the_copy() -> None:
-    assert BenchRow("x", ours=3000.0, copy=4000.0, torch=None, cupy=500.0).share == 0.75
+@pytest.mark.parametrize("name", [*FAMILIES, REDUCE])
+def test_every_family_has_problems_that_are_timed(name: str) -> None:
+    asked = timed_problems(name)
+    assert len({timed.name for timed in asked}) == len(asked) > 1
+    if name != REDUCE:
+        family = FAMILIES[name]
+        assert all(timed.family == name and family.bench.work(timed.problem) > 0 for timed in asked)
+
+
+def test_the_table_of_reductions_has_every_case_in_order() -> None:
+    asked = timed_problems(REDUCE)
+    assert [timed.name for timed in asked[: len(CASES)]] == [str(case) for case in CASES]
+    assert {str(timed.problem.axes.dtype) for timed in timed_problems(REDUCE, ["bf16"])} == {"bf16"}
+    with pytest.raises(UnknownNameError, match="element type of reductions"):
+        timed_problems(REDUCE, ["u8"])
+    with pytest.raises(UnknownNameError, match=r"tiled_copy, .*, reduce"):
+        timed_problems("nothing")
+
+
+@pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
+def test_every_step_and_every_choice_can_be_built(name: str) -> None:
+    family = FAMILIES[name]
+    assert len(timed_problems(name)) == len(SIZES)
+    p = family.problem(family.bench.steps_size)
+    for config in (family.choose(p), *family.steps.values()):
+        assert family.build(p, config).threads % 32 == 0
+
+
+def test_kernels_are_made_by_several_processes_as_by_one() -> None:
+    asked = [
+        (Timed(op, problem_of(op, (48, 64), axes, "bf16")), "sm_90a")
+        for op, axes in (("mean", (0,)), ("softmax", (1,)), ("layer_norm", (0,)))
+    ]
+    asked += [(Timed("permute", problem_of("permute", (40, 24), (1, 0), "f16")), "sm_90a")]
+    there, here = in_processes(make, asked), [make(one) for one in asked]
+    for one, other in zip(there, here, strict=True):
+        assert (one.timed, one.way, one.notes) == (other.timed, other.way, other.notes)
+        assert [x.source for x in one.compiled.prepared] == [x.source for x in other.compiled.prepared]
+    assert [made.notes["moved bytes"] for made in there[:3]] == [2 * (48 * 64 + 64), 4 * 48 * 64, 4 * 48 * 64]
+    assert all(made.notes["memory bytes"] == made.notes["moved bytes"] for made in there[:3])
+    assert there[3].compiled.prepared[0].kernel.name == "permute_b16"
+    assert there[3].notes["sectors in"] > 0 and there[3].notes["bound"].endswith(" us")
 
 
 @pytest.mark.skipif(gpu_status().available, reason="this is about a machine without a GPU")
 def test_without_a_gpu_the_bench_says_so() -> None:
     family = FAMILIES["transpose"]
     with pytest.raises(UnsupportedError, match="needs a GPU"):
-        list(benchmark(family, iter([family.problem(64, 64, "f32")])))
+        list(benchmark([Timed("transpose", family.problem(64, 64))]))
+    with pytest.raises(UnsupportedError, match="needs a GPU"):
+        benchmark_ways("gemm-simt", FAMILIES["gemm-simt"].problem(64), {})
+
+
+# --- a stand-in for a GPU ------------------------------------------------------------------------------
+
+
+@dataclass
+class Simulated:
+    """A sequence that the simulator runs on arrays."""
+
+    gpu: Standin
+    sequence: LaunchSequence
+    scalars: dict[str, int] = field(default_factory=dict)
+    registers: int = 40
+
+    def ready(self, scalars: dict[str, int] | None = None) -> Simulated:
+        return Simulated(self.gpu, self.sequence, dict(scalars or {}))
+
+    def on_arrays(self, arrays: dict[str, Any]) -> Callable[[], None]:
+        def launch() -> None:
+            self.gpu.ran += [kernel.name for kernel in self.sequence.kernels]
+            mine = {name: np.asarray(x).reshape(-1).view("u1") for name, x in arrays.items()}
+            simulate_sequence(self.sequence, mine | self.scalars, trace=False)
+
+        return launch
+
+
+class Standin:
+    """A GPU's part of the bench: the simulator runs the kernels, every launch takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def normal(self, elems: int, seed: int, element: str) -> Any:
+        numbers = np.random.default_rng(seed).standard_normal(elems)
+        kinds = {"f32": "f4", "f16": "f2", "bf16": "u2"}
+        return bits_of(numbers, element).view(kinds[element])
+
+    def noted(self, name: str) -> Callable[..., Callable[[], None]]:
+        return lambda *_: lambda: self.ran.append(name)
+
+    def assign(self, dst: Any, src: Any) -> Callable[[], None]:
+        def launch() -> None:
+            self.ran.append("cupy")
+            dst[...] = src
+
+        return launch
+
+    def difference(
+        self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any
+    ) -> tuple[float, float]:
+        """What `torch_difference` says, by NumPy."""
+        x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
+        p = problem_of(op, x.shape, axes, element)
+        wanted = normed(p, x) if op in OPS else getattr(np, op)(x, axis=axes)
+        return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
+
+    def matmul(self, d: Any, a: Any, b: Any, element: str) -> Callable[[], None]:
+        def launch() -> None:
+            self.ran.append("torch")
+            d[...] = a.astype("f8") @ b.astype("f8")
+
+        return launch
+
+    def times(self, contenders: list[list[Callable[[], Any]]], **_: Any) -> list[float]:
+        for launches in contenders:
+            launches[0]()
+        return [1.0 + n for n in range(len(contenders))]
+
+
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    gpu = Standin()
+    rooms = {name: f"layoutalg.kernels.{name}.{'family' if name == 'gemm' else 'families'}" for name in
+             ("move", "rowwise", "gemm")}  # fmt: skip
+    status = GpuStatus(True, "a stand-in", "sm_90a")
+
+    def compiled(sequence: LaunchSequence, arch: str) -> Simulated:
+        return Simulated(gpu, printed_sequence(sequence, arch))
+
+    random = np.random.default_rng(0)
+    replaced: dict[str, Any] = {
+        "layoutalg.kernels.bench.require_gpu": lambda: status,
+        "layoutalg.kernels.bench.compile_sequence": compiled,
+        "layoutalg.kernels.bench.load_sequence": lambda one: one,
+        "layoutalg.kernels.bench.in_processes": lambda function, items: list(map(function, items)),
+        "layoutalg.kernels.bench.median_times_ms": gpu.times,
+        "layoutalg.kernels.bench.find_arch": lambda arch: SimpleNamespace(board=None),
+        f"{rooms['move']}.random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8),
+        f"{rooms['move']}.device_copy": gpu.noted("copy"),
+        f"{rooms['move']}.torch_assign": gpu.noted("torch"),
+        f"{rooms['move']}.array_assign": gpu.assign,
+        f"{rooms['rowwise']}.require_gpu": lambda: status,
+        f"{rooms['rowwise']}.compile_sequence": compiled,
+        f"{rooms['rowwise']}.load_sequence": lambda one: one,
+        f"{rooms['rowwise']}.random_normal": gpu.normal,
+        f"{rooms['rowwise']}.device_empty": np.zeros,
+        f"{rooms['rowwise']}.torch_difference": gpu.difference,
+        f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
+        f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
+        f"{rooms['gemm']}.random_normal": gpu.normal,
+        f"{rooms['gemm']}.device_array": np.zeros,
+        f"{rooms['gemm']}.torch_matmul": gpu.matmul,
+        f"{rooms['gemm']}.largest_difference": lambda x, y, element: float(np.abs(x - y).max()),
+    }
+    for name, value in replaced.items():
+        monkeypatch.setattr(name, value)
+    bench_rowwise = __import__(rooms["rowwise"], fromlist=["_long_sum"])
+    bench_rowwise._long_sum.cache_clear()
+    return gpu
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("op", "axes"), [("sum", (1,)), ("max", (0,)), ("mean", (0, 1)), ("sum", (0,))])
+def test_a_reduction_is_compared_and_timed(standin: Standin, op: str, axes: Any, dtype: str) -> None:
+    (found,) = benchmark([Timed(op, problem_of(op, (24, 65), axes, dtype), "case")])
+    mine, long = f"reduce_{op}_{dtype}_{dtype}", "reduce_sum_f32_f32"
+    assert [n for n in standin.ran if n != "torch"] == [mine, mine, long] and "torch" in standin.ran
+    assert (found.limit, found.rates["cupy"] is None) == ("read", dtype == "bf16")
+    assert found.ratio("torch") == pytest.approx(3.0) and found.share == pytest.approx(2.0)
+    assert found.ours == pytest.approx(found.notes["moved bytes"] / 1e6) and found.problem == "case"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", OPS)
+def test_a_norm_is_compared_and_timed_beside_a_copy(standin: Standin, op: str, dtype: str) -> None:
+    (found,) = benchmark([Timed(op, problem_of(op, (24, 65), (0,), dtype))])
+    assert standin.ran == [f"{op}_{dtype}"] * 2 + ["copy", "torch"]
+    assert (found.limit, found.rates["cupy"]) == ("copy", None) and found.ratio("torch") == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("shape", [(24, 40, 6), (7, 1, 33), (1, 1, 5)])
+@pytest.mark.parametrize("axes", [(2, 0, 1), (1, 0, 2), (0, 2, 1)])
+def test_a_permute_is_compared_with_an_assignment_of_the_same_strides(
+    standin: Standin, shape: Any, axes: Any
+) -> None:
+    p = problem_of("permute", shape, axes, "f16")
+    (found,) = benchmark([Timed("permute", p)])
+    assert standin.ran[0] == "cupy" and standin.ran[2:] == [standin.ran[1], "copy", "torch", "cupy"]
+    assert found.share == pytest.approx(2.0) and found.ratio("cupy") == pytest.approx(4.0)
+    x = np.arange(p.source_elems, dtype="u2")
+    arrays = {"src": np.concatenate([x, x]), "dst": np.zeros(2 * len(x), "u2")}
+    from layoutalg.kernels.move.families import _permute_views
+
+    target, source = _permute_views(p, arrays)
+    assert np.array_equal(source, x.reshape(shape).transpose(axes)) and target.shape == source.shape
+
+
+@pytest.mark.parametrize("name", ["tiled_copy", "transpose"])
+def test_a_matrix_with_gaps_is_compared_and_timed(standin: Standin, name: str) -> None:
+    (found,) = benchmark([Timed(name, FAMILIES[name].problem(40, 24, "f16", lds=32, ldd=56))])
+    assert standin.ran[0] == "cupy" and found.share == pytest.approx(2.0) and found.unit == "GB/s"
+
+
+@pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
+def test_ways_of_a_product_are_timed_in_turn_with_cublas(standin: Standin, name: str) -> None:
+    family = FAMILIES[name]
+    p = family.problem(64)
+    ways = dict(zip(("one", "other"), family.configs(p), strict=False))
+    first, second = benchmark_ways(name, p, ways)
+    assert [first.way, second.way] == list(ways) and first.unit == "TFLOP/s"
+    assert [x.ratio("cublas") for x in (first, second)] == pytest.approx([3.0, 1.5])
+    assert first.ours == pytest.approx(p.flops / 1e9) and first.registers == 40
+    assert standin.ran.count("torch") == 3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Simulated, "on_arrays", lambda self, arrays: lambda: None)
+    family = FAMILIES[name]
+    p = family.problem(64) if "gemm" in name else family.problem(**family.verified[0])
+    with pytest.raises(MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by"):
+        list(benchmark([Timed(name, p)]))

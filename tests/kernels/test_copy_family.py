@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.move.tiled_copy import configs, copy_tv, predict, problem
-from layoutalg.layout import product
+from layoutalg.kernels.move.matrix import copy_problem as problem
+from layoutalg.kernels.move.matrix_plan import copy_configs as configs
+from layoutalg.kernels.move.matrix_plan import row_copy
+from layoutalg.kernels.move.matrix_predict import predict_copy as predict
+from layoutalg.layout import Layout, product
 from tests.sweeps import each
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
@@ -14,8 +17,9 @@ DTYPES = ("u8", "f16", "f32", "f64", "c128")
 @each("leading", [4096, 4097, 4100])
 @each("dtype", DTYPES)
 def test_the_thread_value_layout_visits_every_element_once(dtype: str, leading: int) -> None:
-    for c in configs(problem(4096, 4096, dtype, leading, leading)):
-        tv = copy_tv(c, c.tile_n)
+    p = problem(4096, 4096, dtype, leading, leading)
+    for c in configs(p):
+        tv = row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n)))
         everything = list(range(c.tile_m * c.tile_n))
         assert product(tv[0].shape) == c.threads
         assert sorted(tv(i) for i in everything) == everything

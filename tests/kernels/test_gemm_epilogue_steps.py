@@ -13,7 +13,6 @@ from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
-from layoutalg.kernels.gemm.bench import EPSILON
 from layoutalg.kernels.gemm.epilogue import (
     AddMatrix,
     AddVector,
@@ -23,11 +22,11 @@ from layoutalg.kernels.gemm.epilogue import (
     epilogue_operands,
     named_epilogue,
 )
+from layoutalg.kernels.gemm.family import EPSILON, LEAST
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
-from layoutalg.kernels.gemm.verify import LEAST
 from tests.gemm_cases import packed, unpacked
 from tests.sweeps import each, first
 

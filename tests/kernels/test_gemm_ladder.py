@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder.gemm import ARCH, FLOPS_PER_CYCLE, Step, effects, predict_steps
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
@@ -18,7 +18,7 @@ SIMT = ("v4", "v8", "warp tiles", "cp.async")
 @cache
 def steps(family: str, n: int = 1024) -> dict[str, Step]:
     names = {"gemm-sm80": SM80, "gemm-simt": SIMT}[family]
-    return {s.name: s for s in predict_steps(find_gemm_family(family), n, names)}
+    return {s.name: s for s in predict_steps(find_family(family), n, names)}
 
 
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
@@ -105,4 +105,4 @@ def test_occupancy_and_reuse_follow_registers_and_order() -> None:
 
 def test_a_step_there_is_not_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="step of gemm-simt"):
-        next(predict_steps(find_gemm_family("gemm-simt"), 128, ("v9",)))
+        next(predict_steps(find_family("gemm-simt"), 128, ("v9",)))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels.gemm.bench import choice_name
+from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
@@ -32,7 +32,7 @@ def losses(family: str, part: str) -> list[float]:
     found = []
     for row in measured[part]:
         times = row["choices"]
-        choices = [choice_name(c) for c in module.configs(make(row["m"], row["n"], row["k"]))]
+        choices = [way(c) for c in module.configs(make(row["m"], row["n"], row["k"]))]
         assert set(choices) == set(times), "every choice was measured"
         found.append(times[choices[0]] / min(times.values()) - 1)
     return found

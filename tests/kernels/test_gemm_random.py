@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from layoutalg.codegen.program import lower
+from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm.launches import Launches, covering, launches
+from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
@@ -100,9 +100,9 @@ def test_a_random_product_is_exact(family: str, seed: int) -> None:
         break
     built_for = covering(p, c) if rng.random() < 0.5 else p
     one = launches(built_for, replace(c, splits=min(2, c.splits)))
-    args, dtype = arguments(p, seed), one.workspace_dtype
-    d, sums = args["d"].copy(), ~np.zeros(c.splits * p.m * p.n, dtype=dtype)
-    mine = Launches(p, c.splits, one.kernels).arguments({**args, "d": d}, sums)
-    for kernel, given in zip(one.kernels, mine, strict=True):
+    args, mine = arguments(p, seed), sequence_of(p, c.splits, one.kernels)
+    d, sums = args["d"].copy(), np.full(mine.scratch_bytes, 255, "u1")
+    steps = mine.arguments({**args, "d": d, SCRATCH: sums})
+    for kernel, given in zip(one.kernels, steps, strict=True):
         simulate(lower(kernel), given, trace=False, group="warp" if seed % 2 else "block", seed=seed)
     assert d.tobytes() == expected(p, args).tobytes(), (p, c)

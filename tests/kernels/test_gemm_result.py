@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.program import Global, KernelBuilder, lower
+from layoutalg.codegen.program import SCRATCH, Global, KernelBuilder, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import (
@@ -22,7 +22,7 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Output, named_epilogue
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, Launches, launches
+from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
@@ -72,12 +72,7 @@ def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float
     args = arguments(p) | scalar_words(p, "beta", beta)
     mine = taken(kernel, {**args, "c": args["c"][:1]})
     simulate(lower(kernel), mine, trace=False)
-    assert (
-        mine["d"].tobytes()
-        == expected(
-            replace(p, epilogue=named_epilogue(reads_c=False, bias=False, activation="none")), args
-        ).tobytes()
-    )
+    assert mine["d"].tobytes() == expected(replace(p, epilogue=PLAIN_END), args).tobytes()
     with pytest.raises(SimulationError, match="of c, which has"):
         simulate(lower(kernel), {**mine, **scalar_words(p, "beta", 1)}, trace=False)
 
@@ -142,8 +137,8 @@ def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, 
         assert "// sums[s] = A B over part s of k" in texts[0] and "// D = " not in texts[0]
     args = arguments(p)
     want = expected(described, args)
-    one = Launches(p, c.splits, kernels)
-    sums = np.zeros(one.workspace_elems, one.workspace_dtype)
-    for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+    one = sequence_of(p, c.splits, kernels)
+    sums = np.zeros(one.scratch_bytes, "u1")
+    for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
         simulate(lower(kernel), mine, trace=False)
     np.testing.assert_array_equal(args["d"], want)

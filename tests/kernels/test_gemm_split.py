@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.program import lower
+from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.gemm.launches import Config, Launches, covering, launches
+from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, predict_combine
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
@@ -77,9 +77,9 @@ def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
     args = arguments(p)
     want = expected(p, args)
     kernels = launches(covering(p, c) if wide else p, c).kernels
-    one = Launches(p, c.splits, kernels)
-    sums = np.full(one.workspace_elems, -1).astype(one.workspace_dtype)
-    for kernel, mine in zip(kernels, one.arguments(args, sums), strict=True):
+    one = sequence_of(p, c.splits, kernels)
+    sums = np.full(one.scratch_bytes, 255, "u1")
+    for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
         check(kernel)
         simulate(lower(kernel), mine, group="warp")
     np.testing.assert_array_equal(args["d"], want)
@@ -107,10 +107,10 @@ def test_what_cannot_be_split_is_refused() -> None:
 )
 def test_the_cost_of_adding_up_is_what_the_simulator_counts(p: GemmProblem) -> None:
     kernel, splits = lower(build_combine(p)), 3
-    one = Launches(p, splits, (kernel,))
+    one = sequence_of(p, splits, (kernel,))
     args = arguments(p)
-    sums = np.zeros(one.workspace_elems, one.workspace_dtype)
-    (mine,) = one.arguments(args, sums)
+    sums = np.zeros(one.scratch_bytes, "u1")
+    (mine,) = one.arguments({**args, SCRATCH: sums})
     trace = simulate(kernel, mine).trace
     found = predict_combine(p, splits)
     assert found and {op: Cost(*trace.total(op)) for op in found} == found

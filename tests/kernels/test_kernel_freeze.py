@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,16 @@ def test_a_case_that_raises_is_a_difference() -> None:
     (found,) = freeze.compared([before], code=False)
     assert found.fails
     assert found.now.startswith("ShapeError: axis 7")
+
+
+def test_some_cases_are_written_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_the_same_compiler()
+    text, only = freeze.STORED.read_text(encoding="utf-8"), "^max shape=1216,1696"
+    line = next(line for line in text.splitlines() if '"max","shape":[1216,1696]' in line)
+    monkeypatch.setattr(freeze, "STORED", tmp_path / "stored.json")
+    freeze.STORED.write_text(text.replace(line, line.replace('"spill_bytes":0', '"spill_bytes":4')))
+    assert freeze.main(["--write", "--only", only]) == 0
+    assert freeze.STORED.read_text(encoding="utf-8") == text
 
 
 def test_the_hot_loop_of_what_multiplies_nothing_has_the_most_accesses() -> None:

@@ -9,9 +9,9 @@ from layoutalg.analysis import wavefronts
 from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.move.cases import CASES, random_cases
 from layoutalg.kernels.move.certificate import _reads, certify
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_bench import CASES, random_cases
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage

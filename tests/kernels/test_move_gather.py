@@ -17,7 +17,8 @@ from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.program import Do, walk
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.move.gather import Read, begin_bytes, kinds, permutes, reads, words_of
-from layoutalg.kernels.move.misaligned import Store, block_base, block_origins
+from layoutalg.kernels.move.misaligned import block_base
+from layoutalg.kernels.move.partition import Store, block_origins
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem

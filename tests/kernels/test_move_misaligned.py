@@ -10,18 +10,12 @@ import numpy as np
 
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.kernels.move.misaligned import (
-    Store,
-    block_base,
-    block_origins,
-    digits,
-    direct_element,
-    load_chunk,
-)
+from layoutalg.kernels.move.misaligned import block_base
+from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.stage import PermuteConfig, Stage
+from layoutalg.kernels.move.stage import PermuteConfig, Stage, coordinate_of, coordinates
 from tests.permutations import random_problem
 from tests.sweeps import each
 
@@ -41,7 +35,7 @@ def written(stage: Stage) -> Any:
             v = Store(stage, x, origins, block_base(stage, origins), member)
             for e in range(stage.config.vec):
                 target = np.broadcast_to(v.target + e, x.shape)
-                np.add.at(count, target[holding(x, (*v.row, *v.exists(e)))], 1)
+                np.add.at(count, target[holding(x, (*v.row, *v.ends.exists(e)))], 1)
     return count
 
 
@@ -100,11 +94,16 @@ def test_what_is_stored_was_loaded_there(seed: int) -> None:
             assert len(set(place.tolist())) == len(place)  # chunks do not meet
 
 
-def test_digits_are_those_of_a_mixed_radix() -> None:
-    for n in range(2 * 3 * 5):
-        a, b, c = digits(n, (2, 3, 5))
-        assert a + 2 * (b + 3 * c) == n
-    assert digits(7, ()) == []
+def test_a_number_is_a_coordinate_by_definition() -> None:
+    """Of ints, arrays and expressions, what calling the layout gives."""
+    digits, x = ((4, 8, 2), (3, 2, 0), (2, 1, 0), (1, 1, 1)), Var("x", 24)
+    layout, places = coordinates(digits), np.arange(24)
+    of_arrays, of_expressions = coordinate_of(digits, places, 3), coordinate_of(digits, x, 3)
+    for n in range(24):
+        want = layout(n)
+        assert coordinate_of(digits, n, 3) == (want[0], 0, want[2])
+        assert tuple(np.broadcast_to(c, 24)[n] for c in of_arrays) == (want[0], 0, want[2])
+        assert tuple(evaluate(as_expr(c), {x: n}) for c in of_expressions) == (want[0], 0, want[2])
 
 
 def test_odd_rows_are_read_in_whole_vectors() -> None:

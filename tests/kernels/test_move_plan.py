@@ -12,8 +12,8 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import ShapeError
+from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_bench import random_cases
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import Stage

@@ -9,10 +9,12 @@ from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.rowwise.norm_exchange import combine, get, put
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
-from layoutalg.kernels.rowwise.norm_program import Body
-from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
+from layoutalg.kernels.rowwise.block import RowBlock
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, get, powers, put
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import walk_of
+from layoutalg.kernels.rowwise.walk import Walk
 from tests import mutate
 from tests.sweeps import each
 
@@ -29,13 +31,13 @@ CONFIGS = [
 
 def sums(shape: tuple[int, ...], axis: int, c: NormConfig) -> tuple[Walk, Kernel]:
     """dst[thread] = the sum of the numbers of all threads that share its statistics, a word a statistic."""
-    x = shortest(norm_problem("softmax", shape, axis, "f32"))
-    body = Body("sums", x, c, [], writes=True)
+    p = norm_problem("softmax", shape, axis, "f32")
+    body = RowBlock("sums", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True)
     k, n = body.k, body.statistics
     d = body.reg("d", n)
     numbers = k.pointer("numbers", 4)
     get(body, LDG, numbers, k.tid * n, d)
-    combine(body, "sum", d)
+    all_reduce(body, "sum", d)
     put(body, STG, body.dst, k.tid * n, d)
     return body.walk, k.build()
 
@@ -46,7 +48,7 @@ def test_all_threads_that_share_get_the_sum(
     shape: tuple[int, ...], axis: int, c: NormConfig, group: str
 ) -> None:
     walk, kernel = sums(shape, axis, c)
-    n = walk.statistics
+    n = walk.values
     numbers = np.random.default_rng(1).integers(-99, 99, (c.threads, n)).astype(np.float32)
     dst = np.zeros_like(numbers)
     args = {"src": np.zeros(4, np.float32), "numbers": numbers.ravel(), "dst": dst.reshape(-1)}
@@ -66,3 +68,7 @@ def test_an_exchange_without_its_barrier_is_a_race() -> None:
             {"src": np.zeros(4, np.float32), "numbers": numbers, "dst": numbers.copy()},
             group="warp", seed=1,
         )  # fmt: skip
+
+
+def test_powers() -> None:
+    assert powers(1, 33) == [1, 2, 4, 8, 16, 32] and powers(8, 8) == [] == powers(64, 32)

@@ -14,10 +14,11 @@ from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Do, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import NormProblem, norm_problem, shortest
-from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.schedule import walk_of
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.norms import check, data, launch_all, random_problem
@@ -41,7 +42,7 @@ def test_random_problems_agree(batch: int) -> None:
     for seed in range(batch * A_BATCH, (batch + 1) * A_BATCH):
         rng = random.Random(seed)
         p = random_problem(rng, 1500)
-        agree(p, rng.choice(configs(shortest(p))), seed, "warp" if seed % A_BATCH == 7 else "block")
+        agree(p, rng.choice(configs(p)), seed, "warp" if seed % A_BATCH == 7 else "block")
 
 
 CASES = (
@@ -65,7 +66,7 @@ CASES = (
 @each("p", CASES, ids=str)
 def test_every_way_agrees(p: NormProblem) -> None:
     """What the plan may choose, what is read twice, and what is split."""
-    found = configs(shortest(p))
+    found = configs(p)
     best = found[0]
     twice = NormConfig(best.vec, best.rows_per_block, best.threads_per_row, "global", 2)
     some = [
@@ -92,10 +93,13 @@ def test_random_skewed_columns_agree(seed: int) -> None:
         op, (outer, rows, width), 1, rng.choice(["f32", "f16", "bf16"]), (rows * pitch, pitch, 1),
         (rows * pitch, pitch, 1), offset, offset, weight=op == "layer_norm" and rng.random() < 0.5,
     )  # fmt: skip
-    x = shortest(p)
+
+    def skewed(c: NormConfig) -> bool:
+        return isinstance(walk_of(form_of(p), p.dtype, c), SkewedColumns)
+
     wide = NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
-    c = rng.choice([*(c for c in configs(x) if Walk(x, c).skewed), wide])
-    assert Walk(x, c).skewed
+    c = rng.choice([*filter(skewed, configs(p)), wide])
+    assert skewed(c)
     if rng.random() < 0.4:
         c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=rng.choice([0, 2 * c.depth]))
     agree(p, c, seed, "warp" if seed % 6 == 5 else "block")
@@ -128,7 +132,7 @@ def test_the_printed_text_agrees_on_the_host(p: NormProblem, c: NormConfig | Non
 
 def test_equal_launches_give_equal_bits() -> None:
     p = norm_problem("softmax", (2, 5000), 1, "f32")
-    d, c = data(p, 4), replace(configs(shortest(p))[-1], hold="global", splits=4)
+    d, c = data(p, 4), replace(configs(p)[-1], hold="global", splits=4)
     ways: list[dict[str, Any]] = [{"group": "block"}, *({"group": "warp", "seed": n} for n in (1, 2))]
     launches, results = plan(p, config=c), set()
     for way in ways:
@@ -223,3 +227,36 @@ def test_the_code_has_wide_accesses_and_no_spills(p: NormProblem) -> None:
     opcodes = [i.opcode for i in code.instructions]
     assert any(o.startswith("LDG") and "128" in o for o in opcodes) and "STG.E.128" in opcodes
     assert any(o.startswith("MUFU.EX2") for o in opcodes) or p.op == "layer_norm"
+
+
+@each("seed", range(24))
+def test_random_rms_norms_agree(seed: int) -> None:
+    """Rows and columns, ragged, skewed and in place, held, read twice and split, weighted or not."""
+    rng = random.Random(seed)
+    q = random_problem(rng, 1200)
+    a = q.axes
+    p = norm_problem(
+        "rms_norm", a.shape, a.axes, a.dtype, a.src, a.dst, a.src_offset, a.dst_offset,
+        eps=rng.choice([1e-5, 0.1]), weight=rng.random() < 0.5, in_place=q.in_place,
+    )  # fmt: skip
+    c = rng.choice(configs(p))
+    if seed % 3 == 0:
+        c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=0)
+    agree(p, c, seed, "warp" if seed % 8 == 7 else "block")
+
+
+def test_an_rms_norm_has_no_bias() -> None:
+    with pytest.raises(UnsupportedError, match="rms_norm has no bias"):
+        norm_problem("rms_norm", (4, 8), 1, "f32", bias=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype"),
+    [
+        ((65536, 1024), 1, "f32"), ((8192, 8192), 1, "bf16"), ((8192, 8192), 0, "f32"),
+        ((8191, 8193), 1, "f32"), ((8191, 8193), 0, "f32"), ((1, 1 << 24), 1, "f32"),
+    ],
+)  # fmt: skip
+def test_rms_norms_do_not_spill(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    for kernel in plan(norm_problem("rms_norm", shape, axis, dtype, weight=True)).kernels:
+        assert compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").spill_bytes == 0

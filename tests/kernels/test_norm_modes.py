@@ -16,12 +16,14 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.kernels.rowwise.norm_modes import NormModes, norm_problem, reference, shortest
+from layoutalg.kernels.rowwise import norm_problem, normed
+from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.norm_plan import form_of
 from tests.norms import random_problem
 from tests.sweeps import each
 
 
-def places(x: NormModes) -> dict[int, tuple[int, int]]:
+def places(x: Form) -> dict[int, tuple[int, int]]:
     """Destination offset -> (source offset, weight offset) of every element, by the shortest form."""
     found = {}
     for crd in itertools.product(*(range(m.extent) for m in x.modes)):
@@ -37,7 +39,7 @@ def places(x: NormModes) -> dict[int, tuple[int, int]]:
 @each("seed", range(30))
 def test_the_shortest_form_moves_the_same_elements(seed: int) -> None:
     p = random_problem(random.Random(seed), 600)
-    a, x = p.axes, shortest(p)
+    a, x = p.axes, form_of(p)
     weighted = p.weight or p.bias
     wanted = {}
     for crd in itertools.product(*map(range, a.shape)):
@@ -57,10 +59,10 @@ def test_the_shortest_form_moves_the_same_elements(seed: int) -> None:
 def test_modes_merge_only_where_weights_do_too() -> None:
     strides = (48, 1, 6)
     plain = norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", strides, strides)
-    assert str(shortest(plain)) == "R 48:1->1, K 4:48->48"
-    weighted = shortest(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", strides, strides, weight=True))
+    assert str(form_of(plain)) == "R 48:1->1, K 4:48->48"
+    weighted = form_of(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", strides, strides, weight=True))
     assert str(weighted) == "R 6:1->1 w8, R 8:6->6 w1, K 4:48->48"
-    assert str(shortest(norm_problem("softmax", (1, 1), 0, "f32"))) == "R 1:1->1 w1"
+    assert str(form_of(norm_problem("softmax", (1, 1), 0, "f32"))) == "one element"
 
 
 REFUSED: list[tuple[dict[str, object], type[LayoutAlgError], str]] = [
@@ -87,15 +89,15 @@ def test_what_cannot_be_is_refused(change: dict[str, object], error: type[Except
 
 def test_nothing_has_no_shortest_form() -> None:
     with pytest.raises(ShapeError, match="nothing to compute"):
-        shortest(norm_problem("softmax", (4, 0), 0, "f32"))
+        form_of(norm_problem("softmax", (4, 0), 0, "f32"))
 
 
 def test_the_reference_is_the_definition() -> None:
     x = np.array([[1.0, 2.0], [-np.inf, -np.inf], [np.inf, 0.0], [np.nan, 0.0]])
-    got = reference(norm_problem("softmax", (4, 2), 1, "f32"), x)
+    got = normed(norm_problem("softmax", (4, 2), 1, "f32"), x)
     np.testing.assert_allclose(got[0], np.exp([1, 2]) / np.exp([1, 2]).sum())
     assert np.isnan(got[1:]).all()
-    y = reference(
+    y = normed(
         norm_problem("layer_norm", (3, 2), 0, "f32", eps=0.0, weight=True, bias=True),
         [[1.0, 5.0], [2.0, 5.0], [3.0, 8.0]], [1.0, 2.0, 3.0], [0.0, 1.0, 0.0],
     )  # fmt: skip

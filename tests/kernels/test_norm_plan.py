@@ -7,32 +7,28 @@ import random
 import pytest
 
 from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
-from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs
-from layoutalg.kernels.rowwise.norm_vectors import words
-from layoutalg.kernels.rowwise.norm_walk import Walk
+from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
+from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.norms import random_problem
 from tests.sweeps import each
 
 
 @each("seed", range(40))
 def test_every_configuration_fits(seed: int) -> None:
-    x = shortest(random_problem(random.Random(seed), 10**7))
-    found = configs(x)
+    p = random_problem(random.Random(seed), 10**7)
+    found = configs(p)
     assert found and len(set(found)) == len(found)
     for c in found:
-        w = Walk(x, c)
+        walk = walk_of(form_of(p), p.dtype, c)
+        schedule, tiling = Schedule(walk, c), walk.tiling
         assert c.threads % 32 == 0 and c.threads <= 1024
-        assert (
-            c.threads_per_row & (c.threads_per_row - 1) == 0
-            and c.rows_per_block & (c.rows_per_block - 1) == 0
-        )
-        held = w.rounds * words(c.vec, x.element_bytes)
-        assert c.hold == "global" or held - w.staged * words(c.vec, x.element_bytes) <= HELD_WORDS
-        assert w.staged * c.threads * c.vec * x.element_bytes <= SHARED_BYTES
+        assert all(n & (n - 1) == 0 for n in (c.threads_per_row, c.rows_per_block))
+        assert c.hold == "global" or (schedule.rounds - schedule.staged) * tiling.words <= HELD_WORDS
+        assert schedule.staged * c.threads * tiling.nbytes <= SHARED_BYTES
         assert c.splits == 1 or c.hold == "global"
-    for kernel in plan(x.problem).kernels:
+    for kernel in plan(p).kernels:
         check(kernel)
 
 
@@ -49,16 +45,17 @@ def test_every_configuration_fits(seed: int) -> None:
     ],
 )
 def test_what_fits_stays(shape: tuple[int, ...], axis: int, dtype: str, hold: str) -> None:
-    assert configs(shortest(norm_problem("softmax", shape, axis, dtype)))[0].hold == hold
+    assert configs(norm_problem("softmax", shape, axis, dtype))[0].hold == hold
 
 
 @pytest.mark.parametrize(("rows", "length"), [(1, 1 << 24), (1, 1 << 20), (2, 300_001), (7, 1 << 17)])
 def test_few_long_rows_are_split(rows: int, length: int) -> None:
     """Whatever their length, among blocks that have no less than 16 kB each."""
-    x = shortest(norm_problem("softmax", (rows, length), 1, "f32"))
-    w = Walk(x, configs(x)[0])
+    p = norm_problem("softmax", (rows, length), 1, "f32")
+    c = configs(p)[0]
+    w = walk_of(form_of(p), p.dtype, c)
     splits = min(264 // rows, length * 4 >> 14)
-    assert abs(w.config.splits - splits) <= 1 and w.blocks == rows * w.config.splits
+    assert abs(c.splits - splits) <= 1 and w.blocks == rows * c.splits
 
 
 @pytest.mark.parametrize(
@@ -73,12 +70,13 @@ def test_few_long_rows_are_split(rows: int, length: int) -> None:
 )
 def test_few_columns_are_split(rows: int, width: int, dtype: str) -> None:
     """A tensor of a megabyte or more keeps half of the multiprocessors busy, or has parts of 16 kB."""
-    x = shortest(norm_problem("softmax", (rows, width), 0, dtype))
-    w = Walk(x, configs(x)[0])
-    assert w.blocks >= min(66, rows * width * x.element_bytes >> 14)
-    assert w.config.threads >= 128
+    p = norm_problem("softmax", (rows, width), 0, dtype)
+    c = configs(p)[0]
+    w = walk_of(form_of(p), p.dtype, c)
+    assert w.blocks >= min(66, rows * width * p.dtype.nbytes >> 14)
+    assert c.threads >= 128
 
 
 def test_turing_copies_nothing_asynchronously() -> None:
-    x = shortest(norm_problem("softmax", (4, 60000), 1, "f32"))
-    assert all(c.hold != "shared" for c in configs(x, "sm_75"))
+    p = norm_problem("softmax", (4, 60000), 1, "f32")
+    assert all(c.hold != "shared" for c in configs(p, "sm_75"))

@@ -11,12 +11,17 @@ import pytest
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost
-from layoutalg.kernels.rowwise import norm_predict
-from layoutalg.kernels.rowwise.norm import NormLaunches, plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
+from layoutalg.kernels.rowwise import NormConfig, NormLaunches, norm_predict, norm_problem
+from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.norm_predict import BlockClass, block_classes, copied_tags, predict
-from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise.norm_predict import (
+    BlockClass,
+    Walked,
+    block_classes,
+    copied_tags,
+    predict,
+    walked,
+)
 from tests.norms import data, launch_all, random_problem
 from tests.sweeps import each, first
 
@@ -39,7 +44,7 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
     for seed in range(15 * batch, 15 * batch + 15):
         rng = random.Random(seed)
         p = random_problem(rng, 1500)
-        c = rng.choice(configs(shortest(p)))
+        c = rng.choice(configs(p))
         if rng.random() < 0.3:
             c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), depth=2)
             c = replace(c, staged=rng.choice([0, 2, 4]) if c.vec * p.dtype.nbytes >= 4 else 0)
@@ -52,10 +57,10 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
 @each("seed", range(20))
 def test_classes_cover_the_blocks(seed: int) -> None:
     rng = random.Random(seed)
-    x = shortest(random_problem(rng, 50000))
-    w = Walk(x, rng.choice(configs(x)))
+    p = random_problem(rng, 50000)
+    w = walked(p, rng.choice(configs(p)))
     kinds = block_classes(w)
-    assert sum(k.count for k in kinds) == w.blocks
+    assert sum(k.count for k in kinds) == w.walk.blocks
     assert all(k.first % w.config.rows_per_block == 0 and k.split < w.config.splits for k in kinds)
 
 
@@ -71,9 +76,9 @@ def test_tags_of_copies_are_those_of_block_after_block(monkeypatch: pytest.Monke
     ]
     by_class = [copied_tags(plan(p, config=c)) for p, c in cases]
 
-    def lone(w: Walk, unit_bytes: int = 32) -> tuple[BlockClass, ...]:
-        blocks = (w.block(block) for block in range(w.blocks))
-        return tuple(BlockClass(1, int(first), int(split)) for first, split in blocks)
+    def lone(w: Walked, unit_bytes: int = 32) -> tuple[BlockClass, ...]:
+        blocks = (w.walk.block(block) for block in range(w.walk.blocks))
+        return tuple(BlockClass(1, tile * w.config.rows_per_block, split) for tile, split in blocks)
 
     monkeypatch.setattr(norm_predict, "block_classes", lone)
     assert by_class == [copied_tags(plan(p, config=c)) for p, c in cases]

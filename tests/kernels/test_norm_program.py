@@ -6,10 +6,11 @@ import numpy as np
 
 from layoutalg.codegen.instr import encode
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
-from layoutalg.kernels.rowwise.norm_pieces import Hold
-from layoutalg.kernels.rowwise.norm_program import Body
-from layoutalg.kernels.rowwise.norm_walk import NormConfig, Walk
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
+from layoutalg.kernels.rowwise.block import RowBlock
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import Hold, walk_of
+from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
 from tests.sweeps import each
 
 SHAPES = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 8), ((60, 49), 0, 4, 8, 16)]
@@ -25,10 +26,12 @@ def test_visiting_all_vectors_copies(
     shape: tuple[int, ...], axis: int, vec: int, kept: int, sharing: int, hold: Hold, staged: int,
     *, backwards: bool,
 ) -> None:  # fmt: skip
-    x = shortest(norm_problem("softmax", shape, axis, "f32"))
+    p = norm_problem("softmax", shape, axis, "f32")
     c = NormConfig(vec, kept, sharing, hold, 2, staged=staged)
-    assert Walk(x, c).ragged == (shape == (3, 301)) and Walk(x, c).skewed == (shape == (60, 49))
-    b = Body("copy", x, c, [], writes=True)
+    walk = walk_of(form_of(p), p.dtype, c)
+    assert isinstance(walk, MaskedRows) == (shape == (3, 301))
+    assert isinstance(walk, SkewedColumns) == (shape == (60, 49))
+    b = RowBlock("copy", p, walk, c, [], writes=True)
     b.hold()
     if hold == "global":
         b.ahead(backwards=backwards)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.kernels.rowwise.norm_modes import OPS
-from layoutalg.kernels.rowwise.norm_recipes import RECIPES, float_word
+from layoutalg.kernels.rowwise import OPS
+from layoutalg.kernels.rowwise.norm import NORMS, float_word
 
 
 def test_words_are_the_nearest_floats() -> None:
@@ -14,6 +14,7 @@ def test_words_are_the_nearest_floats() -> None:
 
 
 def test_every_norm_has_its_steps() -> None:
-    assert set(RECIPES) == set(OPS)
-    for recipe in RECIPES.values():
-        assert len(set(recipe.told)) == len(recipe.told) >= 2
+    assert set(NORMS) == set(OPS)
+    for norm in NORMS.values():
+        assert len(norm.saved) == len(norm.partials) and not set(norm.saved) & set(norm.partials)
+        assert list(norm.saved.values()) == list(norm.partials.values())

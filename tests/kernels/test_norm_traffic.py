@@ -8,10 +8,9 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
 from layoutalg.kernels.rowwise.norm_traffic import bounds, traffic
-from layoutalg.kernels.rowwise.norm_walk import NormConfig
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:

@@ -17,7 +17,7 @@ from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import SimulationError
-from layoutalg.kernels.move.misaligned import pieces
+from layoutalg.kernels.move.misaligned import parts
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.permute_predict import predict
 from layoutalg.kernels.move.plan import configs
@@ -158,5 +158,5 @@ def test_the_compiler_leaves_vector_stores_whole(p: PermuteProblem) -> None:
     (code,) = parse_sass(disassemble(compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").image))
     stores = Counter(i.opcode for i in code.instructions if i.opcode.startswith("STG"))
     assert set(stores) <= {"STG.E.128", "STG.E", f"STG.E.U{8 * p.element_bytes}"}
-    ends = len(pieces(Stage(x, configs(x)[0]))) if Stage(x, configs(x)[0]).lead else 0
+    ends = len(parts(Stage(x, configs(x)[0]))) if Stage(x, configs(x)[0]).lead else 0
     assert stores["STG.E.128"] and stores["STG.E"] <= ends * stores["STG.E.128"]

@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.misaligned import block_origins
+from layoutalg.kernels.move.partition import block_origins
 from layoutalg.kernels.move.permute_predict import (
     block_classes,
     bounds,

@@ -89,7 +89,7 @@ def test_small_arrays_go_through_the_simulator(monkeypatch: pytest.MonkeyPatch) 
         ran.append(kernel.name)
         return simulate(kernel, *args, **options)
 
-    monkeypatch.setattr("layoutalg.kernels.chains.simulate", counted)
+    monkeypatch.setattr("layoutalg.codegen.sim.sequence.simulate", counted)
     reduce(normal((8, 16)), "max", 0)
     softmax(normal((8, 16), "f2"))
     layer_norm(normal((8, 16)))

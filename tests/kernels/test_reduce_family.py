@@ -17,10 +17,16 @@ from layoutalg.codegen.program import is_dynamic
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import SimulationError
+from layoutalg.kernels.rowwise import (
+    ReduceConfig,
+    ReducePlan,
+    ReduceProblem,
+    plan_with,
+    reduce_problem,
+    reduced,
+)
 from layoutalg.kernels.rowwise.bounds import reduction_bound
-from layoutalg.kernels.rowwise.reduce import build, reference
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, ReduceProblem, plan_with, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise.reduce import build
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
@@ -51,7 +57,7 @@ def agree(p: ReduceProblem, plan: ReducePlan, seed: int, group: Literal["block",
     old = untouched.copy()
     run(plan, bits, old, group, seed)
     got = decoded(old, p.result.name)
-    error = np.abs(outputs(p, got) - reference(p, values))
+    error = np.abs(outputs(p, got) - reduced(p, values))
     bound = reduction_bound(p, plan.additions, values)
     assert bool((error <= bound).all()), (str(p), plan.passes, float((error - bound).max()))
     outputs(p, old)[...] = 0x5A5A
@@ -169,7 +175,7 @@ def test_a_missing_butterfly_is_found() -> None:
     bits, values = random_numbers(p.axes.source_elems, "f32", 1)
     old = np.zeros(4, "u4")
     simulate(mutate.without(build(plan)[0], "butterfly_sum_1"), {"src": bits, "dst": old})
-    error = np.abs(decoded(old, "f32") - reference(p, values))
+    error = np.abs(decoded(old, "f32") - reduced(p, values))
     assert (error > reduction_bound(p, plan.additions, values)).all()
 
 

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError
-from layoutalg.kernels.rowwise.reduce_modes import Axes, AxesProblem, axes_problem, find_axes, normalise
+from layoutalg.kernels.rowwise import AxesProblem, axes_problem, find_axes
+from layoutalg.kernels.rowwise.axes import Form, normalise
 from tests.reductions import random_axes
 from tests.sweeps import each
 
@@ -23,7 +24,7 @@ def groups_of_problem(p: AxesProblem) -> set[tuple[int, ...]]:
     return {tuple(v for pair in sorted(g) for v in pair) for g in found.values()}
 
 
-def groups_of_form(x: Axes) -> set[tuple[int, ...]]:
+def groups_of_form(x: Form) -> set[tuple[int, ...]]:
     """The same of the shortest form."""
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for crd in product(*(range(m.extent) for m in x.modes)):

@@ -7,10 +7,9 @@ import math
 import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.rowwise.reduce_model import Rates
-from layoutalg.kernels.rowwise.reduce_modes import axes_problem, normalise
-from layoutalg.kernels.rowwise.reduce_plan import Pass, candidates, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
+from layoutalg.kernels.rowwise import ReduceConfig, axes_problem, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.axes import normalise
+from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, candidates
 from tests.sweeps import each
 
 
@@ -81,9 +80,8 @@ def test_blocks_fit_the_hardware() -> None:
                 p = reduce_problem(shape, axes, "sum", element)
                 for c in candidates(normalise(p.axes), p.axes.dtype, Rates()):
                     assert c.threads % 32 == 0 and 32 <= c.threads <= 1024
-                    assert c.lanes_per_row <= 32 and c.lanes_per_row & (
-                        c.lanes_per_row - 1
-                    ) == 0 == c.groups_per_row & (c.groups_per_row - 1)
+                    assert all(n & (n - 1) == 0 for n in (c.lanes_per_row, c.groups_per_row))
+                    assert c.lanes_per_row <= 32
 
 
 def test_what_cannot_be_reduced_is_refused_by_name() -> None:

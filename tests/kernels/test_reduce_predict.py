@@ -12,9 +12,8 @@ import pytest
 from layoutalg.arch import find_arch
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.reduce_plan import plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise import ReduceConfig, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce_predict import bounds, memory_bytes, predict
-from layoutalg.kernels.rowwise.reduce_walk import ReduceConfig
 from tests.kernels.test_reduce_family import run
 from tests.reductions import random_numbers, random_plan, random_reduction
 from tests.sweeps import each

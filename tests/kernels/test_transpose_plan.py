@@ -6,17 +6,17 @@ import pytest
 
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.transpose import problem
-from layoutalg.kernels.move.transpose_plan import (
+from layoutalg.kernels.move.matrix import transpose_problem as problem
+from layoutalg.kernels.move.matrix_plan import (
     TransposeConfig,
-    configs,
+    load_copy,
     matrix_accesses,
-    predict,
-    source_tv,
-    target_tv,
+    store_copy,
     tile_accesses,
 )
-from layoutalg.layout import product
+from layoutalg.kernels.move.matrix_plan import transpose_configs as configs
+from layoutalg.kernels.move.matrix_predict import predict_transpose as predict
+from layoutalg.layout import Layout, product
 from layoutalg.synthesis import check_certificate, synthesize
 from tests.sweeps import each
 
@@ -36,7 +36,9 @@ def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
 @each(("p", "c"), every_config(), ids=str)
 def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
     everything = list(range(c.tile_m * c.tile_n))
-    for tv in (source_tv(c, p.element_bytes, c.tile_n), target_tv(c, c.tile_n)):
+    loads = load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n)))
+    stores = store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m)))
+    for tv in (loads, stores):
         assert product(tv[0].shape) == c.threads
         assert sorted(tv(i) for i in everything) == everything
 

@@ -7,8 +7,8 @@ import pytest
 
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.rounding import ROUNDS_TO_INFINITY, agrees
-from layoutalg.kernels.rowwise.norm_modes import norm_problem
-from layoutalg.kernels.rowwise.norm_modes import reference as normed
+from layoutalg.kernels.rowwise import norm_problem
+from layoutalg.kernels.rowwise import normed as normed
 from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
 from tests.sweeps import each
 

@@ -17,12 +17,11 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import Kernel, KernelBuilder, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.kernels.chains import chain_of_passes, overlapped
-from layoutalg.kernels.family import buffers
-from layoutalg.kernels.matrix import reference
-from layoutalg.kernels.move import transpose as transpose_family
-from layoutalg.kernels.move import transpose_plan
-from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+from layoutalg.kernels.matrix import buffers, reference
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.move.matrix_plan import transpose_configs
+from layoutalg.kernels.rowwise import plans, reduce_problem
+from layoutalg.kernels.rowwise.families import sequence_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
@@ -83,13 +82,13 @@ def test_a_division_by_zero_ends_a_process_of_its_own() -> None:
 
 def transposes_of_halves() -> Kernel:
     """Up to 256 x 256, with leading dimensions up to 264 and 256."""
-    p = transpose_family.problem(256, 256, "f16", lds=264)
-    return transpose_family.build(p, transpose_plan.configs(p)[0])
+    p = transpose_problem(256, 256, "f16", lds=264)
+    return build_transpose(p, transpose_configs(p)[0])
 
 
 def wrong_elements(kernel: Kernel, m: int, n: int, lds: int, ldd: int) -> int:
     """Elements, padding included, that the text on the host leaves otherwise than it should; -1: a fault."""
-    p = transpose_family.problem(m, n, "f16", lds, ldd)
+    p = transpose_problem(m, n, "f16", lds, ldd)
     src, old = buffers(p, 0)
     dst, values = old.copy(), {"m": m, "n": n, "lds": lds, "ldd": ldd}
     grid, block = launch_grid(kernel, values), (kernel.threads,)
@@ -146,9 +145,9 @@ def test_a_guard_counts_threads_past_63_bits() -> None:
 def test_kernels_that_start_early_run_on_the_host() -> None:
     """`grid_wait` and the loads behind it were unknown there, and the bench of texts ended at them."""
     src, partial, dst = numpy.ones(64000, "f4"), numpy.zeros(32000, "f4"), numpy.zeros(64, "f4")
-    given = {"src": src.view("u4"), "partial": partial.view("u4"), "dst": dst.view("u4")}
+    given = {"src": src.view("u4"), "scratch": partial.view("u4"), "dst": dst.view("u4")}
     plan = next(p for p in plans(reduce_problem((1000, 64), 0, "sum", "f32")) if len(p.passes) > 1)
-    chain = overlapped(chain_of_passes(plan), "sm_90")
+    chain = sequence_of(plan, "sm_90")
     assert "grid_wait();" in to_cuda(chain.kernels[1]) and "_fresh(" in to_cuda(chain.kernels[1])
     for kernel, names in zip(chain.kernels, chain.buffers, strict=True):
         buffers = [given[name] for name in names]

@@ -14,21 +14,17 @@ from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import LDMATRIX, MMA_SYNC, Instr, fill
 from layoutalg.codegen.instr.mma import find_mma
 from layoutalg.codegen.program import Do, Global, Kernel, KernelBuilder, MemRef, RegRef, Stmt, lower, walk
-from layoutalg.codegen.program import printed as printed_module
+from layoutalg.codegen.program import printable as printed_module
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
-from layoutalg.kernels import FAMILIES, api, reduce_api, verify
-from layoutalg.kernels.chain_verify import verify_chain
-from layoutalg.kernels.chains import OPERATIONS, chain_of, find_problem
-from layoutalg.kernels.family import VerifyReport
-from layoutalg.kernels.gemm.bench import find_gemm_family
+from layoutalg.kernels import FAMILIES, VerifyReport, api, reduce_api, verify
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.gemm.verify import verified_problem, verify_product
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.mutant_cases import CASES
+from tests.sequences import TENSOR_OPS, launches_of, problem_of, verified
 
 
 def _from_the_start(s: Stmt) -> tuple[Stmt, ...]:
@@ -47,17 +43,17 @@ def _wrongly_lowered(kernel: Kernel) -> Kernel:
 
 
 def _product(name: str, *extents: int) -> Callable[[], VerifyReport]:
-    family = find_gemm_family(name)
-    return lambda: verify_product(family, verified_problem(family, (extents[0], extents[1], extents[2])))
+    family = FAMILIES[name]
+    return lambda: verify(family, family.problem(*extents, reads_c=True, bias=True))
 
 
 def _in_parts() -> VerifyReport:
     config = Sm80Config(64, 64, 32, 2, 2, 2, splits=2, result_vec=4)
-    return verify_product(find_gemm_family("gemm-sm80"), gemm_problem(64, 64, 128), config)
+    return verify(FAMILIES["gemm-sm80"], gemm_problem(64, 64, 128), config)
 
 
 def _tensor(op: str) -> Callable[[], VerifyReport]:
-    return lambda: verify_chain(find_problem(op, (24, 40), (1, 0) if op == "permute" else (1,), "f16"))
+    return lambda: verified(problem_of(op, (24, 40), (1, 0) if op == "permute" else (1,), "f16"))
 
 
 def _matrix(name: str) -> Callable[[], VerifyReport]:
@@ -65,8 +61,8 @@ def _matrix(name: str) -> Callable[[], VerifyReport]:
 
 
 VERIFIED: dict[str, Callable[[], VerifyReport]] = {
-    **{name: _matrix(name) for name in FAMILIES},
-    **{op: _tensor(op) for op in OPERATIONS},
+    **{name: _matrix(name) for name in ("tiled_copy", "transpose")},
+    **{op: _tensor(op) for op in TENSOR_OPS},
     "gemm-sm80": _product("gemm-sm80", 24, 40, 48), "gemm-simt": _product("gemm-simt", 24, 40, 16),
     "parts of k": _in_parts,
 }  # fmt: skip
@@ -99,17 +95,17 @@ def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.
 def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
     compute: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kept in (api._program, reduce_api._chain):
+    for kept in (api._program, reduce_api._sequence):
         kept.cache_clear()
     x = np.random.default_rng(0).standard_normal((12, 20)).astype("f4")
     right = compute(x)
-    for kept in (api._program, reduce_api._chain):
+    for kept in (api._program, reduce_api._sequence):
         kept.cache_clear()
     monkeypatch.setattr(printed_module, "lower", _wrongly_lowered)
     try:
         assert not np.array_equal(compute(x), right)
     finally:
-        for kept in (api._program, reduce_api._chain):
+        for kept in (api._program, reduce_api._sequence):
             kept.cache_clear()
 
 
@@ -134,7 +130,7 @@ def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
 def test_a_dropped_grid_wait_is_refused() -> None:
     """Nothing saw it: the simulator runs one kernel after the other."""
     for op, shape, axis in (("sum", (1 << 26,), 0), ("softmax", (1, 1 << 20), 1)):
-        second = chain_of(find_problem(op, shape, (axis,), "f32")).kernels[1]
+        second = launches_of(problem_of(op, shape, (axis,), "f32")).kernels[1]
         to_cuda(second)
         with pytest.raises(IRError, match="while the kernel in front works on it"):
             to_cuda(mutate.without(second, "grid_wait"))

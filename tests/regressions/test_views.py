@@ -10,9 +10,9 @@ import pytest
 import layoutalg
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_modes import norm_problem, shortest
-from layoutalg.kernels.rowwise.reduce_plan import reduce_problem
+from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.norms import check, data, launch_all
 from tests.sweeps import each
@@ -59,7 +59,7 @@ def test_a_norm_of_rows_in_reversed_order(
 
 
 def test_coordinate_0_of_a_reversed_mode_is_not_the_lowest_element() -> None:
-    x = shortest(norm_problem("softmax", (2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1))
+    x = form_of(norm_problem("softmax", (2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1))
     assert (x.src_offset, x.dst_offset, x.dst_start) == (1, 1, 4)
 
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
+from layoutalg.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.bench import BenchRow
-    from layoutalg.kernels.gemm.bench import GemmRow
     from layoutalg.kernels.ladder.gemm import Step
-    from layoutalg.kernels.move.permute_bench import PermuteRow
-    from layoutalg.kernels.reduce_bench import ReduceRow
 
 
 def bench_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, permute, reduce, gemm-simt or gemm-sm80.", show_default=False
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80; relu, gelu, silu, add; "
+            "sum, mean, max, softmax, layer_norm, reduce: all five.",
+            show_default=False,
         ),
     ],
     dtype: Annotated[
@@ -49,182 +49,111 @@ def bench_command(
     as_json: JsonOption = False,
 ) -> None:
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
-    import datetime
-
-    from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.bench import DTYPES, SIZES, benchmark
-    from layoutalg.kernels.families import matrix_family
-
     if predict:
         predict_command(family, size, as_json)
         return
-    if family in TENSORS:
-        TENSORS[family](dtype, as_json)
-        return
-    if family.startswith("gemm-"):
-        gemm_bench_command(family, size, as_json)
-        return
-    chosen = matrix_family(family)
-    problems = [
-        chosen.problem(m=side, n=side, dtype=name) for name in dtype or DTYPES for side in size or SIZES
-    ]
-    status = require_gpu()
-    rows: list[BenchRow] = []
-    with progress(f"timing {family}", len(problems), quiet=as_json) as step:
-        for row in benchmark(chosen, iter(problems)):
-            rows.append(row)
-            step()
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": family, "device": status.name, "arch": status.arch, "date": today}
-            | {"rows": [rate_fields(row) for row in rows]}
-        )
-    else:
-        columns = ("problem", "ours", "device copy", "PyTorch", "CuPy", "share of copy")
-        say(table(f"{family} on {status.name}, {today}, GB/s", columns, map(rate_row, rows)))
-
-
-def gemm_bench_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
-    """`layoutalg bench gemm-simt` and `gemm-sm80`: the steps at one size, then sizes, beside cuBLAS."""
-    import datetime
-
     from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.gemm.bench import (
-        SIZES,
-        STEPS_SIZE,
-        benchmark_sizes,
-        benchmark_ways,
-        find_gemm_family,
-        mean_ratio,
-    )
+    from layoutalg.kernels.bench import benchmark, benchmark_ways, timed_problems
+    from layoutalg.kernels.registry import find_family
 
-    chosen, status, asked = find_gemm_family(family), require_gpu(), sizes or list(SIZES)
-    steps: list[GemmRow] = []
-    if chosen.steps and sizes is None:
-        steps = benchmark_ways(chosen, chosen.problem(STEPS_SIZE), chosen.steps)
-    rows: list[GemmRow] = []
+    asked = timed_problems(family, dtype, size)
+    chosen, status = find_family(asked[0].family), require_gpu()
+    steps: list[BenchRow] = []
+    rows: list[BenchRow] = []
+    if chosen.steps and size is None:
+        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps)
     with progress(f"timing {family}", len(asked), quiet=as_json) as step:
-        for row in benchmark_sizes(chosen, [chosen.problem(n) for n in asked]):
+        for row in benchmark(asked):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    tables, fields = RECORDS[chosen.bench.record]
     if as_json:
-        say_json(
-            header("bench")
-            | {"family": family, "device": status.name, "arch": status.arch, "date": today}
-            | {"steps": [gemm_fields(row) for row in steps], "rows": [gemm_fields(row) for row in rows]}
+        where = {"family": family, "device": status.name, "arch": status.arch, "date": today}
+        say_json(header("bench") | where | fields(steps, rows))
+    else:
+        say(*tables(family, f"on {status.name}, {today}", steps, rows))
+
+
+Rows: TypeAlias = "Sequence[BenchRow]"
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:,.0f}"
+
+
+def _factor(factor: float | None, digits: int = 2) -> str:
+    return "-" if factor is None else f"{factor:.{digits}f}"
+
+
+# --- what moves data -----------------------------------------------------------------------------------
+
+
+def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    """The rates, and where something was predicted, that and the mean share of the copy."""
+    from layoutalg.kernels.bench import mean_of
+    from layoutalg.kernels.move.cases import SEED
+
+    cells = ((row.problem, *(_rate(row.rates[name]) for name in _MOVED), _factor(row.share)) for row in rows)
+    predicted = [row for row in rows if row.notes]
+    copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
+    drawn = f"; cases drawn with seed {SEED}" if predicted else ""
+    yield table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
+    if predicted:
+        seen = (
+            (row.problem, *(f"{row.notes[f'sectors {way}']:,}" for way in ("in", "out")), row.notes["bound"])
+            for row in predicted
         )
-        return
-    for name, part in (("steps", steps), ("sizes", rows)):
-        if part:
-            columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
-            title = f"{family}, {name}, on {status.name}, {today}, TFLOP/s"
-            say(table(title, columns, map(_gemm_row, part), left=2))
-    if (mean := mean_ratio(rows)) is not None:
-        say(f"Geometric mean of the ratios: {mean:.3f}.")
+        yield table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), seen)
+        yield f"Geometric mean of the shares of the copy: {mean_of(row.share for row in rows):.2f}."
 
 
-def gemm_fields(row: GemmRow) -> dict[str, Any]:
-    """What `--json` says of one timed product."""
+_MOVED = ("ours", "copy", "torch", "cupy")
+
+
+def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
     return {
-        "problem": row.problem,
-        "way": row.way,
-        "registers": row.registers,
-        "ours_tflop_per_s": row.ours,
-        "cublas_tflop_per_s": row.cublas,
-        "ratio": row.ratio,
+        "rows": [
+            {"problem": row.problem}
+            | {f"{name}_gb_per_s": row.rates[name] for name in _MOVED}
+            | {"share_of_copy": row.share}
+            for row in rows
+        ]
     }
 
 
-def _gemm_row(row: GemmRow) -> tuple[str, ...]:
-    cublas, ratio = ("-" if x is None else f"{x:.{d}f}" for x, d in ((row.cublas, 1), (row.ratio, 3)))
-    return (row.problem, row.way, str(row.registers), f"{row.ours:.1f}", cublas, ratio)
+# --- reductions and norms ------------------------------------------------------------------------------
 
 
-# --- permutes, reductions and norms --------------------------------------------------------------------
+def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    from layoutalg.kernels.rowwise.cases import SEED
 
-
-def permute_bench(dtypes: list[str] | None, as_json: bool) -> None:
-    """`layoutalg bench permute`: the quoted cases and the drawn ones, with what was predicted of them."""
-    from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.move.permute_bench import CASES, DTYPES, SEED, benchmark_permutes, random_cases
-    from layoutalg.kernels.reduce_bench import mean_of
-
-    status, cases, names = require_gpu(), (*CASES, *random_cases()), dtypes or list(DTYPES)
-    rows: list[PermuteRow] = []
-    with progress("timing permute", len(cases) * len(names), quiet=as_json) as step:
-        for row in benchmark_permutes(cases, names):
-            rows.append(row)
-            step()
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": "permute", "device": status.name, "arch": status.arch, "date": today}
-            | {"rows": [rate_fields(row) for row in rows]}
-        )
-        return
-    columns = ("problem", "ours", "copy", "PyTorch", "CuPy", "share")
-    expected = (
-        (row.problem, f"{row.sectors('ld'):,}", f"{row.sectors('st'):,}", str(row.bound)) for row in rows
-    )
-    say(
-        table(
-            f"permute on {status.name}, {today}, GB/s; cases drawn with seed {SEED}",
-            columns,
-            map(rate_row, rows),
-        ),
-        table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), expected),
-        f"Geometric mean of the shares of the copy: {mean_of(row.share for row in rows):.2f}.",
-    )
-
-
-def reduce_bench(dtypes: list[str] | None, as_json: bool) -> None:
-    """`layoutalg bench reduce`: sums beside a long sum, softmax and layer norm beside a copy."""
-    from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.errors import UnknownNameError
-    from layoutalg.kernels.reduce_bench import (
-        CASES,
-        DTYPES,
-        SEED,
-        benchmark_reductions,
-        random_cases,
-    )
-
-    names = dtypes or list(DTYPES)
-    for name in names:
-        if name not in DTYPES:
-            raise UnknownNameError("element type of reductions", name, DTYPES)
-    status, cases = require_gpu(), [case for case in (*CASES, *random_cases()) if case.dtype in names]
-    rows: list[ReduceRow] = []
-    with progress("timing reduce", len(cases), quiet=as_json) as step:
-        for row in benchmark_reductions(cases):
-            rows.append(row)
-            step()
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": "reduce", "device": status.name, "arch": status.arch, "date": today}
-            | {"reduced": [reduce_fields(row) for row in rows]}
-        )
-        return
-    parts: list[Any] = []
     for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
         part = [row for row in rows if row.limit == limit]
         if part:
-            title = f"{name} on {status.name}, {today}, GB/s; cases drawn with seed {SEED}"
+            title = f"{name} {where}, GB/s; cases drawn with seed {SEED}"
             columns = ("case", "ours", limit, "share", "PyTorch", "CuPy", "ratio", "memory")
-            parts += [table(title, columns, map(_reduce_row, part)), _means(name, limit, part)]
-    say(*parts)
+            yield table(title, columns, map(_reduced_row, part))
+            yield _means(name, limit, part)
 
 
-def _means(name: str, limit: str, rows: list[ReduceRow]) -> str:
-    from layoutalg.kernels.reduce_bench import mean_of
+def _reduced_row(row: BenchRow) -> tuple[str, ...]:
+    return (
+        row.problem,
+        _rate(row.ours),
+        _rate(row.rates[row.limit]),
+        _factor(row.share),
+        _rate(row.rates["torch"]),
+        _rate(row.rates["cupy"]),
+        _factor(row.ratio("torch")),
+        _factor(row.notes["memory bytes"] / row.notes["moved bytes"]),
+    )
 
-    share, ratio = mean_of(row.share for row in rows), mean_of(row.ratio for row in rows)
+
+def _means(name: str, limit: str, rows: Rows) -> str:
+    from layoutalg.kernels.bench import mean_of
+
+    share, ratio = mean_of(row.share for row in rows), mean_of(row.ratio("torch") for row in rows)
     beside = "" if ratio is None else f", {ratio:.2f} times PyTorch"
     return (
         f"Geometric mean of {len(rows)} {name}: {share:.2f} of the {limit}{beside}. Ratio: to PyTorch; "
@@ -232,58 +161,65 @@ def _means(name: str, limit: str, rows: list[ReduceRow]) -> str:
     )
 
 
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:,.0f}"
-
-
-def _reduce_row(row: ReduceRow) -> tuple[str, ...]:
-    return (
-        row.case,
-        _rate(row.ours),
-        _rate(row.limit_rate),
-        f"{row.share:.2f}",
-        _rate(row.torch),
-        _rate(row.cupy),
-        "-" if row.ratio is None else f"{row.ratio:.2f}",
-        f"{row.memory_bytes / row.moved_bytes:.2f}",
-    )
-
-
-def reduce_fields(row: ReduceRow) -> dict[str, Any]:
-    """What `--json` says of one timed reduction or norm."""
+def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
     return {
-        "problem": row.case,
-        "ours_gb_per_s": row.ours,
-        "limit": row.limit,
-        "limit_gb_per_s": row.limit_rate,
-        "share_of_limit": row.share,
-        "torch_gb_per_s": row.torch,
-        "cupy_gb_per_s": row.cupy,
-        "moved_bytes": row.moved_bytes,
-        "predicted_memory_bytes": row.memory_bytes,
+        "reduced": [
+            {
+                "problem": row.problem,
+                "ours_gb_per_s": row.ours,
+                "limit": row.limit,
+                "limit_gb_per_s": row.rates[row.limit],
+                "share_of_limit": row.share,
+                "torch_gb_per_s": row.rates["torch"],
+                "cupy_gb_per_s": row.rates["cupy"],
+                "moved_bytes": row.notes["moved bytes"],
+                "predicted_memory_bytes": row.notes["memory bytes"],
+            }
+            for row in rows
+        ]
     }
 
 
-def rate_fields(row: BenchRow | PermuteRow) -> dict[str, Any]:
-    """What `--json` says of one timed copy, transpose or permute."""
-    return {
-        "problem": row.problem,
-        "ours_gb_per_s": row.ours,
-        "copy_gb_per_s": row.copy,
-        "torch_gb_per_s": row.torch,
-        "cupy_gb_per_s": row.cupy,
-        "share_of_copy": row.share,
-    }
+# --- products ------------------------------------------------------------------------------------------
 
 
-def rate_row(row: BenchRow | PermuteRow) -> tuple[str, ...]:
-    """The same as cells of a table."""
-    rates = map(_rate, (row.ours, row.copy, row.torch, row.cupy))
-    return (row.problem, *rates, f"{row.share:.2f}")
+def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    from layoutalg.kernels.bench import mean_of
+
+    for name, part in (("steps", steps), ("sizes", rows)):
+        if part:
+            columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
+            title = f"{family}, {name}, {where}, TFLOP/s"
+            yield table(title, columns, map(_product_row, part), left=2)
+    if (mean := mean_of(row.ratio("cublas") for row in rows)) is not None:
+        yield f"Geometric mean of the ratios: {mean:.3f}."
 
 
-TENSORS = {"permute": permute_bench, "reduce": reduce_bench}
-"""Benches of a list of cases: their element types can be chosen."""
+def _product_row(row: BenchRow) -> tuple[str, ...]:
+    rates = (f"{row.ours:.1f}", _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3))
+    return (row.problem, row.way, str(row.registers), *rates)
+
+
+def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
+    def fields(row: BenchRow) -> dict[str, Any]:
+        return {
+            "problem": row.problem,
+            "way": row.way,
+            "registers": row.registers,
+            "ours_tflop_per_s": row.ours,
+            "cublas_tflop_per_s": row.rates["cublas"],
+            "ratio": row.ratio("cublas"),
+        }
+
+    return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
+
+
+RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., dict[str, Any]]]] = {
+    "rate": (_moved_tables, _moved_fields),
+    "reduced_rate": (_reduced_tables, _reduced_fields),
+    "product_rate": (_product_tables, _product_fields),
+}
+"""The tables, and what `--json` says, of each kind of row in the schema."""
 
 
 # --- predicted steps of a ladder -----------------------------------------------------------------------
@@ -291,11 +227,14 @@ TENSORS = {"permute": permute_bench, "reduce": reduce_bench}
 
 def predict_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
     """`layoutalg bench gemm-sm80 --predict`: every step at one size, before anything runs."""
-    from layoutalg.kernels.gemm.bench import STEPS_SIZE, find_gemm_family
     from layoutalg.kernels.ladder.gemm import ARCH, predict_steps
+    from layoutalg.kernels.registry import FAMILIES, find_family
 
-    chosen, reports = find_gemm_family(family), []
-    for size in sizes or [STEPS_SIZE]:
+    chosen, reports = find_family(family), []
+    if not chosen.steps:
+        stepped = [name for name, one in FAMILIES.items() if one.steps]
+        raise UnknownNameError("family with steps", family, stepped)
+    for size in sizes or [chosen.bench.steps_size]:
         steps: list[Step] = []
         with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
             for step in predict_steps(chosen, size):

@@ -125,7 +125,7 @@ def _generate(tell: Tell) -> DemoStep:
 
 def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
     """4: that kernel on the CPU, every access traced and held against its prediction."""
-    from layoutalg.kernels.family import verify
+    from layoutalg.kernels.verification import verify
 
     _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
     family, problem = _problem(*SIMULATED)
@@ -156,7 +156,7 @@ def _compile(tell: Tell) -> DemoStep:
 def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
     """6: the same on hardware, where there is any."""
     from layoutalg.codegen.gpu import gpu_status
-    from layoutalg.kernels.family import verify
+    from layoutalg.kernels.verification import verify
 
     status = gpu_status()
     _title(tell, 6, "Run", "on a GPU, and compare")
@@ -172,7 +172,7 @@ def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
 
 def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:
     """The family of transposes, and an m x n matrix of f32."""
-    from layoutalg.kernels.families import find_family
+    from layoutalg.kernels.registry import find_family
 
     family = find_family("transpose")
     return family, family.problem(m=m, n=n, dtype="f32")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.kernel_names import find_kernel, find_part, is_product, is_tensor
+from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.kernel_words import (
     contract_lines,
     cubin_fields,
@@ -18,17 +18,14 @@ from layoutalg.cli.kernel_words import (
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError, UnsupportedError
-
-LARGEST = 16384
-"""Default of m and n, the largest that a generated kernel takes."""
 
 
 def generate_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm, "
+            "rms_norm, relu, gelu, silu, add.",
             show_default=False,
         ),
     ],
@@ -38,8 +35,14 @@ def generate_command(
             "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
         ),
     ] = None,
-    m: Annotated[int, typer.Option(help="Most rows of the source, or of a product.")] = LARGEST,
-    n: Annotated[int, typer.Option(help="Most columns of the source, or of a product.")] = LARGEST,
+    m: Annotated[
+        int | None,
+        typer.Option(help="Most rows of the source, or of a product. Default: 16384.", show_default=False),
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(help="Most columns of the source, or of a product. Default: 16384.", show_default=False),
+    ] = None,
     k: Annotated[
         int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
     ] = None,
@@ -73,28 +76,10 @@ def generate_command(
     """
     from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import compile_cubin, to_cuda
-    from layoutalg.kernels.chains import OPERATIONS
-    from layoutalg.kernels.families import FAMILIES, matrix_family
-    from layoutalg.kernels.gemm.bench import GEMM_FAMILIES
 
     arch = find_target(arch)
-    known, parts = (*FAMILIES, *GEMM_FAMILIES, *OPERATIONS), 1
-    if family not in known:
-        raise UnknownNameError("kernel family", family, known)
-    if is_tensor(family):
-        if (m, n, k, lds, ldd) != (LARGEST, LARGEST, None, None, None):
-            raise UnsupportedError(f"{family} has no m, n, k, lds and ldd: its tensor has a --shape")
-        problem, kernel, part, parts = find_part(family, shape, axes, dtype, part, arch)
-    elif (shape, axes, part) != (None, None, 1):
-        raise UnsupportedError(f"{family} has no shape, axes and parts: its matrices have --m and --n")
-    elif is_product(family) and (lds is not None or ldd is not None):
-        raise UnsupportedError(f"{family} has no lds and ldd: its matrices are dense here")
-    elif is_product(family) or k is not None or (lds is None and ldd is None):
-        problem, kernel = find_kernel(family, dtype, (m, n, k), None, arch)
-    else:
-        chosen = matrix_family(family)
-        moved = chosen.problem(m=m, n=n, dtype="f32" if dtype is None else dtype, lds=lds, ldd=ldd)
-        problem, kernel = str(moved), chosen.build(moved, chosen.configs(moved, arch)[0])
+    options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
+    problem, kernel, part, parts = find_kernel(family, options, arch, part=part)
     source = to_cuda(kernel, arch)
     compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
     if output is not None:

@@ -7,16 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.cli.kernel_names import SIDE, find_kernel
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.kernel_names import find_kernel
+from layoutalg.cli.options import AxesOption, JsonOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
 
+SIDE = 4096
+"""Extents that are not given."""
+
 
 def sass_command(
     family: Annotated[
-        str, typer.Argument(help="tiled_copy, transpose, gemm-sm80 or gemm-simt.", show_default=False)
+        str,
+        typer.Argument(
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, layer_norm, "
+            "relu, gelu, silu, add.",
+            show_default=False,
+        ),
     ],
     dtype: Annotated[
         str | None,
@@ -24,11 +32,14 @@ def sass_command(
             "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
         ),
     ] = None,
-    m: Annotated[int, typer.Option(help="Most rows.")] = SIDE,
-    n: Annotated[int, typer.Option(help="Most columns.")] = SIDE,
+    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
     k: Annotated[
         int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
     ] = None,
+    shape: ShapeOption = None,
+    axes: AxesOption = None,
+    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     step: Annotated[
         str | None,
         typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile."),
@@ -52,11 +63,15 @@ def sass_command(
         parse_sass,
         to_cuda,
     )
+    from layoutalg.kernels.registry import find_family
 
     arch = find_target(arch)
     if arch not in TARGETS:
         raise UnknownNameError("compile target", arch, TARGETS)
-    problem, kernel = find_kernel(family, dtype, (m, n, k), step, arch)
+    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
+    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+    options = usual | {name: value for name, value in given.items() if value is not None}
+    problem, kernel, _, _ = find_kernel(family, options, arch, step, part)
     cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)

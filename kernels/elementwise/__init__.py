@@ -1,0 +1,8 @@
+"""Kernels that compute each element of a tensor from those at the same coordinate: y = f(x, ...).
+
+problem    what is mapped: a formula by name, a shape, strides on every side; the result by definition
+program    configurations, and the tile program of one
+families   the records of this room's families
+"""
+
+from __future__ import annotations

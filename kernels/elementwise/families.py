@@ -1,0 +1,142 @@
+"""The families of maps, as records: relu, gelu, silu, add.
+
+They are verified on numbers of N(0, 1), on wide ones and on those that are not ordinary (NaN, infinities,
+zeros, the largest and the least), and timed beside the driver's copy of as many bytes and PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_host
+from layoutalg.codegen.program import LaunchSequence, launch_sequence
+from layoutalg.kernels.baselines import Launch, torch_map
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.elementwise.problem import FORMULAS, OUT, MapProblem, map_problem, places
+from layoutalg.kernels.elementwise.program import MapConfig, build, candidates
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.rounding import HALF_PLACE, ROUNDS_TO_INFINITY, SMALLEST_SUM
+
+TRIALS = ("normal", "wide", "special")
+UNIT_BYTES, COMPARED = 16, 1 << 16
+"""Buffers are whole units; so many results are compared before a map is timed."""
+
+VERIFIED = ((37, 131), (64, 64), (5, 3, 8))
+
+
+def _elems(p: MapProblem, side: int) -> int:
+    """Elements of a buffer that is whole units."""
+    return -(-p.elems[side] * p.dtype.nbytes // UNIT_BYTES) * UNIT_BYTES // p.dtype.nbytes
+
+
+def _buffers(p: MapProblem, trial: str, seed: int) -> dict[str, Any]:
+    import numpy
+
+    rng, element = numpy.random.default_rng([seed, TRIALS.index(trial)]), p.dtype.name
+    largest = ROUNDS_TO_INFINITY[element] * (1 - HALF_PLACE[element])
+    ends = numpy.array([numpy.nan, numpy.inf, 0.0, largest, SMALLEST_SUM[element]])
+
+    def drawn(n: int) -> Any:
+        if trial == "special":
+            return ends[rng.integers(0, len(ends), n)] * rng.choice([-1.0, 1.0], n)
+        return rng.standard_normal(n) * (1.0 if trial == "normal" else 30.0)
+
+    given = {name: bits_of(drawn(_elems(p, k)), element) for k, name in enumerate(p.formula.inputs)}
+    return {**given, OUT: ~numpy.zeros(_elems(p, len(given)), CARRIER[p.dtype.nbytes])}
+
+
+def _expected(p: MapProblem, c: Any, given: Mapping[str, Any]) -> Expected:
+    import numpy
+
+    element = p.dtype.name
+    inputs = [numbers_of(given[name], element)[places(p, k)] for k, name in enumerate(p.formula.inputs)]
+    with numpy.errstate(all="ignore"):
+        exact = p.formula.numbers(*inputs)
+        final = 0.0 if element == "f32" else HALF_PLACE[element]
+        lost = p.formula.bound(exact, *inputs)
+        rounded = lost * (1 + final) + final * abs(exact) + SMALLEST_SUM[element]
+        allowed = numpy.where(lost > 0, rounded, 0.0)
+    return Expected(OUT, exact, numpy.nan_to_num(allowed), element, places(p, len(inputs)))
+
+
+def _candidates(p: MapProblem, arch: str | Arch) -> Iterator[Candidate]:
+    yield from (Candidate(c, why) for c, why in candidates(p, arch))
+
+
+def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+    return launch_sequence([build(p, c)])
+
+
+# --- the bench -----------------------------------------------------------------------------------------
+
+
+def _arrays(p: MapProblem, n: int) -> dict[str, Any]:
+    names = dict(enumerate(p.formula.inputs))
+    found = {name: random_normal(_elems(p, k), 2 * n + k, p.dtype.name) for k, name in names.items()}
+    return {**found, OUT: device_empty((_elems(p, len(found)),), found["x"].dtype)}
+
+
+def _by_torch(p: MapProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    *sources, to = (arrays[name][: prod(p.shape)] for name in p.sides)
+    return torch_map(p.op, to, sources, p.dtype.name)
+
+
+def _check(p: MapProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
+    """The first results have to be those of the definition."""
+    import numpy
+
+    ours()
+    count, word = min(COMPARED, prod(p.shape)), CARRIER[p.dtype.nbytes]
+    some = map_problem(p.op, (count,), p.dtype)
+    given = {name: to_host(arrays[name][:count]).view(word) for name in p.sides}
+    wanted = _expected(some, None, given)
+    off = numpy.abs(numbers_of(given[OUT], p.dtype.name) - wanted.values) > wanted.allowed
+    return f"{int(off.sum())} of {count} results are not those of the definition" if off.any() else ""
+
+
+def _cases(
+    op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
+) -> Iterator[tuple[str, MapProblem]]:
+    for dtype in dtypes or ("f32", "f16"):
+        for side in sizes or (4096, 16384):
+            p = map_problem(op, (side, side), dtype)
+            yield str(p), p
+
+
+def _family(op: str) -> Family:
+    names = FORMULAS[op].inputs
+    return Family(
+        op,
+        f"dst = {op}({', '.join(names)}), element by element",
+        partial(map_problem, op),
+        _candidates,
+        launches=_launches,
+        trials=lambda p: TRIALS,
+        buffers=_buffers,
+        expected=_expected,
+        array_bytes=lambda p: 8 * sum(p.elems),
+        verified=tuple({"shape": shape} for shape in VERIFIED),
+        asks={"shape": NEEDED},
+        bench=Bench(
+            unit="GB/s",
+            work=lambda p: p.moved_bytes,
+            arrays=_arrays,
+            contenders={
+                "copy": lambda p, arrays: device_copy(arrays[OUT], arrays["x"]),
+                "torch": _by_torch,
+                "cupy": lambda p, arrays: None,
+            },
+            check=_check,
+            cases=partial(_cases, op),
+            limit="copy",
+            pace=lambda p: Pace(11, sample_ms=3.0),
+        ),
+    )
+
+
+ELEMENTWISE_FAMILIES = tuple(_family(op) for op in FORMULAS)
+"""The families of this room."""

@@ -1,0 +1,319 @@
+"""The families of matrix products, as records: gemm-simt, gemm-sm80.
+
+D = alpha A B + beta C + bias is computed in float64 from the operands as they are stored, and a result may
+differ from it by what rounding can do, element by element:
+
+    |D - exact| <= 2 (k + 4) u (|alpha| |A| |B| + |beta C| + |bias|) + 2 v |exact| + tiny
+
+with u the roundoff of the sums, v and `tiny` the roundoff and half the least number of the result; the twos
+are for tensor cores, which cut sums off.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1)
+before.  Every problem is verified on several sets of data, its trials:
+
+    normal         numbers of N(0, 1); integers of all values
+    not numbers    some of A, B, C and the bias are NaN or infinite: what has to come out is what IEEE 754
+                   makes of the definition, where a result past the largest number of its type is infinite
+    extremes       integers at the ends of their range, so that results wrap
+    beta = 0       C is NaN (or any integer), and must not be read into the result
+
+Products are timed beside cuBLAS, through PyTorch, on normal random data.  Their rates depend on power, and so
+on the data and on what ran before: only ratios within a table mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
+from layoutalg.codegen.traffic import Prediction
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.baselines import Launch, torch_matmul
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
+from layoutalg.kernels.gemm.launches import Config, launches, predictions, shared_launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as SIMT_LADDER
+from layoutalg.kernels.gemm.tiles import SM80_LADDER as SM80_LADDER
+from layoutalg.kernels.gemm.validate import check_config
+
+ALPHA, BETA = 2, -3
+"""The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
+
+EPSILON = MappingProxyType(
+    {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+)
+"""Half the distance of neighbouring numbers near 1."""
+
+LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
+"""Half of the least positive number of each type of a result; of doubles it is no double."""
+
+VERIFIED = (
+    (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),
+    (64, 72, 392),
+)  # fmt: skip
+"""m, n and k; of tiles of k there are one, two and more, a ring ends in each place."""
+
+LARGEST, SIDE = 16384, 4096
+"""m and n, and k, of a generated kernel at most, by default."""
+
+SIZES = (1024, 2048, 3072, 4096, 6144, 8192)
+"""What is timed when nothing else is asked for."""
+
+STEPS_SIZE = 4096
+"""The problem on which steps are compared."""
+
+SAMPLE_FLOPS, ROUND_FLOPS = 3e11, 6e12
+"""A timed sample is about so long, some milliseconds; a contender's samples, 5 to 15 of them, together."""
+
+
+# --- data, and results by definition -------------------------------------------------------------------
+
+
+def trials(p: GemmProblem) -> tuple[str, ...]:
+    """The sets of data that a problem is computed for.
+
+    >>> trials(gemm_problem(2, 3, 4)), trials(gemm_problem(2, 3, 4, "s8", reads_c=True))
+    (('normal', 'not numbers'), ('normal', 'extremes', 'beta = 0'))
+    """
+    special = "extremes" if p.accumulator.name == "s32" else "not numbers"
+    return ("normal", special, "beta = 0") if p.reads_c else ("normal", special)
+
+
+def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, Any]:
+    """What a kernel is given in a trial: numbers as their bits, D poisoned.
+
+    >>> sorted(operands(gemm_problem(2, 3, 4)))
+    ['a', 'alpha', 'b', 'beta', 'bias', 'c', 'd']
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+
+    def draw(elems: int, name: str) -> Any:
+        if name.startswith("s"):
+            low, high = -(1 << int(name[1:]) - 1), (1 << int(name[1:]) - 1) - 1
+            some = rng.integers(low, high + 1, elems)
+            return bits_of(np.array([low, high])[some % 2] if trial == "extremes" else some, name)
+        values = rng.standard_normal(elems)
+        if trial == "not numbers":
+            values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
+            values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
+        return bits_of(values, name)
+
+    old, (alpha, beta) = (p.m - 1) * p.ldd + p.n, _factors(p)
+    beta = 0 if trial == "beta = 0" else beta
+    given = {
+        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
+        "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
+        "d": ~np.zeros(old, CARRIER[p.result.nbytes]),
+        **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
+    }  # fmt: skip
+    if beta == 0:
+        given["c"] = ~np.zeros_like(given["c"])
+    return given
+
+
+def _factors(p: GemmProblem) -> tuple[float, float]:
+    """alpha and beta; of doubles all words have bits."""
+    return (1.05 * ALPHA, 1.05 * BETA) if p.accumulator.name == "f64" else (ALPHA, BETA)
+
+
+def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """D in float64 from the operands' bits, and how far each element may be from it: see the module's text.
+
+    C counts where the words of beta that are `given` are not 0.
+
+    >>> p = gemm_problem(2, 3, 4, "s8")
+    >>> definition(p, operands(p))[1].max()
+    np.float64(0.0)
+    """
+    import numpy as np
+
+    a, b = matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+    alpha, beta = _factors(p)
+    with np.errstate(all="ignore"):
+        exact, size = alpha * (a @ b), abs(alpha) * (np.abs(a) @ np.abs(b))
+        if p.reads_c and any(given[word] for word in scalar_words(p, "beta", beta)):
+            old = beta * numbers_of(given["c"], p.result.name)[_places(p, p.ldc)]
+            exact, size = exact + old, size + np.abs(old)
+        if p.bias:
+            bias = numbers_of(given["bias"], p.result.name)
+            exact, size = exact + bias, size + np.abs(bias)
+        if p.accumulator.name == "s32":
+            exact = (exact + 2.0**31) % 2.0**32 - 2.0**31
+        if p.activation == "relu":
+            exact = np.maximum(exact, 0)
+        sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
+        return exact, 2 * (p.k + 4) * sums * size + 2 * last * np.abs(exact) + LEAST[p.result.name]
+
+
+def _places(p: GemmProblem, leading: int) -> Any:
+    """Where the elements of an m x n matrix lie in its flat buffer."""
+    import numpy as np
+
+    return np.arange(p.m)[:, None] * leading + np.arange(p.n)
+
+
+def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
+    return Expected("d", *definition(p, given), p.result.name, _places(p, p.ldd))
+
+
+def _predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+    """What every access costs, kernel by kernel; nothing where tiles stick out."""
+    whole = not (p.m % c.tile_m or p.n % c.tile_n or p.k % c.tile_k)
+    return predictions(p, c, arch) if whole else ()
+
+
+# --- configurations ------------------------------------------------------------------------------------
+
+
+def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+    if choice.accepts is not None:
+        choice.accepts(p)
+    dropped = []
+    for tile in choice.tiles:
+        config = choice.fitted(p, tile.config, arch)
+        try:
+            check_config(p, config, arch)
+        except LayoutAlgError as error:
+            dropped.append(Candidate(config, error))
+    if len(dropped) < len(choice.tiles):
+        yield from map(Candidate, choice.configs(p, arch))
+    yield from dropped
+
+
+def way(config: Config) -> str:
+    """A configuration in a word: its tile, and its parts of k where there are some.
+
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig
+    >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
+    ('128x256x8', '64x64x16 by 3')
+    """
+    tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
+    return tile if config.splits == 1 else f"{tile} by {config.splits}"
+
+
+# --- the bench -----------------------------------------------------------------------------------------
+
+
+def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
+    operand, to = p.operand.name, p.result.name
+    a, b = random_normal(p.a_elems, 2 * n + 1, operand), random_normal(p.b_elems, 2 * n + 2, operand)
+    d = device_array((p.m, p.n), random_normal(1, 0, to).dtype)
+    return {name: x.view(CARRIER[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
+
+
+def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> Launch | None:
+    element = p.operand.name
+    kinds = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16"}
+    if element not in kinds:
+        return None
+    a, b = (arrays[x].view(kinds[element]) for x in "ab")
+    left = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
+    right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
+    out = device_array((p.m, p.n), kinds[p.result.name]) if into is None else into
+    return torch_matmul(out, left, right, element)
+
+
+def differs(got: Any, expected: Any, p: GemmProblem) -> str:
+    """How a result differs from cuBLAS's by more than rounding; empty where it does not.
+
+    Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times, in both results.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> if gpu_status().available:
+    ...     x = device_array((4, 4), "float32")
+    ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
+    """
+    sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
+    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON[p.result.name])
+    seen = largest_difference(got, expected, p.result.name)
+    return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
+
+
+def _check(p: GemmProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
+    expected = device_array((p.m, p.n), random_normal(1, 0, p.result.name).dtype)
+    cublas = _by_cublas(p, arrays, expected)
+    if cublas is None:
+        return ""
+    cublas()
+    arrays["d"][...] = 0
+    ours()
+    return differs(arrays["d"].view(expected.dtype), expected, p)
+
+
+def _pace(p: GemmProblem) -> Pace:
+    inner = max(1, min(50, round(SAMPLE_FLOPS / p.flops)))
+    return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
+
+
+def _bench(problem: Callable[..., GemmProblem]) -> Bench:
+    def cases(dtypes: Sequence[str] | None, sizes: Sequence[int] | None) -> Iterator[tuple[str, GemmProblem]]:
+        for dtype in dtypes or (None,):
+            for size in sizes or SIZES:
+                p = problem(size) if dtype is None else problem(size, dtype=dtype)
+                yield str(p), p
+
+    return Bench(
+        unit="TFLOP/s",
+        work=lambda p: p.flops,
+        arrays=_arrays,
+        contenders={"cublas": _by_cublas},
+        check=_check,
+        cases=cases,
+        scalars=lambda p: scalar_words(p, "alpha", 1.0),
+        pace=_pace,
+        record="product_rate",
+        steps_size=STEPS_SIZE,
+    )
+
+
+# --- the records ---------------------------------------------------------------------------------------
+
+
+def _family(
+    name: str, summary: str, usual: str, b_major: Any, candidates: Any, steps: Mapping[str, Any]
+) -> Family:
+    def problem(
+        m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, **rest: Any
+    ) -> GemmProblem:
+        n, k = (m if x is None else x for x in (n, k))
+        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, **rest})
+
+    return Family(
+        name,
+        summary,
+        problem,
+        candidates,
+        launches=launches,
+        predictions=_predictions,
+        trials=trials,
+        buffers=operands,
+        expected=_expected,
+        array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.m * p.n),
+        verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in VERIFIED),
+        asks={"m": LARGEST, "n": LARGEST, "k": SIDE},
+        bench=_bench(problem),
+        shared=shared_launches,
+        way=way,
+        steps=steps,
+        written=lambda config: bool(config.splits == 1),
+    )
+
+
+GEMM_FAMILIES = (
+    _family(
+        "gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn",
+        partial(_candidates, SIMT),
+        MappingProxyType({name: config for name, (_, config) in SIMT_LADDER.items()}),
+    ),
+    _family(
+        "gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k",
+        partial(_candidates, SM80), SM80_LADDER,
+    ),
+)  # fmt: skip
+"""The families of this room."""

@@ -1,0 +1,257 @@
+"""How a matrix is copied or transposed: configurations, and the tiled copies that they are.
+
+The idea.  Who moves what of a tile is one TiledCopy per side.  The program is its partitions, the swizzle of
+a transposed tile is synthesised for them, and what they cost follows from the same layouts.
+
+    copy         (m, n)    vectors along n, a warp to a row                               both sides
+    transpose    (m, n)    vectors along n, and as many rows as make a 32-bit word        global in
+                 (n, m)    vectors along m                                                global out
+
+Extents and leading dimensions are parameters of the kernels: a configuration is right for all sizes up to
+those of its problem that its vectors divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from layoutalg.analysis import Access
+from layoutalg.arch import Arch, find_arch
+from layoutalg.atoms import TiledCopy, make_tiled_copy
+from layoutalg.dtype import DType
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
+from layoutalg.layout import AnyLayout, Layout, concat, modes
+from layoutalg.synthesis import synthesize
+
+Via: TypeAlias = Literal["registers", "cp.async"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyConfig:
+    """How one block copies: its tile and vector in elements, its threads, and the way through the chip.
+
+    `lanes` threads run along a row; the others take further rows.  Tiles that stick out of the matrix are
+    copied `edge_vec` elements at a time: a whole vector where the matrix's edge cuts none.
+    """
+
+    tile_m: int
+    tile_n: int
+    threads: int
+    vec: int
+    lanes: int
+    edge_vec: int
+    via: Via
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConfig:
+    """How one block transposes: its tile (in elements), threads, vectors (in elements) and lane arrangement.
+
+    `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  Tiles that stick out
+    of the matrix are moved by `edges`: in "vectors" under a predicate, where no vector is cut by the
+    matrix's edge, or element by element.  `layout` places element (n, m) of the tile.
+    """
+
+    tile_m: int
+    tile_n: int
+    threads: int
+    src_vec: int
+    dst_vec: int
+    lanes_n: int
+    lanes_m: int
+    edges: Literal["vectors", "elements"]
+    layout: AnyLayout
+
+
+# --- copies --------------------------------------------------------------------------------------------
+
+THREADS, PASSES, LANES = 256, 4, 32
+"""A block of 256 threads with four vectors in flight each, a warp along a row: 16 KB per block at most."""
+
+
+def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, ...]:
+    """The configurations that fit a copy, best first."""
+    vec = vector_elems(p.lds, p.element_bytes)
+    vec = min(vec, vector_elems(p.ldd, p.element_bytes))
+    rows = THREADS // LANES * PASSES
+    ways: list[Via] = ["registers"]
+    if find_arch(arch).compute_capability >= (8, 0) and vec * p.element_bytes >= 4:
+        ways.append("cp.async")
+    edge_vec = 1 if p.n % vec else vec
+    return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, edge_vec, via) for via in ways)
+
+
+def row_copy(c: CopyConfig, element: DType) -> TiledCopy:
+    """A copy's tile (m, n), in passes of all threads."""
+    atom = "SM80_CP_ASYNC_CACHEALWAYS" if c.via == "cp.async" else "UniversalCopy"
+    threads = Layout((c.threads // c.lanes, c.lanes), (c.lanes, 1))
+    return make_tiled_copy(_sized(atom, c.vec, element), element, threads, Layout((1, c.vec)))
+
+
+def _sized(atom: str, vec: int, element: DType) -> str:
+    """The name of a copy instruction that moves so many elements per lane."""
+    return f"{atom}<uint{vec * element.bits}_t>"
+
+
+# --- transposes ----------------------------------------------------------------------------------------
+
+SIDES_BYTES = (256, 128, 64)
+"""Sides of square tiles moved in 16-byte vectors, in bytes; the largest is fastest where it fills the GPU."""
+
+NARROW_TILES = ((128, 64), (64, 64), (32, 32))
+"""(m, n) in elements of tiles for narrower vectors, the fastest first."""
+
+REGISTER_WORDS = 32
+"""Words that a thread may hold between loading and storing, so that 1024 threads per block do not spill."""
+
+
+def rows_per_word(element_bytes: int) -> int:
+    """Rows whose elements make one 32-bit word: the corner that is transposed in registers."""
+    return max(1, 4 // element_bytes)
+
+
+def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[TransposeConfig, ...]:
+    """The configurations that fit a transpose, best first.
+
+    Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
+    tile that gives every SM a block comes first, then smaller ones, then those that do not fill the GPU.
+    """
+    chip = find_arch(arch)
+    tried = (_config(p, tile, chip) for tile in _tiles(p))
+    found = [c for c in tried if isinstance(c, TransposeConfig)]
+    sms = chip.board.sms if chip.board else 1
+    filling = [c for c in found if -(-p.m // c.tile_m) * -(-p.n // c.tile_n) >= sms]
+    return tuple(filling + [c for c in reversed(found) if c not in filling])
+
+
+def transpose_refusals(
+    p: MatrixProblem, arch: str | Arch = "sm_90"
+) -> Iterator[tuple[tuple[int, int], LayoutAlgError]]:
+    """Tiles (m, n) that a transpose cannot have, each with the reason.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> list(transpose_refusals(matrix_problem(64, 64, "f32", turned=True)))
+    []
+    """
+    for tile in _tiles(p):
+        if not isinstance(found := _config(p, tile, find_arch(arch)), TransposeConfig):
+            yield tile, found
+
+
+def _tiles(p: MatrixProblem) -> Iterator[tuple[int, int]]:
+    size = p.element_bytes
+    if min(vector_elems(p.lds, size), vector_elems(p.ldd, size)) * size < VECTOR_BYTES:
+        yield from NARROW_TILES
+    else:
+        yield from ((side // size, side // size) for side in SIDES_BYTES if side // size >= 8)
+
+
+def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeConfig | LayoutAlgError:
+    """The configuration of a tile, or what refuses it."""
+    size, (tile_m, tile_n) = p.element_bytes, tile
+    src_vec, dst_vec = vector_elems(p.lds, size), vector_elems(p.ldd, size)
+    each = max(32, rows_per_word(size) * src_vec * size)
+    threads = min(chip.max_threads_per_block, tile_m * tile_n * size // each)
+    words_per_vector = max(4, src_vec * size) // 4
+    words = tile_m * tile_n // (threads * src_vec) * words_per_vector
+    if words > REGISTER_WORDS:
+        asked = f"words that a thread holds of a tile of {tile_m} x {tile_n} of {p}"
+        return ResourceError(asked, words, REGISTER_WORDS)
+    edges: Literal["vectors", "elements"] = "elements" if p.n % src_vec or p.m % dst_vec else "vectors"
+    for lanes_n in _lane_choices(tile_n // src_vec, 128 // (src_vec * size)):
+        for lanes_m in _lane_choices(tile_m // dst_vec, 256 // (dst_vec * size)):
+            domain = Layout((tile_n, tile_m), (tile_m, 1))
+            c = TransposeConfig(tile_m, tile_n, threads, src_vec, dst_vec, lanes_n, lanes_m, edges, domain)
+            if _covers(c, size):
+                pattern = tile_accesses(c, p.dtype)
+                found = synthesize(domain.shape, pattern, element=p.dtype, form="single", arch=chip)
+                if found.layout is not None:
+                    return replace(c, layout=found.layout)
+    return UnsupportedError(f"no lanes of {threads} threads cover a tile of {tile_m} x {tile_n} of {p}")
+
+
+def _lane_choices(most: int, preferred: int) -> list[int]:
+    """Powers of two up to `most` and 32, those closest to `preferred` first, the larger of two first.
+
+    A line of the source and two of the destination at once are fastest where the swizzle allows them.
+    """
+    fitting = [n for n in (32, 16, 8, 4, 2, 1) if n <= most]
+    return sorted(fitting, key=lambda n: (abs(n.bit_length() - preferred.bit_length()), -n))
+
+
+def _covers(c: TransposeConfig, size: int) -> bool:
+    """True when threads, lanes and vectors divide the tile on both sides."""
+    vectors_n, vectors_m = c.tile_n // c.src_vec, c.tile_m // c.dst_vec
+    warps = 32 * (vectors_n // c.lanes_n), 32 * (vectors_m // c.lanes_m)
+    if c.threads < 32 or c.threads % warps[0] or c.threads % warps[1]:
+        return False
+    rows, columns = rows_per_word(size) * (c.threads // vectors_n), c.threads // vectors_m
+    return c.tile_m % rows == 0 and c.tile_n % columns == 0
+
+
+def load_copy(c: TransposeConfig, element: DType) -> TiledCopy:
+    """A transpose's tile (m, n) from global memory: vectors along n, in rows that make a word."""
+    values = Layout((rows_per_word(element.nbytes), c.src_vec), (c.src_vec, 1))
+    threads = _threads(c.threads, c.lanes_n, c.tile_n // c.src_vec)
+    return make_tiled_copy(_sized("UniversalCopy", c.src_vec, element), element, threads, values)
+
+
+def store_copy(c: TransposeConfig, element: DType) -> TiledCopy:
+    """A transpose's tile (n, m) to global memory: vectors along m."""
+    threads = _threads(c.threads, c.lanes_m, c.tile_m // c.dst_vec)
+    return make_tiled_copy(
+        _sized("UniversalCopy", c.dst_vec, element), element, threads, Layout((1, c.dst_vec))
+    )
+
+
+def _threads(threads: int, lanes: int, vectors: int) -> Layout:
+    """(across, along) -> thread: `lanes` of a warp along a row of `vectors`, then warps, then more rows."""
+    warps = vectors // lanes
+    return Layout(((32 // lanes, threads // (32 * warps)), (lanes, warps)), ((lanes, 32 * warps), (1, 32)))
+
+
+# --- accesses ------------------------------------------------------------------------------------------
+
+
+def copy_access(c: CopyConfig, element: DType, op: str) -> Access:
+    """What an instruction does to a full tile of a copy, on the domain (n, m)."""
+    threads, values = modes(row_copy(c, element).tidfrg("src", Layout((c.tile_m, c.tile_n), (c.tile_n, 1))))
+    return Access(op, concat(threads, *modes(values)), element)
+
+
+def _parts(c: TransposeConfig, element: DType) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
+    """(thread, element of the vector, row of the corner, pass) -> n + tile_n * m on the way in, and out."""
+    n, m = Layout(c.tile_n), Layout(c.tile_m, c.tile_n)
+    sides = (
+        load_copy(c, element).tidfrg("src", concat(m, n)),
+        store_copy(c, element).tidfrg("dst", concat(n, m)),
+    )
+    found = []
+    for threads, values in map(modes, sides):
+        (vector, rows), passes = modes(modes(values)[0]), modes(values)[1]
+        found.append((threads, vector, rows, passes))
+    return found[0], found[1]
+
+
+def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
+    """What a tile of a transpose does to shared memory, on its domain (n, m): the stores, then the loads."""
+    size, (source, target) = element.nbytes, _parts(c, element)
+    threads, vector, rows, passes = source
+    store = Access(f"st.shared.b{max(32, 8 * size)}", concat(threads, rows, concat(vector, passes)), element)
+    threads, vector, _, passes = target
+    load = Access(f"ld.shared.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
+    return store, load
+
+
+def matrix_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
+    """What a full tile of a transpose does to global memory, on (n, m): the loads, then the stores."""
+    size, (source, target) = element.nbytes, _parts(c, element)
+    threads, vector, rows, passes = source
+    load = Access(
+        f"ld.global.b{8 * size * c.src_vec}", concat(threads, vector, concat(rows, passes)), element
+    )
+    threads, vector, _, passes = target
+    return load, Access(f"st.global.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)

@@ -1,0 +1,33 @@
+"""Every family of kernels by its name, the one that the command line gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from layoutalg.errors import UnknownNameError
+from layoutalg.kernels.elementwise.families import ELEMENTWISE_FAMILIES
+from layoutalg.kernels.family import Family
+from layoutalg.kernels.gemm.family import GEMM_FAMILIES
+from layoutalg.kernels.move.families import MOVE_FAMILIES
+from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        family.name: family
+        for room in (MOVE_FAMILIES, ROWWISE_FAMILIES, ELEMENTWISE_FAMILIES, GEMM_FAMILIES)
+        for family in room
+    }
+)
+"""The families, read only."""
+
+
+def find_family(name: str) -> Family:
+    """The family of a name.  Raises UnknownNameError.
+
+    >>> find_family("transpose").name, find_family("gemm-sm80").name, find_family("softmax").name
+    ('transpose', 'gemm-sm80', 'softmax')
+    """
+    if name not in FAMILIES:
+        raise UnknownNameError("kernel family", str(name), FAMILIES)
+    return FAMILIES[name]

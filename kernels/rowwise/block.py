@@ -1,0 +1,405 @@
+"""A block that is being written: where its threads stand, their registers, and visits to all their vectors.
+
+The idea.  `Block` is what every kernel over rows begins with: the builder, the walk, and the coordinates of a
+thread.  `RowBlock` adds the source, the destination and the schedule of a norm.  What a thread holds are
+vectors, and every step of the algorithm visits all of them, wherever they are:
+
+    registers    loaded once, v[i] for every round i
+    shared       copied asynchronously; each thread reads back its own vectors, so that nobody waits
+    global       loaded again, `depth` of them at a time; what is left of plain rounds stays in registers
+
+    for group in block.groups():      vectors that are in registers together
+        group.visit(visit)            code for each of these vectors
+    block.store(f, v)                 a vector of results; where a row starts or ends inside, its elements
+
+Notes.  What threads exchange is in block_reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
+from layoutalg.codegen.instr import (
+    CP_ASYNC,
+    CP_COMMIT,
+    CP_WAIT,
+    LDG,
+    LDS,
+    MOVE,
+    STG,
+    STG_WHOLE,
+    fill,
+    pack,
+    unpack,
+    within,
+)
+from layoutalg.codegen.program import Global, KernelBuilder, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Index, Walk, minus
+from layoutalg.layout import Layout
+
+Visit: TypeAlias = "Callable[[Vector], None]"
+"""What is done with a vector."""
+
+
+def all_of(predicates: Iterable[Index]) -> Expr:
+    """The conjunction of predicates; 1 of none.
+
+    >>> print(all_of([]))
+    1
+    """
+    total: Expr = Const(1)
+    for p in predicates:
+        total = total & as_expr(p)
+    return simplify(total)
+
+
+class Block:
+    """A kernel over rows: the builder `k`, the walk, and where a thread stands.
+
+    `tile` and `split` are the block's, `row` and `y` the thread's row of the block and its number among the
+    threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
+    turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
+    """
+
+    def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
+        self.walk, self.tiling = walk, walk.tiling
+        self.element = self.tiling.element
+        self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
+        block: Expr = k.block(0, walk.blocks)
+        if backwards:
+            block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
+        tile, split = walk.block(block)
+        self.tile = k.let("tile", as_expr(tile))
+        self.split = k.let("split", as_expr(split))
+        self.thread = row, y = tuple(as_expr(i) for i in walk.thread(k.tid))
+        self.lane, self.group = y % self.tiling.lanes, y // self.tiling.lanes
+        self.row, self.y = k.let("row", row), k.let("y", y)
+        self._regs: dict[str, Reg] = {}
+        self._partials = 0
+
+    # --- registers -------------------------------------------------------------------------------------
+
+    def reg(self, name: str, count: int) -> Reg:
+        """Registers by name, declared when they are first asked for."""
+        if name not in self._regs:
+            self._regs[name] = self.k.reg(name, count)
+        return self._regs[name]
+
+    def filled(self, name: str, count: int, word: int) -> Reg:
+        """Registers by name, set to a word here."""
+        found = self.reg(name, count)
+        self.k.do(fill(count), found, Const(word))
+        return found
+
+    def copied(self, name: str, d: Reg) -> Reg:
+        """Registers by name, set to what `d` has here."""
+        found = self.reg(name, *d.shape)
+        for i in range(*d.shape):
+            self.k.do(MOVE, found[i], d[i])
+        return found
+
+    def widened(self, words: RegRef, vec: int, name: str) -> RegRef:
+        """Packed elements as floats, in registers of a name; floats stay where they are."""
+        if self.element.name == "f32":
+            return words
+        f = self.reg(name, vec)
+        some = f.slice(0, count=vec) if f.shape != (vec,) else RegRef(f, ())
+        self.k.do(unpack(vec, self.element.name), some, words)
+        return some
+
+    # --- where code stands -----------------------------------------------------------------------------
+
+    @contextmanager
+    def where(self, predicates: Iterable[Index]) -> Iterator[None]:
+        """Code under the conjunction of predicates; under nothing if there are none."""
+        total = all_of(predicates)
+        if total == Const(1):
+            yield
+        else:
+            with self.k.If(total):
+                yield
+
+    def partials(self, size: int) -> Shared:
+        """Shared memory for the partials of one exchange, in words: each exchange has its own."""
+        self._partials += 1
+        return self.k.shared_buffer(f"partials{self._partials - 1}", 4, Layout((size,)), size, 16)
+
+
+class RowBlock(Block):
+    """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
+
+    `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
+    says that it writes the destination, in place the source; else it saves statistics.
+
+    >>> from layoutalg.kernels.rowwise.norm_plan import form_of
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
+    >>> from layoutalg.kernels.rowwise.schedule import walk_of
+    >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
+    >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problem: NormProblem,
+        walk: Walk,
+        config: NormConfig,
+        notes: list[str],
+        *,
+        writes: bool,
+        backwards: bool = False,
+    ) -> None:
+        super().__init__(name, walk, notes, backwards=backwards)
+        k, t = self.k, self.tiling
+        self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)
+        in_place, size = problem.in_place, self.element.nbytes
+        self.src = k.pointer("dst" if in_place else "src", size, writable=in_place and writes)
+        self.dst = self.src if in_place or not writes else k.pointer("dst", size, writable=True)
+        self.place = k.let("place", as_expr(walk.place(self.tile, self.row)))
+        source, target, at = map(as_expr, walk.bases(self.place))
+        self.bases = Bases(k.let("source", source), k.let("target", target), k.let("at", at))
+        self.slots = self._slots(walk) if isinstance(walk, SkewedColumns) else ()
+        fetched = 0 if config.hold == "registers" else config.depth
+        self.v = k.reg("v", self.schedule.registers + fetched, t.words)
+        if self.schedule.staged:
+            room = self.schedule.staged * t.threads * t.nbytes
+            self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
+        self.only_written, self.saves = False, not writes
+        self._extras: dict[str, Global] = {}
+
+    def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
+        """The slots in a skewed tile of the columns of a thread's vectors."""
+        shift = walk.shift(self.bases, self.y)
+        found = (walk.slot(self.row, shift, e) for e in range(self.tiling.vec))
+        return tuple(self.k.let(f"slot{e}", as_expr(at)) for e, at in enumerate(found))
+
+    @property
+    def statistics(self) -> int:
+        """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
+        return self.walk.values
+
+    @property
+    def count(self) -> int:
+        """Elements of a statistic."""
+        return self.walk.form.count
+
+    @property
+    def vector_weights(self) -> bool:
+        """True when a row's weights are read as vectors: two for each of the row's where that is cut."""
+        places = [m.weight for m in self.walk.outer] + [*self.problem.parameters.values()]
+        return (
+            self.walk.rows and self.walk.lead.weight == 1 and not any(at % self.tiling.vec for at in places)
+        )
+
+    def extra(self, name: str) -> Global:
+        """A further source by name, declared when it is first asked for."""
+        if name not in self._extras:
+            self._extras[name] = self.k.pointer(name, self.element.nbytes)
+        return self._extras[name]
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Code of threads whose row exists."""
+        places = self.walk.places
+        with self.where([self.place < places] if places % self.config.rows_per_block else []):
+            yield
+
+    # --- vectors ---------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Fetch what stays: into shared memory, and into registers; of what is read twice, what is left."""
+        fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
+        for group in self._rounds(*fetch):
+            group.visit(fetch[group.hold])
+        if self.config.hold == "shared":
+            self.k.do(CP_COMMIT)
+            self.k.do(CP_WAIT, 0)
+
+    def groups(self, *, backwards: bool = False) -> Iterator[Group]:
+        """Groups of vectors in turn, in registers; what is written while one is current follows its fetch.
+
+        Backwards, those that were read last come first, while L2 has them.
+        """
+        if self.schedule.ring:
+            yield from self._stream(self.schedule.ring, backwards=backwards)
+            return
+        fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
+        for group in self._rounds("registers", *fetch, backwards=backwards):
+            if group.hold in fetch:
+                group.visit(fetch[group.hold])
+            yield group
+
+    def ahead(self, *, backwards: bool = False) -> None:
+        """Start the first copies, where `groups` reads through a ring: that goes on from there."""
+        ring = self.schedule.ring
+        if ring is not None:
+            with self.present():
+                for slot in range(ring.slots):
+                    self._start(self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain))
+
+    def _stream(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
+        """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
+        k = self.k
+        with self.present(), k.For("turn", ring.turns) as turn, k.Unroll("slot", ring.slots) as slot:
+            k.do(CP_WAIT, ring.slots - 1)
+            n = turn * ring.slots + slot
+            group = self._turn(ring, n, slot, backwards=backwards, plain=ring.plain)
+            group.visit(self._recall)
+            yield group
+            self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
+
+    def _start(self, group: Group) -> None:
+        group.visit(self._copy)
+        self.k.do(CP_COMMIT)
+
+    def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
+        """Group n of those that go through a ring, in a slot of it."""
+        depth, every = self.config.depth, ring.turns * ring.slots
+        n = minus(every - 1, n, 2 * every) if backwards else n
+        return Group(self, n * depth, 0, depth, plain, "shared", slot * depth)
+
+    def each(self, visit: Visit, *, backwards: bool = False) -> None:
+        """Visit every vector."""
+        for group in self.groups(backwards=backwards):
+            group.visit(visit)
+
+    def _rounds(self, *holds: Hold, backwards: bool = False) -> Iterator[Group]:
+        """The rounds that are held so: in registers all at once, others `depth` at a time in a loop."""
+        depth, schedule = self.config.depth, self.schedule
+        segments = [s for s in schedule.segments if s.hold in holds]
+        with self.present():
+            for s in segments[:: -1 if backwards else 1]:
+                if s.hold == "registers":
+                    held = 0 if self.config.hold == "global" else s.first - schedule.staged
+                    yield Group(self, s.first, held, s.count, s.plain, s.hold)
+                    continue
+                whole, left = divmod(s.count, depth)
+                if whole:
+                    with self.k.For("g", whole) as g:
+                        first = (minus(whole - 1, g, whole) if backwards else g) * depth + s.first
+                        yield Group(self, first, schedule.registers, depth, s.plain, s.hold, first)
+                if left:
+                    rest = whole * depth + s.first
+                    yield Group(self, rest, schedule.registers, left, s.plain, s.hold, rest)
+
+    def _load(self, v: Vector) -> None:
+        with self._into(v):
+            self.k.do(LDG[self.tiling.nbytes], v.words, self.k.at(self.src, v.chunk.source))
+
+    def _copy(self, v: Vector) -> None:
+        with self.where(self._wanted(v)):
+            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.k.at(self.src, v.chunk.source))
+
+    def _recall(self, v: Vector) -> None:
+        with self._into(v):
+            self.k.do(LDS[self.tiling.nbytes], v.words, self._slot(v))
+
+    def _into(self, v: Vector) -> AbstractContextManager[None]:
+        """Code that fills a vector's registers where it is wanted; they are zeros where it is not."""
+        wanted = self._wanted(v)
+        if wanted:
+            self.k.do(fill(self.tiling.words), v.words, Const(0))
+        return self.where(wanted)
+
+    def _wanted(self, v: Vector) -> tuple[Index, ...]:
+        """The predicates that a vector of a step that exists is to be read."""
+        written = self.walk.written(self.row) if self.only_written else ()
+        return *self.walk.readable(v.chunk), *written
+
+    def _slot(self, v: Vector) -> MemRef:
+        """Where a thread holds a vector in shared memory."""
+        t = self.tiling
+        return self.k.at(self.held, (v.slot * t.threads + self.k.tid) * t.nbytes)
+
+    def floats(self, v: Vector) -> RegRef:
+        """The elements of a vector as floats: its own registers if they are."""
+        return self.widened(v.words, self.tiling.vec, "f")
+
+    def masked(self, v: Vector, other: Reg) -> RegRef:
+        """The elements as floats, those of other rows replaced."""
+        f = self.floats(v)
+        if v.cut and self.walk.rows:
+            at, low, high = map(as_expr, (v.chunk.at, v.chunk.low, v.chunk.high))
+            self.k.do(within(self.tiling.vec), f, at, low, high, other)
+        return f
+
+    def store(self, f: RegRef, v: Vector) -> None:
+        """Write a vector of floats as elements; of one that its row shares with others, those of the row."""
+        packed: RegRef | Reg = f
+        if self.element.name != "f32":
+            packed = self.reg("packed", self.tiling.words)
+            self.k.do(pack(self.tiling.vec, self.element.name), packed, f)
+        with self.where(self.walk.written(self.row)):
+            self._store(f, packed, v)
+
+    def _store(self, f: RegRef, packed: RegRef | Reg, v: Vector) -> None:
+        k, vec, chunk = self.k, self.tiling.vec, v.chunk
+        to = k.at(self.dst, chunk.target)
+        whole = STG_WHOLE[self.tiling.nbytes]
+        if not v.cut:
+            k.do(whole, to, packed)
+            return
+        with k.If(as_expr(chunk.low <= chunk.at) & as_expr(chunk.at + vec <= chunk.high)):
+            k.do(whole, to, packed)
+        with k.Else():
+            for e in range(vec):
+                with k.If(as_expr(chunk.has(e))):
+                    one: RegRef | Reg = RegRef(f.reg, (*f.index, Const(e)))
+                    if self.element.name != "f32":
+                        single = self.reg("single", 1)
+                        k.do(pack(1, self.element.name), single, one)
+                        one = single
+                    k.do(STG[self.element.nbytes], k.at(self.dst, chunk.target + e), one)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A vector that is visited: its registers, its place in global and in shared memory.
+
+    `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
+    """
+
+    words: RegRef
+    chunk: Chunk
+    slot: Index
+    plain: bool
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Vectors that are in registers together: those of `count` rounds from `first` on.
+
+    `held` is the first one's register, `slot` its place in shared memory; `hold` says where they come from.
+    """
+
+    block: RowBlock
+    first: Index
+    held: int
+    count: int
+    plain: bool
+    hold: Hold
+    slot: Index = 0
+
+    def visit(self, visit: Visit) -> None:
+        """Write code for every vector, where it exists."""
+        b, walk, rounds = self.block, self.block.walk, self.block.schedule.rounds
+        with b.k.Unroll("u", self.count) as u:
+            i = b.split * rounds + self.first + u
+            step = b.k.let("step", as_expr(walk.step(b.y, i)))
+            chunk = walk.chunk(b.bases, step)
+            exists = [] if self.plain else list(walk.exists(step, chunk))
+            if exists and b.config.splits > 1:  # the next block's steps follow
+                exists.append(as_expr(self.first + u) < rounds)
+            with b.where(exists):
+                visit(
+                    Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, walk.cut and not self.plain)
+                )

@@ -1,0 +1,171 @@
+"""What threads exchange: in a warp, in a block, and from one kernel to the next.
+
+The idea.  Threads that share a row exchange by butterflies in their warp, then by partials in shared memory:
+
+    butterflies(b, "max", m)      m of the lanes of a row, in each of them
+    all_reduce(b, "max", m)       m of all threads of a row, in each of them: one barrier
+    tree_reduce(b, "sum", d)      the same in the first group of lanes alone: a barrier per halving
+    save(b, m, s)                 a block's statistics as partials in global memory, for the second kernel
+    partials(b, m, s)             in the second kernel, those of split after split
+
+Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a warp
+start alike, and warps exchange by column: at slots that rows' shifts do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
+
+from layoutalg.codegen.expr import Expr, as_expr
+from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Instr, butterfly, fold
+from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.rowwise.block import Block, RowBlock
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns
+from layoutalg.kernels.rowwise.walk import WARP, Index
+
+
+def powers(low: int, high: int) -> list[int]:
+    """The powers of two from `low`, itself one, below `high`.
+
+    >>> powers(1, 32)
+    [1, 2, 4, 8, 16]
+    """
+    return [1 << n for n in range(low.bit_length() - 1, (high - 1).bit_length())]
+
+
+# --- in a block ----------------------------------------------------------------------------------------
+
+
+def tree_reduce(b: Block, op: str, d: Reg) -> None:
+    """Join the values d of the threads of a row: in the lanes of the first group is what all have."""
+    k, t, (n,) = b.k, b.tiling, d.shape
+    for mask in reversed(powers(1, t.lanes)):
+        k.do(butterfly(op, n), mask, d)
+    if t.groups == 1:
+        return
+    part, other = b.partials(t.groups * t.rows_per_block * n), k.reg("other", n)
+    first = [b.lane.eq(0)] if t.lanes > 1 else []
+
+    def slot(group: Index) -> Index:
+        return (group * t.rows_per_block + b.thread[0]) * n
+
+    for half in reversed(powers(1, t.groups)):
+        with b.where([*first, b.group >= half, b.group < 2 * half]):
+            put(b, STS, part, slot(b.group), d)
+        k.do(BAR)
+        with b.where([*first, b.group < half]):
+            get(b, LDS, part, slot(b.group + half), other)
+            k.do(fold(op, n, n), d, other)
+
+
+def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
+    """Join the statistics d of all threads that share them: the same bits in each.
+
+    The `last` ones of a kernel that saves its statistics are joined by the threads that do.
+    """
+    t, (n,) = b.tiling, d.shape
+    low = 1 if b.walk.rows else t.rows_per_block
+    for mask in powers(low, min(WARP, low * t.threads_per_row)):
+        b.k.do(butterfly(op, n), mask, d)
+    unit = max(WARP, low)  # threads that have one statistic now
+    if low * t.threads_per_row <= unit:
+        return
+    if b.walk.rows:
+        _of_rows(b, op, d, unit)
+        return
+    _of_columns(b, op, d, unit, [b.y.eq(0)] if last and b.saves else [])
+
+
+def _of_rows(b: RowBlock, op: str, d: Reg, unit: int) -> None:
+    """Join what each warp has of a row."""
+    k, warps = b.k, b.tiling.threads_per_row // unit
+    part = b.partials(b.tiling.threads // unit)
+    with k.If((k.tid % unit).eq(0)):
+        k.do(STS[4], k.at(part, k.tid // unit), d)
+    k.do(BAR)
+    k.do(LDS[4], d, k.at(part, b.row * warps + k.tid % warps))
+    for mask in powers(1, warps):
+        k.do(butterfly(op, 1), mask, d)
+
+
+def _of_columns(b: RowBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
+    """Join what each unit of threads has of a tile of columns; elements of one number lie side by side."""
+    k, (n,), t = b.k, d.shape, b.tiling
+    units, size = t.threads // unit, t.rows_per_block * n
+    part, words = b.partials(units * size), list(_vectors(n, b.row * n))
+    if isinstance(b.walk, SkewedColumns) and b.walk.period > 1 and n > 1:
+        words = [(e, 1, slot % n * t.rows_per_block + slot // n) for e, slot in enumerate(b.slots)]
+    with b.where([k.tid % WARP < t.rows_per_block] if t.rows_per_block < WARP else []):
+        for first, count, at in words:
+            k.do(STS[4 * count], k.at(part, k.tid // unit * size + at), d.slice(first, count=count))
+    k.do(BAR)
+    other = b.reg(f"other{n}", n)
+    with b.where(readers):
+        b.filled(d.name, n, NEUTRAL[op])
+        with k.Unroll("w", units) as w:
+            for first, count, at in words:
+                k.do(LDS[4 * count], other.slice(first, count=count), k.at(part, w * size + at))
+            k.do(fold(op, n, n), d, other)
+
+
+# --- between kernels -----------------------------------------------------------------------------------
+
+
+def save(b: RowBlock, *planes: Reg) -> None:
+    """Write the statistics of a block's split; one thread of those that share them does."""
+    partial = b.k.pointer("partial", 4, writable=True)
+    with b.present(), b.k.If(b.y.eq(0)):
+        for nbytes, place, some in _saved(b, partial, b.split, planes):
+            b.k.do(STG_WHOLE[nbytes], place, some)
+
+
+def partials(b: RowBlock, *planes: Reg) -> Iterator[None]:
+    """Read the statistics of split after split, each thread of those that share them its own."""
+    partial = b.k.pointer("partial", 4)
+    splits, share = b.tiling.splits, b.tiling.threads_per_row
+    with b.present(), b.k.For("part", -(-splits // share)) as part:
+        split = b.k.let("of", part * share + b.y)
+        with b.where([split < splits] if splits % share else []):
+            for nbytes, place, some in _saved(b, partial, split, planes):
+                b.k.do(LDG[nbytes], some, place)
+            yield
+
+
+def _saved(
+    b: RowBlock, partial: Global, split: Expr, planes: Sequence[Reg]
+) -> Iterator[tuple[int, MemRef, RegRef]]:
+    """Where the statistics of a split lie, plane after plane of all splits: (bytes, place, registers)."""
+    rows, places = b.tiling.rows_per_block, b.walk.places
+    before = 0
+    for d in planes:
+        (n,) = d.shape
+        words = list(_vectors(n, b.place * n))
+        if b.slots and n > 1:
+            words = [(e, 1, b.place // rows * (rows * n) + slot) for e, slot in enumerate(b.slots)]
+        for first, count, at in words:
+            where = split * (places * n) + before + at
+            yield 4 * count, b.k.at(partial, where), d.slice(first, count=count)
+        before += b.tiling.splits * places * n
+
+
+# --- words side by side --------------------------------------------------------------------------------
+
+
+def get(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+    """Load all words of d from consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
+    for first, count, at in _vectors(d.shape[0], index):
+        b.k.do(table[4 * count], d.slice(first, count=count), b.k.at(buffer, at))
+
+
+def put(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+    """Store all words of d at consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
+    for first, count, at in _vectors(d.shape[0], index):
+        b.k.do(table[4 * count], b.k.at(buffer, at), d.slice(first, count=count))
+
+
+def _vectors(n: int, index: Index) -> Iterator[tuple[int, int, Expr]]:
+    """n words from an index on, in vectors: (first word, words, place)."""
+    width = gcd(n, 4)
+    for first in range(0, n, width):
+        yield first, width, as_expr(index) + first

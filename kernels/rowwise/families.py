@@ -1,0 +1,343 @@
+"""The families that compute along some modes of a tensor, as records: sum, max, mean, softmax, layer_norm.
+
+They are verified on the trials of `rowwise.trials`, whose results have bounds (`rowwise.bounds`), and timed
+beside PyTorch, CuPy and what memory can do: to a reduction our sum of as many bytes as one long vector
+("read"), to a norm the driver's copy of as many bytes ("copy").
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod, sqrt
+from typing import Any
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.gpu import (
+    LoadedSequence,
+    array_reduction,
+    compile_sequence,
+    device_copy,
+    device_empty,
+    load_sequence,
+    random_normal,
+    require_gpu,
+)
+from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
+from layoutalg.codegen.traffic import Prediction
+from layoutalg.dtype import DType
+from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
+from layoutalg.kernels.rowwise import (
+    norm,
+    norm_plan,
+    norm_predict,
+    norm_traffic,
+    reduce,
+    reduce_predict,
+)
+from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.cases import CASES, DTYPES, Case, random_cases
+from layoutalg.kernels.rowwise.problems import (
+    FOLD,
+    OPS,
+    NormProblem,
+    ReduceProblem,
+    norm_problem,
+    normed,
+    reduce_problem,
+    reduced,
+)
+from layoutalg.kernels.rowwise.reduce_plan import (
+    ReducePlan,
+    plan_with,
+    plans,
+)
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, tensor_numbers
+
+UNIT_BYTES = 16
+"""Buffers of a tensor are whole units."""
+
+VERIFIED = (
+    ((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)), ((5, 3001), (1,)), ((601, 5), (0,))
+)  # fmt: skip
+"""Shapes and axes: rows and columns, aligned and not."""
+
+
+def _reduced(op: str, shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **rest: Any) -> Any:
+    return reduce_problem(shape, axes, op, dtype, **rest)
+
+
+def _normed(op: str, shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **rest: Any) -> Any:
+    return norm_problem(op, shape, axes, dtype, **rest)
+
+
+# --- data, and results by definition -------------------------------------------------------------------
+
+
+def _array_bytes(p: ReduceProblem | NormProblem) -> int:
+    """Bytes of the arrays, in float64.  Raises ShapeError for a tensor that is empty, or has gaps."""
+    x = p.axes
+    if not prod(x.shape):
+        raise ShapeError(f"{p} has no elements: there is nothing to verify")
+    results = x.outputs if isinstance(p, ReduceProblem) else prod(x.shape)
+    if x.src_offset or x.dst_offset or (x.source_elems, x.target_elems) != (prod(x.shape), results):
+        raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
+    return 8 * (x.source_elems + x.target_elems)
+
+
+def _units(elems: int, element_bytes: int) -> int:
+    """Elements of a buffer that is whole units."""
+    return -(-elems * element_bytes // UNIT_BYTES) * UNIT_BYTES // element_bytes
+
+
+def _buffers(p: ReduceProblem | NormProblem, trial: str, seed: int) -> dict[str, Any]:
+    """The sources of a trial as bits, and a destination of set bits; in place it holds the source."""
+    import numpy
+
+    x, element = p.axes, p.axes.dtype
+    numbers = {"src": tensor_numbers(trial, p.op, x.shape, x.axes, element.name, seed)}
+    rng = numpy.random.default_rng([seed, len(TENSOR_TRIALS)])
+    if isinstance(p, NormProblem):
+        numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
+    given = {
+        name: bits_of(numpy.pad(v, (0, _units(v.size, element.nbytes) - v.size)), element.name)
+        for name, v in numbers.items()
+    }
+    if isinstance(p, NormProblem) and p.in_place:
+        return {**given, "dst": given["src"].copy()}
+    width = _result(p).nbytes
+    dst = numpy.full(_units(max(x.target_elems, 1), width) * width, 255, numpy.uint8).view(CARRIER[width])
+    return {**given, "dst": dst}
+
+
+def _result(p: ReduceProblem | NormProblem) -> DType:
+    return p.result if isinstance(p, ReduceProblem) else p.dtype
+
+
+def _expected(p: Any, given: Mapping[str, Any], exact: Any, allowed: Any) -> Expected:
+    import numpy
+
+    places = numpy.arange(exact.size).reshape(exact.shape)
+    return Expected("dst", exact, allowed, _result(p).name, places)
+
+
+def _reduction_expected(p: ReduceProblem, c: Any, given: Mapping[str, Any]) -> Expected:
+    import numpy
+
+    src = numbers_of(given["src"], p.axes.dtype.name)
+    additions = (plans(p)[0] if c is None else plan_with(p, c)).additions
+    with numpy.errstate(all="ignore"):
+        allowed = reduction_bound(p, additions, src)
+    return _expected(p, given, reduced(p, src), allowed)
+
+
+def _norm_expected(p: NormProblem, c: Any, given: Mapping[str, Any]) -> Expected:
+    numbers = {name: numbers_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
+    x = numbers["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+    extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
+    exact = normed(p, x, *extra)
+    return _expected(p, given, exact, norm_bound(p, x, exact, *extra))
+
+
+# --- configurations and launches -----------------------------------------------------------------------
+
+
+def _reduction_candidates(p: ReduceProblem, arch: str | Arch) -> Iterator[Candidate]:
+    yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
+
+
+def _norm_candidates(p: NormProblem, arch: str | Arch) -> Iterator[Candidate]:
+    yield from map(Candidate, norm_plan.configs(p, arch))
+
+
+def _reduction_launches(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+    return sequence_of(plan_with(p, c, arch), arch)
+
+
+def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
+    """The launches of a reduction's plan, one for each pass; with an `arch` the second starts early.
+
+    >>> sequence_of(plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
+    (('src', 'scratch'), ('scratch', 'dst'))
+    """
+    kernels = reduce.build(plan)
+    names = [{}] if len(kernels) == 1 else [{"dst": SCRATCH}, {"src": SCRATCH}]
+    return launch_sequence(kernels, names, scratch_bytes=4 * plan.workspace_elems, arch=arch)
+
+
+def _norm_launches(p: NormProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+    made = norm.plan(p, arch, c)
+    names = {"partial": SCRATCH}
+    return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
+
+
+def _reduction_predictions(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+    return reduce_predict.predict(plan_with(p, c, arch), arch)
+
+
+def _norm_predictions(p: NormProblem, c: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+    return (norm_predict.predict(norm.plan(p, arch, c), arch),)
+
+
+# --- the bench -----------------------------------------------------------------------------------------
+
+
+def _moved_bytes(p: ReduceProblem | NormProblem) -> int:
+    return p.moved_bytes if isinstance(p, NormProblem) else p.read_bytes + p.written_bytes
+
+
+def _arrays(p: ReduceProblem | NormProblem, n: int) -> dict[str, Any]:
+    element = p.axes.dtype
+    src = random_normal(_units(prod(p.axes.shape), element.nbytes), n, element.name)
+    dst = device_empty((_units(p.axes.target_elems, _result(p).nbytes),), src.dtype)
+    return {"src": src, "dst": dst}
+
+
+def _source(p: ReduceProblem | NormProblem, arrays: Mapping[str, Any]) -> Any:
+    return arrays["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+
+
+def _by_torch(p: ReduceProblem | NormProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    return torch_reduction(p.op, _source(p, arrays), p.axes.axes, p.axes.dtype.name)
+
+
+def _by_cupy(p: ReduceProblem | NormProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    return array_reduction(p.op, _source(p, arrays), p.axes.axes)
+
+
+@functools.lru_cache(32)
+def _long_sum(words: int, device_arch: str) -> LoadedSequence:
+    p = reduce_problem((words,), (0,), "sum", "f32")
+    compiled = compile_sequence(sequence_of(plans(p, device_arch)[0], device_arch), device_arch)
+    return load_sequence(compiled.ready())
+
+
+def _read(p: ReduceProblem, arrays: Mapping[str, Any]) -> Launch:
+    """Our sum of as many bytes as one long vector."""
+    words = p.axes.source_elems * p.axes.dtype.nbytes // 4
+    run = _long_sum(words, require_gpu().arch)
+    return run.on_arrays({"src": arrays["src"], "dst": device_empty((4,), "float32")})
+
+
+def _check(p: ReduceProblem | NormProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
+    """Results may differ by 2^-16 of the largest and one last place of their type; maxima may not.
+
+    The largest of few sums may happen to be near 0: it counts as what sums of normal numbers usually are.
+    """
+    if _by_torch(p, arrays) is None:
+        return ""
+    ours()
+    x, element = _source(p, arrays), p.axes.dtype.name
+    seen, largest = torch_difference(p.op, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
+    spread = sqrt(p.axes.count)
+    usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
+    last_place = max(max(largest, usual) * 2 * HALF_PLACE[element], SMALLEST_SUM[element])
+    allowed = 0.0 if p.op == "max" else max(largest, usual) * 2.0**-16 + last_place
+    return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
+
+
+def _notes(p: ReduceProblem | NormProblem, c: Any, arch: str) -> dict[str, Any]:
+    """Bytes that have to be moved, and bytes that memory is expected to move."""
+    if isinstance(p, NormProblem):
+        expected = norm_traffic.traffic(norm.plan(p, arch, c), arch)
+        memory = expected.read + expected.written
+    else:
+        memory = reduce_predict.memory_bytes(plan_with(p, c, arch))
+    return {"moved bytes": _moved_bytes(p), "memory bytes": memory}
+
+
+def rowwise_cases(
+    dtypes: Sequence[str] | None = None,
+) -> Iterator[tuple[str, str, ReduceProblem | NormProblem]]:
+    """The family, name and problem of every case that is timed, in the order of a table.
+
+    Raises UnknownNameError for another element type than those of reductions.
+
+    >>> next(rowwise_cases(["f16"]))[:2]
+    ('sum', 'sum 8192x8192 over 1 f16')
+    """
+    for dtype in dtypes or ():
+        if dtype not in DTYPES:
+            raise UnknownNameError("element type of reductions", dtype, DTYPES)
+    for case in (*CASES, *random_cases()):
+        if case.dtype in (dtypes or DTYPES):
+            yield case.op, str(case), problem_of(case)
+
+
+def _cases(
+    op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
+) -> Iterator[tuple[str, ReduceProblem | NormProblem]]:
+    yield from ((name, p) for of, name, p in rowwise_cases(dtypes) if of == op)
+
+
+def problem_of(case: Case) -> ReduceProblem | NormProblem:
+    """The problem of a case that is timed.
+
+    >>> print(problem_of(Case("max", (4, 6), (1,), "f16")))
+    max of (4,6) over (1) f16, src (6,1) -> dst (1,0)
+    """
+    made: Callable[..., Any] = _reduced if case.op in FOLD else _normed
+    return made(case.op, case.shape, case.axes, case.dtype)  # type: ignore[no-any-return]
+
+
+def _bench(op: str) -> Bench:
+    limit: tuple[str, Any] = ("read", _read) if op in FOLD else ("copy", _copied)
+    return Bench(
+        unit="GB/s",
+        work=_moved_bytes,
+        arrays=_arrays,
+        contenders=dict([limit, ("torch", _by_torch), ("cupy", _by_cupy)]),
+        check=_check,
+        cases=partial(_cases, op),
+        limit=limit[0],
+        pace=lambda p: Pace(9, 16, 1.5, 32),
+        record="reduced_rate",
+        notes=_notes,
+    )
+
+
+def _copied(p: NormProblem, arrays: Mapping[str, Any]) -> Launch:
+    return device_copy(arrays["dst"], arrays["src"])
+
+
+ROWWISE_FAMILIES = tuple(
+    Family(
+        op,
+        f"the {op} over some axes",
+        partial(_reduced, op),
+        _reduction_candidates,
+        launches=_reduction_launches,
+        predictions=_reduction_predictions,
+        trials=lambda p: tuple(TENSOR_TRIALS),
+        buffers=_buffers,
+        expected=_reduction_expected,
+        array_bytes=_array_bytes,
+        verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED),
+        asks={"shape": NEEDED, "axes": (-1,)},
+        bench=_bench(op),
+    )
+    for op in FOLD
+) + tuple(
+    Family(
+        op,
+        f"{op} over some axes",
+        partial(_normed, op),
+        _norm_candidates,
+        launches=_norm_launches,
+        predictions=_norm_predictions,
+        trials=lambda p: tuple(TENSOR_TRIALS),
+        buffers=_buffers,
+        expected=_norm_expected,
+        array_bytes=_array_bytes,
+        verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED),
+        asks={"shape": NEEDED, "axes": (-1,)},
+        bench=_bench(op),
+    )
+    for op in OPS
+)
+"""The families of this room."""

@@ -1,0 +1,307 @@
+"""Walks over rows that do not start at vectors: the arithmetic that no layout can say.
+
+The idea.  A layout of integers says where a vector is if every row starts at one.  Where rows start at any
+element, the vector that an element lies in depends on the remainder of an address, which is neither linear in
+the coordinate nor known before the kernel runs.  Three answers, each a `Walk` whose coordinates are still
+layouts and whose addresses are not:
+
+    HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
+    MaskedRows      norms along rows: all vectors that touch a row; what is not the row's is masked
+    SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
+
+A masked or skewed vector has the same place in source and destination, and is written element by element
+where it is cut.  In place neither is done: a vector would be read while a neighbour writes part of it.
+
+A skewed tile.  All rows of a thread have one shift, because `period` divides its threads per row.  A tile
+writes whole vectors all the same, those of the row that begin in it; so it reaches further to the left in
+rows of a larger shift, and to have the statistics of all that it writes it reads a vector more on either
+side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0, 1, 2, 3 from columns 24, 23,
+22, 21 on, and has the statistics of columns 21 to 47
+
+    row 0   |20 r 23|24 w 27|28 w 31| ... |44 w 47|48 r 51|
+    row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
+
+Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference stops at 0
+where the vector before the first is asked for, which no predicate lets through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+
+from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.walk import (
+    Bases,
+    Chunk,
+    Index,
+    Walk,
+    aligned,
+    coordinate,
+    coordinates,
+    inner,
+    minus,
+    turned,
+)
+from layoutalg.layout import Layout
+
+# --- which vectors there are ---------------------------------------------------------------------------
+
+
+def row_ends(form: Form) -> list[int]:
+    """Where rows may start and end, in elements: vectors are whole where their size divides all of these.
+
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> row_ends(normalise(axes_problem((9, 33), 1, "f32", keeps=True)))
+    [33, 33, 0, 0, 33]
+    """
+    return [v for m in form.modes[1:] for v in (m.src, m.dst)] + [
+        form.src_offset, form.dst_offset, form.lead.extent
+    ]  # fmt: skip
+
+
+def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
+    """True when `vec` elements can be read and written at once, at places that are multiples of vec.
+
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> [can_vector(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
+    [False, True]
+    """
+    lead = form.lead
+    if vec == 1:
+        return True
+    if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
+        return False
+    if lead.reduced and not in_place:
+        return _one_phase(form, vec)
+    return not any(v % vec for v in row_ends(form))
+
+
+def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
+    """True when vectors can lie across columns whose rows start at different places of vectors.
+
+    The rows are those of one reduced mode, and elements lie alike in source and destination.
+
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> [can_skew(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
+    [True, False]
+    """
+    lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
+    dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
+    one = len(rows) == 1 and rows[0].dst > 0
+    return dense and one and not in_place and _one_phase(form, vec)
+
+
+def _one_phase(form: Form, vec: int) -> bool:
+    """True when every element's place in a vector of the source is that in one of the destination.
+
+    Coordinate 0 has the same place in both, and so has every step from it, up or down.
+
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> _one_phase(normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True)), 2)
+    False
+    """
+    differences = [m.src - m.dst for m in form.modes[1:]] + [form.src_offset - form.dst_start]
+    return not any(d % vec for d in differences)
+
+
+# --- reductions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeadTail(Walk):
+    """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> w = HeadTail(normalise(axes_problem((8, 130), 1, "f32")), Tiling(dtype("f32"), 4, 1, 32))
+    >>> w.vectors, w.edges
+    (32, 8)
+    """
+
+    @cached_property
+    def aligned(self) -> bool:
+        """True when every row starts at a vector, so that there is no head; columns always do."""
+        return not self.rows or aligned(self.form, self.tiling.vec)
+
+    @property
+    def edges(self) -> int:
+        """Single elements of a row, at most."""
+        if not self.rows:
+            return 0
+        return self.lead.extent % self.tiling.vec if self.aligned else 2 * self.tiling.vec
+
+    @cached_property
+    def edge_steps(self) -> int:
+        """Single elements of all rows that are reduced together, at most."""
+        return self.edges * prod(m.extent for m in self.outer)
+
+    def chunk(self, bases: Bases, step: Index) -> Chunk:
+        """The vector of a step: from the first one on that starts inside of the row."""
+        if self.aligned:
+            return super().chunk(bases, step)
+        along, (begin, *_), _ = self.begin(bases, step)
+        vec = self.tiling.vec
+        at = (begin + (vec - 1)) // vec * vec + along
+        return Chunk(at, 0, 0, at, begin, begin + self.lead.extent)
+
+    def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicates that a step exists and its vector ends inside of the row."""
+        return (*self.inside(chunk), step < self.steps)
+
+    def inside(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicate that a vector ends inside of its row."""
+        return () if self.aligned else (chunk.at + self.tiling.vec <= chunk.high,)
+
+    def edge(self, bases: Bases, number: Index) -> tuple[Index, tuple[Index, ...]]:
+        """Single element `number` of the row that begins at `bases`, and the predicates that it exists.
+
+        They are those of the vectors that a row's first and last element lie in, where these stick out.
+        """
+        vec, n, outer = self.tiling.vec, self.lead.extent, tuple(m.extent for m in self.outer)
+        ends = (self.edges,) if self.aligned else (vec, 2)
+        extents = (*ends, *outer)
+        crd = coordinate(coordinates(extents), len(extents), number)
+        begin = bases.source + inner(crd[len(ends) :], (m.src for m in self.outer))
+        exists = (number < self.edge_steps,)
+        if self.aligned:
+            return begin + (n // vec * vec + crd[0]), exists
+        i, end = crd[:2]
+        at = (begin + end * n) // vec * vec + i
+        limit = end * (begin + n) + (end ^ 1) * ((begin + (vec - 1)) // vec * vec)
+        return at, (*exists, at >= begin, at < limit)
+
+
+# --- norms ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MaskedRows(Walk):
+    """Rows of a norm of which some start or end inside of vectors.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> x = normalise(axes_problem((8, 130), 1, "f32", keeps=True))
+    >>> w = MaskedRows(x, Tiling(dtype("f32"), 4, 1, 32))
+    >>> w.vectors, w.chunk(w.bases(1), 0)
+    (34, Chunk(source=128, target=128, weight=0, at=0, low=2, high=132))
+    """
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a row touches, at most."""
+        vec = self.tiling.vec
+        return -(-(self.lead.extent + (vec - 1)) // vec)
+
+    @property
+    def cut(self) -> bool:
+        """The first and the last vector of a row hold elements of others."""
+        return True
+
+    def chunk(self, bases: Bases, step: Index) -> Chunk:
+        """The vector of a step, from the one on that the row's first element lies in."""
+        at, (source, target, _), weight = self.begin(bases, step)
+        vec = self.tiling.vec
+        low = source % vec
+        source, target = source // vec * vec + at, target // vec * vec + at
+        return Chunk(source, target, weight, at, low, low + self.lead.extent)
+
+    def inside(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicate that a vector holds an element of the row."""
+        return (chunk.at < chunk.high,)
+
+    def weight_of(self, chunk: Chunk, e: int) -> Index:
+        """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
+        return inner(*turned((minus(chunk.at + e, chunk.low, 2 * self.lead.extent),), (self.lead,), "weight"))
+
+
+@dataclass(frozen=True)
+class SkewedColumns(Walk):
+    """Columns of a norm whose rows start at different places of vectors; see the module's text."""
+
+    @cached_property
+    def period(self) -> int:
+        """Rows after which a place of a vector returns."""
+        (rows,) = self.outer
+        return self.tiling.vec // gcd(rows.src, self.tiling.vec)
+
+    @cached_property
+    def width(self) -> int:
+        """Columns of a tile: of each row all vectors but the first and the last."""
+        return (self.tiling.rows_per_block - 2) * self.tiling.vec
+
+    @cached_property
+    def row_extents(self) -> tuple[int, ...]:
+        """Extents of the kept modes, the first one in vectors of whole tiles."""
+        first, *others = [m.extent for m in self.form.kept]
+        tiles = -(-(first + self.tiling.vec - 1) // self.width)
+        return (tiles * self.tiling.rows_per_block, *others)
+
+    @property
+    def threads(self) -> Layout:
+        """(row of the block, thread of the row) -> tid: rows with the same shift are neighbours."""
+        t, period = self.tiling, self.period
+        alike = t.threads_per_row // period
+        return Layout(
+            (t.rows_per_block, (period, alike)), (1, (t.rows_per_block * alike, t.rows_per_block))
+        )  # fmt: skip
+
+    @property
+    def cut(self) -> bool:
+        """Vectors at the ends of a row hold elements of others."""
+        return True
+
+    def bases(self, place: Index) -> Bases:
+        """Where the first column of the tensor begins, and the thread's place on from a vector before it."""
+        first, *rest = coordinate(self.row_crd, len(self.row_extents), place)
+        t, others = self.tiling, self.form.kept[1:]
+        side = first // t.vec
+        return Bases(
+            inner(rest, (m.src for m in others)) + self.form.src_offset,
+            inner(*turned(rest, others, "dst")) + self.form.dst_offset,
+            side // t.rows_per_block * self.width + side % t.rows_per_block * t.vec,
+        )
+
+    def chunk(self, bases: Bases, step: Index) -> Chunk:
+        """The vector of a step: a thread's steps of all rounds start alike, so that one shift is enough."""
+        (m,), share, vec = self.outer, self.tiling.threads_per_row, self.tiling.vec
+        y, turn = step % share, step // share
+        low = self.shift(bases, y) + vec
+        source, target = (
+            minus((base + y * stride) // vec * vec + bases.at, vec, self.reach) + turn * (share * stride)
+            for base, stride in ((bases.source, m.src), (bases.target, m.dst))
+        )
+        weight = inner(*turned((step,), (m,), "weight"))
+        return Chunk(source, target, weight, bases.at, low, low + self.lead.extent)
+
+    @cached_property
+    def reach(self) -> int:
+        """A bound on the index of any element, and of a vector past the last one."""
+        modes, ends = self.form.modes, (self.form.src_offset, self.form.dst_offset)
+        sides = ([m.src for m in modes], [abs(m.dst) for m in modes])
+        most = max(sum(m.extent * d for m, d in zip(modes, side, strict=True)) for side in sides)
+        return most + max(ends) + 2 * self.width
+
+    def shift(self, bases: Bases, y: Index) -> Index:
+        """The place in a vector at which a thread's rows start."""
+        (m,) = self.outer
+        return (bases.source + y * m.src) % self.tiling.vec
+
+    def slot(self, row: Index, shift: Index, e: Index) -> Index:
+        """Which of the rows_per_block * vec places of a tile element e of a thread's vectors has.
+
+        Each column whose statistics the tile needs has one, whatever the row's shift.
+        """
+        t = self.tiling
+        return (row * t.vec + (t.vec + e - shift)) % (t.rows_per_block * t.vec)
+
+    def readable(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicates that a vector of a step that exists can be read: it may be past an end."""
+        return chunk.at + self.tiling.vec > chunk.low, chunk.at < chunk.high
+
+    def written(self, row: Index) -> tuple[Index, ...]:
+        """The predicates that a thread writes its vectors: the sides of a tile are others'."""
+        return row >= 1, row < self.tiling.rows_per_block - 1

@@ -1,0 +1,259 @@
+"""verify: one configuration of any family, run on data that makes every instruction of it matter.
+
+The idea.  A family says what a problem is computed from in each of its trials, and what has to come out by
+definition, to the bit or within a bound for each element.  Nothing outside of the results may change: gaps
+between rows, units past the end.  Checked are
+
+    result           in the simulator with all warps of a block in step, then with one warp at a time, of the
+                     first trial; in step of the others.  On the GPU of every trial.
+    accesses         what each launch's accesses cost, traced, beside what is predicted of it
+    machine code     that every kernel compiles for the H100 and H200, with its registers and spills
+
+The simulator refuses what another schedule could see otherwise: hazards are errors, not results.
+
+Notes.  Where one prediction stands for several launches, they are compared together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from layoutalg.codegen.gpu import (
+    compile_sequence,
+    load_sequence,
+    prepare,
+    require_gpu,
+    to_device,
+    to_host,
+    version,
+)
+from layoutalg.codegen.program import Kernel, printed_sequence
+from layoutalg.codegen.sim import MemTrace, simulate_sequence
+from layoutalg.codegen.traffic import Cost, Prediction
+from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.elements import numbers_of
+from layoutalg.kernels.family import Expected, Family, total
+from layoutalg.kernels.rounding import agrees, largest_share
+from layoutalg.layout import whole_number
+
+Target: TypeAlias = Literal["simulator", "gpu"]
+
+GROUPS: tuple[Literal["block", "warp"], ...] = ("block", "warp")
+"""How the warps of a block take turns."""
+
+MOST_BYTES: Mapping[Target, int] = MappingProxyType({"simulator": 1 << 30, "gpu": 1 << 34})
+"""Bytes of the arrays of a problem that is verified, at most, by target: they are made on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One property that was checked: its name, whether it holds, and what was seen."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was checked of one configuration."""
+
+    family: str
+    problem: str
+    target: Target
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when every check holds."""
+        return all(c.passed for c in self.checks)
+
+    def require(self) -> None:
+        """Raise MismatchError with the first check that fails."""
+        for c in self.checks:
+            if not c.passed:
+                where = f"{self.family} of {self.problem} on the {self.target}"
+                raise MismatchError(f"{where}: {c.name}: {c.detail}")
+
+
+def verify(
+    family: Family, problem: Any, config: Any = None, *, target: Target = "simulator", seed: int = 0
+) -> VerifyReport:
+    """Run one configuration (the best when None) on every trial's data and compare with the definition.
+
+    Raises UnsupportedError for target "gpu" without one, ShapeError for a problem that cannot be verified and
+    for a seed below 0, ResourceError for arrays of more than MOST_BYTES, SimulationError for a hazard,
+    CompileError.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> verify(FAMILIES["transpose"], FAMILIES["transpose"].problem(8, 24, "f32")).passed
+    True
+    """
+    check_run(family, problem, target, seed)
+    arch = require_gpu().arch if target == "gpu" else "sm_90"
+    chosen = family.choose(problem, arch) if config is None else config
+    way = family.way(chosen)
+    shown = f"{problem}, {way}" if way else str(problem)
+    found = tuple(checks(family, problem, chosen, target=target, seed=seed))
+    return VerifyReport(family.name, shown, target, found)
+
+
+def checks(
+    family: Family, problem: Any, config: Any, *, target: Target = "simulator", seed: int = 0
+) -> Iterator[Check]:
+    """The checks of `verify`, one after the other as they are made.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(8, 24, "f32")
+    >>> next(checks(family, p, family.choose(p))).name
+    'result, one block at a time'
+    """
+    first, *others = family.trials(problem)
+    if target == "gpu":
+        yield from _checks_on_gpu(family, problem, config, seed)
+        return
+    sequence = family.launches(problem, config, "sm_90")
+    ran, given = printed_sequence(sequence), family.buffers(problem, first, seed)
+    expected, traces = family.expected(problem, config, given), list[MemTrace]()
+    for group in GROUPS:
+        mine = copied(given)
+        traces = [run.trace for run in simulate_sequence(ran, mine, group=group, seed=seed)]
+        yield compare(f"result, one {group} at a time", given, expected, mine)
+    yield from access_checks(family.costs(problem, config, "sm_90"), traces)
+    for trial in others:
+        given = family.buffers(problem, trial, seed)
+        simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
+        yield compare(f"result, {trial}", given, family.expected(problem, config, given), mine)
+    yield from machine_code_checks(sequence.kernels)
+
+
+def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iterator[Check]:
+    arch = require_gpu().arch
+    compiled = compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
+    for n, trial in enumerate(family.trials(problem)):
+        given = family.buffers(problem, trial, seed)
+        scalars = {name: x for name, x in given.items() if isinstance(x, int)}
+        mine = {name: to_device(x) for name, x in given.items() if name not in scalars}
+        load_sequence(compiled.ready(scalars)).on_arrays(mine)()
+        expected = family.expected(problem, config, given)
+        got = {expected.buffer: to_host(mine[expected.buffer])}
+        yield compare(f"result, {trial}" if n else "result", given, expected, got)
+
+
+def check_run(family: Family, problem: Any, target: Target, seed: int) -> None:
+    """Refuse what cannot be verified before any array is made.  Raises ResourceError or ShapeError.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> check_run(family, family.problem(8, 24, "f32"), "simulator", 0)
+    """
+    if whole_number(seed, "seed") < 0:
+        raise ShapeError(f"the seed is {seed}; seeds count from 0")
+    nbytes = family.array_bytes(problem)
+    if nbytes > MOST_BYTES[target]:
+        asked = f"bytes of arrays of {problem}, verified on the {target}"
+        raise ResourceError(asked, nbytes, MOST_BYTES[target])
+
+
+def copied(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Buffers that a launch may write, and scalars.
+
+    >>> copied({"alpha": 1})
+    {'alpha': 1}
+    """
+    return {name: x if isinstance(x, int) else x.copy() for name, x in given.items()}
+
+
+def compare(name: str, given: Mapping[str, Any], expected: Expected, got: Mapping[str, Any]) -> Check:
+    """Whether a buffer holds what is expected, and what it held before everywhere else.
+
+    >>> import numpy
+    >>> before, after = numpy.zeros(3, "u1"), numpy.array([0, 7, 0], "u1")
+    >>> compare("result", {"dst": before}, Expected("dst", after), {"dst": before}).detail
+    '1 bytes differ, the first in element 1'
+    """
+    import numpy
+
+    old, new = given[expected.buffer], got[expected.buffer]
+    if expected.allowed is None:
+        return _same_bits(name, expected.values, new, "bytes differ")
+    places, untouched = expected.places, numpy.ones(len(new), bool)
+    untouched[places.ravel()] = False
+    rest = _same_bits(name, old[untouched], new[untouched], "bytes outside of the result were written")
+    if not rest.passed:
+        return rest
+    found = numbers_of(new, expected.element)[places]
+    bad = numpy.argwhere(~agrees(found, expected.values, expected.allowed, expected.element))
+    if len(bad):
+        at = tuple(map(int, bad[0]))
+        exact, bound = expected.values[at], expected.allowed[at]
+        seen = f"{expected.buffer}{list(at)} = {found[at]:.9g}, by definition {exact:.9g} +- {bound:.2g}"
+        return Check(name, False, f"{len(bad)} elements are wrong: {seen}")
+    share = largest_share(found, expected.values, expected.allowed)
+    return Check(name, True, f"{found.size} elements, errors up to {share:.2f} of the bound")
+
+
+def _same_bits(name: str, expected: Any, got: Any, wrong: str) -> Check:
+    import numpy
+
+    different = numpy.flatnonzero(expected.view("u1") != got.view("u1"))
+    if not len(different):
+        return Check(name, True, f"{len(got)} elements equal")
+    at = different[0] // got.itemsize
+    return Check(name, False, f"{len(different)} {wrong}, the first in element {at}")
+
+
+def access_checks(predictions: tuple[Prediction, ...], traces: Iterable[MemTrace]) -> Iterator[Check]:
+    """Each predicted cost beside the traced one, and whether anything else was executed; launch by launch, or
+    all launches together where one prediction stands for them.  Nothing is checked where none is made.
+
+    >>> list(access_checks((), []))
+    []
+    """
+    traced = [traced_costs([trace]) for trace in traces]
+    if not predictions:
+        return
+    if len(predictions) != len(traced):
+        predictions, traced = (total(predictions),), [dict(total(traced))]
+    for prediction, ran in zip(predictions, traced, strict=True):
+        for op, cost in prediction.items():
+            found = ran.get(op, Cost(0, 0, 0))
+            seen = f"predicted {cost.total}, traced {found.total} ({cost.instructions} instructions)"
+            yield Check(f"accesses, {op}", found == cost, seen)
+        yield Check("no other accesses", set(ran) <= set(prediction), f"executed: {', '.join(sorted(ran))}")
+
+
+def traced_costs(traces: Iterable[MemTrace]) -> dict[str, Cost]:
+    """What all accesses of some launches cost together, by instruction; only what was executed.
+
+    >>> traced_costs([])
+    {}
+    """
+    return dict(
+        total(
+            {op: Cost(*trace.total(op)) for op in {site.op for site in trace.sites} if trace.total(op)[0]}
+            for trace in traces
+        )
+    )
+
+
+def machine_code_checks(kernels: Iterable[Kernel]) -> Iterator[Check]:
+    """That kernels compile for the H100 and H200, with registers and spills; none where NVRTC is missing.
+
+    Raises CompileError.
+
+    >>> list(machine_code_checks([]))
+    []
+    """
+    try:
+        version()
+    except UnsupportedError:
+        return
+    for kernel in kernels:
+        cubin = prepare(kernel, "sm_90a").cubin
+        spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
+        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers a thread, {spills}")

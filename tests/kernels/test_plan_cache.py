@@ -1,0 +1,282 @@
+"""Plans on disk: what comes back is what was made, and another problem or other code is another entry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import layoutalg
+from layoutalg.codegen.gpu import ReadySequence, compile_cubin, compile_sequence, cubin_cache
+from layoutalg.codegen.instr import LDG, STG, Instr, updated
+from layoutalg.codegen.program import KernelBuilder, LaunchSequence, launch_sequence
+from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels.family import Candidate, Family
+from layoutalg.kernels.gemm.problem import scalar_words
+from layoutalg.kernels.plan_cache import code_id, plan_key
+from layoutalg.kernels.rowwise import norm_problem
+from tests.sequences import family_of, launches_of, problem_of
+
+SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")
+"""Of two kernels, with scratch memory between them."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "cubins"
+    cubin_cache._warned.clear()
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Problems that were planned."""
+    seen: list[str] = []
+
+    compile_one = compile_sequence
+
+    def counted(sequence: Any, arch: str) -> Any:
+        seen.append(sequence.kernels[0].name)
+        return compile_one(sequence, arch)
+
+    monkeypatch.setattr(plan_cache, "compile_sequence", counted)
+    return seen
+
+
+def ready(p: Any, arch: str, folder: Path | None) -> ReadySequence:
+    """The best plan of a problem, from a folder."""
+    return plan_cache.ready_sequence(family_of(p).name, p, arch, folder)
+
+
+def key_of(p: Any, arch: str) -> str:
+    """The name of its entry."""
+    key = plan_key(family_of(p).name, p, arch)
+    assert key is not None
+    return key
+
+
+def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: list[str]) -> None:
+    first, second = (ready(SPLIT, "sm_90a", folder) for _ in range(2))
+    made = compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
+    assert first == second == made and len(made.kernels) == 2 and made.scratch_bytes > 0
+    assert planned == ["softmax_f32_statistics"]
+
+
+def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[str]) -> None:
+    """One text computes products with any factor: its machine code is compiled once."""
+    p = FAMILIES["gemm-simt"].problem(40, 24, 16)
+    for alpha in (1.0, 2.0, 1.0):
+        words = tuple(scalar_words(p, "alpha", alpha).items())
+        (kernel,) = plan_cache.ready_sequence("gemm-simt", p, "sm_80", folder, words).kernels
+        assert words[0][1] in [value for _, value in kernel.scalars]
+    assert len(planned) == 2
+
+
+def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:
+    p = problem_of("permute", (6, 40), (1, 0), "f32")
+    assert ready(p, "sm_80", None) == ready(p, "sm_80", None)
+    assert planned == ["permute_b32"] * 2
+
+
+def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> None:
+    p = problem_of("permute", (6, 40), (1, 0), "f32")
+    first = ready(p, "sm_80", folder)
+    path = folder / key_of(p, "sm_80")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert ready(p, "sm_80", folder) == first and path.read_bytes() == whole
+    assert len(planned) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
+        {"scratch_bytes": "0"}, {"kernels": [1]},
+        {"kernels": [{"name": "k", "pointers": [5], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
+                      "image_bytes": 0}]},
+        {"kernels": [{"name": "k", "pointers": [], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
+                      "image_bytes": 0, "dependent": False, "scalars": [[0]]}]},
+    ],
+)  # fmt: skip
+def test_an_entry_of_other_fields_is_planned_again(
+    folder: Path, planned: list[str], change: dict[str, Any]
+) -> None:
+    p = problem_of("permute", (6, 40), (1, 0), "f32")
+    first, key = ready(p, "sm_80", folder), key_of(p, "sm_80")
+    entry = cubin_cache.fetch_entry(folder, key)
+    assert entry is not None
+    cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
+    assert ready(p, "sm_80", folder) == first and len(planned) == 2
+
+
+def test_an_entry_whose_code_is_cut_is_planned_again(folder: Path, planned: list[str]) -> None:
+    first, key = ready(SPLIT, "sm_80", folder), key_of(SPLIT, "sm_80")
+    entry = cubin_cache.fetch_entry(folder, key)
+    assert entry is not None
+    cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
+    assert ready(SPLIT, "sm_80", folder) == first and len(planned) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path, planned: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in .*file"):
+        chain = ready(problem_of("sum", (4, 8), (1,), "f32"), "sm_80", tmp_path / "file")
+    assert chain.kernels and len(planned) == 1
+
+
+def test_the_key_depends_on_all_that_kernels_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = [
+        problem_of("permute", (6, 40), (1, 0), "f32"), problem_of("permute", (6, 40), (1, 0), "f16"),
+        problem_of("sum", (6, 40), (1,), "f32"), problem_of("max", (6, 40), (1,), "f32"),
+        *(norm_problem("layer_norm", (6, 40), 1, "f32", eps=eps) for eps in (1e-5, 1e-6)),
+        norm_problem("layer_norm", (6, 40), 1, "f32", weight=True),
+        norm_problem("layer_norm", (6, 40), 1, "f32", (40, 1), (40, 1), 0, 4),
+        norm_problem("layer_norm", (6, 40), 1, "f32", in_place=True),
+    ]  # fmt: skip
+    keys = {key_of(p, arch) for p in problems for arch in ("sm_80", "sm_90a")}
+    monkeypatch.setattr(plan_cache, "version", lambda: (99, 0))
+    keys.add(key_of(problems[0], "sm_80"))
+    monkeypatch.setattr(plan_cache, "compile_options", lambda arch: ("--other",))
+    keys.add(key_of(problems[0], "sm_80"))
+    monkeypatch.setattr(plan_cache, "_CODE", "other")
+    keys.add(key_of(problems[0], "sm_80"))
+    assert len(keys) == 2 * len(problems) + 3
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_the_problems_of_all_families_are_data(family: Family) -> None:
+    for asked in family.verified:
+        p = family.problem(**asked)
+        assert plan_key(family.name, p, "sm_90a") == plan_key(family.name, family.problem(**asked), "sm_90a")
+        assert plan_key(family.name, p, "sm_90a") is not None
+
+
+# --- instructions of a user's own ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A problem with an instruction in it, which shows that one's name alone."""
+
+    instr: Instr
+
+    def __repr__(self) -> str:
+        return f"Applied({self.instr})"
+
+
+def applied(p: Applied, config: Any, arch: Any) -> LaunchSequence:
+    k = KernelBuilder("applied", threads=32)
+    x, v = k.pointer("x", 4, writable=True), k.reg("v", 1)
+    k.do(LDG[4], v, k.at(x, k.tid))
+    k.do(p.instr, v)
+    k.do(STG[4], k.at(x, k.tid), v)
+    return launch_sequence([k.build()])
+
+
+def step(constant: int) -> Applied:
+    """v += constant, always by the same name."""
+    text = f"void step(u32& v) {{ v += {constant}; }}"
+    return Applied(Instr("step", (updated("v", 1),), text, lambda machine, group, v: v + constant))
+
+
+@pytest.fixture
+def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = next(iter(FAMILIES.values()))
+    family = replace(
+        first, name="applied", launches=applied, shared=None, candidates=lambda p, arch: [Candidate(None)]
+    )
+    monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})
+
+
+@pytest.mark.usefixtures("with_steps")
+def test_instructions_of_one_name_and_different_text_do_not_share_kernels(folder: Path) -> None:
+    one, other, again = (
+        plan_cache.ready_sequence("applied", step(n), "sm_90a", folder).kernels[0] for n in (1, 2, 1)
+    )
+    assert repr(step(1)) == repr(step(2)) and one.name == other.name == "applied"
+    assert one.image == again.image != other.image
+
+
+@pytest.mark.usefixtures("with_steps")
+def test_kernels_with_an_instruction_of_a_user_are_found_by_their_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect is a function, of which no key can say what it does."""
+    compiled: list[str] = []
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(folder))
+
+    def counted(source: str, name: str, arch: str) -> Any:
+        compiled.append(source)
+        return compile_cubin(source, name, arch)
+
+    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    assert plan_key("applied", step(1), "sm_90a") is None
+    for n in (1, 2, 1, 2):
+        plan_cache.ready_sequence("applied", step(n), "sm_90a", folder)
+    assert len(compiled) == 2 and len(set(compiled)) == 2
+
+
+def test_a_function_of_this_package_is_data_and_one_of_elsewhere_is_not() -> None:
+    def of_tests() -> None:
+        pass
+
+    assert plan_key("max", (problem_of,), "sm_90a") is None and plan_key("max", (of_tests,), "sm_90a") is None
+    assert plan_key("max", (code_id,), "sm_90a") != plan_key("max", (plan_key,), "sm_90a")
+    assert plan_key("max", (1.0,), "sm_90a") != plan_key("max", (1,), "sm_90a")
+
+
+# --- the code ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edited", ["layout/layout.py", "codegen/expr/nodes.py", "kernels/move/stage.py"])
+def test_an_edited_file_of_each_part_is_another_key(edited: str, tmp_path: Path) -> None:
+    """In a copy of the whole package, linked folders included."""
+    root = Path(layoutalg.__file__).parent
+    copied = tmp_path / "layoutalg"
+    shutil.copytree(root, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    before = code_id(copied)
+    assert before == code_id(root)
+    with (copied / edited).open("a") as file:
+        file.write("# edited\n")
+    assert code_id(copied) != before
+
+
+def test_other_code_is_another_id(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.mkdir()
+    (part / "plan.py").write_text("WIDTH = 4")
+    (tmp_path / "linked").symlink_to(part)
+    ids = [code_id(tmp_path)]
+    assert code_id(tmp_path) == ids[0]
+    os.utime(part / "plan.py", (1, 1))
+    assert code_id(tmp_path) == ids[0], "what is the same is the same, whenever it was written"
+    (part / "plan.py").write_text("WIDTH = 8")  # of the same length
+    os.utime(part / "plan.py", (1, 1))
+    ids.append(code_id(tmp_path))
+    (part / "plan.py").rename(part / "plans.py")
+    ids.append(code_id(tmp_path))
+    (tmp_path / "more.py").write_text("")
+    ids.append(code_id(tmp_path))
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / ".#plan.py").symlink_to("somebody@somewhere.1234")  # an editor's lock
+    (tmp_path / "itself").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.py")
+    assert len(set(ids)) == 4 and code_id(tmp_path) == ids[-1]
+
+
+def test_the_code_of_an_archive_is_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "package.zip"
+    archive.write_bytes(b"first")
+    first = code_id(archive / "layoutalg")
+    archive.write_bytes(b"second")
+    assert code_id(archive / "layoutalg") != first == code_id_of(b"first", tmp_path)
+
+
+def code_id_of(content: bytes, folder: Path) -> str:
+    (folder / "package.zip").write_bytes(content)
+    return code_id(folder / "package.zip" / "layoutalg")

@@ -1,0 +1,126 @@
+"""The registry: all families, read only, and every entry keeps the protocol."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.program import Kernel, LaunchSequence
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.traffic import Cost
+from layoutalg.errors import (
+    AlignmentError,
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
+from layoutalg.kernels.family import total
+from tests.command import run
+
+
+def first(name: str) -> tuple[Family, Any]:
+    """A family and a problem of it."""
+    family = FAMILIES[name]
+    return family, family.problem(**family.verified[0])
+
+
+def test_all_are_there_and_the_command_names_them() -> None:
+    named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
+    assert len(FAMILIES) == 14 and set(FAMILIES) <= named
+    for name in FAMILIES:
+        assert find_family(name) is FAMILIES[name] and FAMILIES[name].name == name
+    with pytest.raises(TypeError):
+        FAMILIES["x"] = FAMILIES["transpose"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("wrong", ["transposed", "gemm"])
+def test_an_unknown_family_is_refused(wrong: str) -> None:
+    with pytest.raises(UnknownNameError, match="tiled_copy, transpose, permute, sum"):
+        find_family(wrong)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_candidate_that_stands_makes_launches(name: str) -> None:
+    family, p = first(name)
+    assert family.summary and set(family.verified[0]) & set(family.asks)
+    configs = family.configs(p, "sm_90")
+    assert family.choose(p, "sm_90") == configs[0]
+    names = set(family.buffers(p, family.trials(p)[0], 0)) | {"scratch"}
+    for config in configs[:4]:
+        one = family.launches(p, config, "sm_90")
+        assert isinstance(one, LaunchSequence) and {x for step in one.buffers for x in step} <= names
+        assert (one.scratch_bytes > 0) == any("scratch" in step for step in one.buffers)
+        for kernel in one.kernels:
+            check(kernel)
+        assert isinstance(family.build(p, config), Kernel) and isinstance(family.way(config), str)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) -> None:
+    family, p = first(name)
+    if family.shared is not None:
+        c = family.choose(p)
+        exact, shared = family.launches(p, c, "sm_90"), family.shared(p, c, "sm_90")
+        assert (shared.scalars, shared.buffers) == (exact.scalars, exact.buffers)
+
+
+DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
+    "tiled_copy": ({"m": 64, "n": 63, "dtype": "u8"}, "sm_90", UnsupportedError, "cp.async of 1 bytes"),
+    "transpose": ({"m": 64, "n": 66, "dtype": "u8", "lds": 66}, "sm_90", UnsupportedError, "no lanes of 32"),
+    "add": ({"shape": (6, 7), "strides": [(7, 1), (0, 1)]}, "sm_90", AlignmentError, "7 elements in a row"),
+    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers a thread of"),
+    "gemm-sm80": ({"m": 64, "n": 63, "k": 65}, "sm_90", UnsupportedError, "cp.async"),
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_a_dropped_candidate_says_why(name: str) -> None:
+    asked, arch, error, text = DROPPED[name]
+    family = FAMILIES[name]
+    p = family.problem(**asked)
+    dropped = [c for c in family.candidates(p, arch) if c.dropped is not None]
+    assert any(isinstance(c.dropped, error) and text in c.why for c in dropped), [c.why for c in dropped]
+    assert not {str(c.config) for c in dropped} & {str(c) for c in family.configs(p, arch)}
+
+
+def test_where_nothing_stands_the_last_refusal_is_raised() -> None:
+    def none(p: Any, arch: Any) -> list[Candidate]:
+        return [Candidate("wide", ShapeError("too wide")), Candidate("tall", ShapeError("too tall"))]
+
+    family = replace(FAMILIES["transpose"], candidates=none)
+    p = family.problem(8, 8)
+    for ask in (family.choose, family.configs):
+        with pytest.raises(ShapeError, match="too tall"):
+            ask(p)
+
+
+def test_the_best_is_made_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, p = first("permute")
+    (best,) = islice(family.candidates(p, "sm_90"), 1)
+    monkeypatch.setattr("layoutalg.kernels.move.plan.configs", None)
+    assert family.choose(p, "sm_90") == best.config
+
+
+def test_predictions_add_up() -> None:
+    one, other = (
+        {"ld.global.b32": Cost(1, 4, 4)},
+        {"ld.global.b32": Cost(1, 1, 1), "st.global.b32": Cost(2, 8, 8)},
+    )
+    assert total([one, other]) == {"ld.global.b32": Cost(2, 5, 5), "st.global.b32": Cost(2, 8, 8)}
+    family, p = first("sum")
+    c = family.choose(p)
+    assert family.predict(p, c) == total(family.costs(p, c, "sm_90"))
+
+
+def test_only_what_moves_has_a_reference_to_the_bit() -> None:
+    family, p = first("softmax")
+    given = family.buffers(p, "normal", 0)
+    with pytest.raises(UnsupportedError, match="softmax rounds"):
+        family.reference(p, given["src"], given["dst"])

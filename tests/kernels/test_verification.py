@@ -1,0 +1,272 @@
+"""verify: it passes what is right in every family, and names what is wrong."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.program import LaunchSequence
+from layoutalg.codegen.traffic import Cost
+from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels import FAMILIES, Family, verification, verify
+from layoutalg.kernels.elements import bits_of
+from layoutalg.kernels.family import Expected
+from layoutalg.kernels.gemm import family as gemm_family
+from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
+from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.move.problem import permute_problem
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
+from tests import mutate
+from tests.gemm_cases import unpacked
+from tests.sequences import TENSOR_OPS, launches_of, predicted, problem_of, verified
+from tests.sweeps import each
+
+TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]
+PROBLEM = TRANSPOSE.problem(70, 140, "f32")
+
+
+def broken(family: Family, change: Any) -> Family:
+    """The family with kernels that are changed."""
+
+    def launches(p: Any, config: Any, arch: Any) -> LaunchSequence:
+        one = family.launches(p, config, arch)
+        return replace(one, kernels=tuple(map(change, one.kernels)))
+
+    return replace(family, launches=launches)
+
+
+SMALL = {"gemm-sm80": (64, 64, 64), "gemm-simt": (64, 128, 16)}
+"""Products of whole tiles."""
+
+
+def small(family: Family) -> Any:
+    """A problem whose accesses are predicted."""
+    if family.name in SMALL:
+        return family.problem(*SMALL[family.name], reads_c=True, bias=True)
+    return family.problem(**family.verified[0])
+
+
+# --- every family --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
+    family = FAMILIES[name]
+    p = small(family)
+    report = verify(family, p)
+    names = [c.name for c in report.checks]
+    assert report.passed and report.family == name and str(p) in report.problem
+    assert names[:2] == ["result, one block at a time", "result, one warp at a time"]
+    assert "no other accesses" in names and names[-1].startswith("machine code, ")
+    assert [n for n in names if n.startswith("result, ")][2:] == [
+        f"result, {trial}" for trial in family.trials(p)[1:]
+    ]
+    report.require()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_wrong_definition_is_a_failed_check(name: str) -> None:
+    family = FAMILIES[name]
+    p = small(family)
+
+    def wrong(p: Any, c: Any, given: Any) -> Expected:
+        right = family.expected(p, c, given)
+        values = right.values.copy()
+        values.reshape(-1)[7] = values.reshape(-1)[7] + 3
+        return replace(right, values=values)
+
+    report = verify(replace(family, expected=wrong), p)
+    assert [c.name for c in report.checks if not c.passed][:2] == [
+        "result, one block at a time", "result, one warp at a time"
+    ]  # fmt: skip
+    with pytest.raises(MismatchError, match=r"one block at a time: [12] (bytes differ|elements are wrong)"):
+        report.require()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_lies_outside_of_a_result_stays(name: str) -> None:
+    """Gaps between rows, or the end of the last unit, of a buffer that is longer than it has to be."""
+    family = FAMILIES[name]
+    p = small(family)
+    given = family.buffers(p, family.trials(p)[0], 0)
+    expected = family.expected(p, family.choose(p), given)
+    old = np.concatenate([given[expected.buffer], given[expected.buffer][:4]])
+    new = old.copy()
+    new.view("u1")[-1] ^= 1
+    if expected.allowed is None:
+        expected = replace(expected, values=np.concatenate([expected.values, old[-4:]]))
+    before = {**given, expected.buffer: old}
+    assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
+
+
+@pytest.mark.parametrize("change", ["more", "less"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_wrong_prediction_is_a_failed_check(name: str, change: str) -> None:
+    family = FAMILIES[name]
+    p = small(family)
+
+    def wrong(p: Any, c: Any, arch: Any) -> Any:
+        first, *others = family.costs(p, c, arch)
+        op, right = next(iter(first)), dict(first)
+        if change == "less":
+            del right[op]
+        else:
+            right[op] += Cost(0, 1, 0)
+        return (right, *others)
+
+    report = verify(replace(family, predictions=wrong), p)
+    (failed,) = (c.name for c in report.checks if not c.passed)
+    assert failed.startswith("accesses, ") if change == "more" else failed == "no other accesses"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
+    family = FAMILIES[name]
+    p = small(family)
+    trial = family.trials(p)[0]
+    first, same, other = (family.buffers(p, trial, seed) for seed in (1, 1, 2))
+    source = "a" if "a" in first else "src"
+    assert all(np.array_equal(first[x], same[x]) for x in first)
+    assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
+
+
+def test_on_a_machine_without_gpu_the_gpu_target_says_so() -> None:
+    if gpu_status().available:
+        assert verify(TRANSPOSE, PROBLEM, target="gpu").passed
+        return
+    with pytest.raises(UnsupportedError, match="running a kernel needs a GPU"):
+        verify(TRANSPOSE, PROBLEM, target="gpu")
+
+
+# --- tensors -------------------------------------------------------------------------------------------
+
+
+@each("op", TENSOR_OPS)
+def test_random_dense_tensors_agree(op: str) -> None:
+    rng = random.Random(op)
+    for _ in range(3):
+        shape = tuple(rng.choice([1, 3, 8, 17, 40]) for _ in range(rng.randint(1, 3)))
+        axes = rng.sample(range(len(shape)), len(shape) if op == "permute" else rng.randint(1, len(shape)))
+        dtype = rng.choice(["u8", "f16", "f64"] if op == "permute" else ["f32", "f16", "bf16"])
+        report = verified(problem_of(op, shape, tuple(axes), dtype), seed=rng.randrange(9))
+        assert report.passed, report
+        assert report.family == op and any(c.name.startswith("accesses, ") for c in report.checks)
+
+
+def test_what_two_kernels_do_is_verified_together() -> None:
+    p = problem_of("layer_norm", (1, 1 << 15), (1,), "f32")
+    assert verified(p).passed and len(launches_of(p).kernels) == 2
+    one, two = (predicted(problem_of("sum", (n,), (0,), "f32")) for n in (1 << 10, 1 << 24))
+    assert one["st.global.b32"].instructions == 1 < two["st.global.b32"].instructions
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "axes", "store"),
+    [("permute", (16, 64, 48), (0, 2, 1), "stg128_whole"), ("softmax", (8, 64), (1,), "stg128_whole")],
+)
+def test_a_missing_store_fails(op: str, shape: Any, axes: Any, store: str) -> None:
+    family = broken(FAMILIES[op], lambda kernel: mutate.without(kernel, store))
+    failed = [c.name for c in verify(family, problem_of(op, shape, axes, "f32")).checks if not c.passed]
+    assert failed[0] == "result, one block at a time" and "accesses, st.global.b128" in failed
+
+
+@each("extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str)
+@each("axis", [0, 1])
+def test_weights_and_norms_in_place_are_verified(extra: dict[str, bool], axis: int) -> None:
+    p = norm_problem("layer_norm", (19, 24), axis, "f16", **extra)  # type: ignore[arg-type]
+    report = verified(p, seed=3)
+    assert report.passed, report
+    assert [c.name for c in report.checks if c.name.startswith("result, ")][2:] == [
+        f"result, {trial}" for trial in list(TENSOR_TRIALS)[1:]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("p", "error"),
+    [
+        (norm_problem("softmax", (0, 4), 1, "f32"), ShapeError),
+        (reduce_problem((4, 4), 1, "sum", "f32", src=(8, 1)), ShapeError),
+        (permute_problem((4, 4), (1, 0), "f32", src_offset=1), ShapeError),
+    ],
+)
+def test_what_is_not_verified_is_refused(p: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="verif"):
+        verified(p)
+
+
+# --- products ------------------------------------------------------------------------------------------
+
+
+def product(family: Family, extents: tuple[int, int, int], dtype: str) -> GemmProblem:
+    """A product that takes C and a bias as well."""
+    found: GemmProblem = family.problem(*extents, dtype, reads_c=True, bias=True)
+    return found
+
+
+@each(
+    ("family", "extents", "dtype"),
+    [(SM80, (64, 64, 64), "f16"), (SM80, (17, 24, 9), "bf16"), (SM80, (16, 64, 128), "s8"),
+     (SM80, (64, 64, 32), "tf32"), (SIMT, (64, 128, 16), "f32"), (SIMT, (5, 3, 7), "f64")],
+)  # fmt: skip
+def test_products_agree(family: Any, extents: tuple[int, int, int], dtype: str) -> None:
+    report = verify(family, product(family, extents, dtype), seed=3)
+    assert report.passed, report
+
+
+def test_parts_of_k_agree() -> None:
+    config = Sm80Config(64, 64, 32, 2, 2, 2, splits=2, result_vec=4)
+    report = verify(SM80, gemm_problem(64, 64, 128), config)
+    assert report.passed and report.problem.endswith("64x64x32 by 2")
+    assert sum(check.name == "no other accesses" for check in report.checks) == 2
+
+
+def test_the_definition_element_by_element() -> None:
+    p = gemm_problem(3, 5, 4, "f32", lda=6, ldb=7, ldc=8, ldd=9, b_major="mn", reads_c=True, bias=True)
+    given = operands(p, seed=1)
+    a, b = matrices(p, unpacked(given["a"], "f32"), unpacked(given["b"], "f32"))
+    c, bias = unpacked(given["c"], "f32"), unpacked(given["bias"], "f32")
+    exact, allowed = definition(p, given)
+    for i in range(3):
+        for j in range(5):
+            terms = [ALPHA * a[i, x] * b[x, j] for x in range(4)] + [BETA * c[8 * i + j], bias[j]]
+            assert exact[i, j] == pytest.approx(sum(terms), rel=1e-14)
+            assert allowed[i, j] > 2 * 4 * 2.0**-24 * sum(map(abs, terms))
+
+
+def test_what_is_out_of_bounds_is_named() -> None:
+    p = gemm_problem(4, 6, 5, "f32")
+    given = operands(p, seed=2)
+    right = SIMT.expected(p, None, given)
+    exact, allowed = right.values, right.allowed
+
+    def seen(values: Any) -> Any:
+        return verification.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
+
+    assert seen(exact).passed
+    for wrong in (exact[2, 3] + 2 * allowed[2, 3], np.nan, np.inf):
+        bad = exact.copy()
+        bad[2, 3] = wrong
+        check = seen(bad)
+        assert not check.passed and check.detail.startswith("1 elements are wrong: d[2, 3] = ")
+
+
+def test_a_forgotten_factor_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = product(SIMT, (32, 32, 16), "f32")
+    monkeypatch.setattr(gemm_family, "ALPHA", 1)  # the kernel is given 1, the definition means 2
+    given = operands(p)
+    monkeypatch.undo()
+    assert not verify(replace(SIMT, buffers=lambda p, trial, seed: given), p).passed
+
+
+def test_a_missing_barrier_is_an_error() -> None:
+    family = broken(SM80, lambda kernel: mutate.without(kernel, BAR.name))
+    with pytest.raises(SimulationError):
+        verify(family, gemm_problem(64, 64, 128))
