@@ -14,7 +14,7 @@ multiplied there is never stored.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
@@ -69,6 +69,7 @@ def _order(lanes: int, warps: int, run: int, thread: int) -> Layout:
     return Layout(shape, (run, lanes * thread, 1, lanes * run))
 
 
+@lru_cache(maxsize=256)
 def operand_plan(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> OperandPlan:
     """How a tile of an operand is copied, stored and read.
 

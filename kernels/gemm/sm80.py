@@ -14,7 +14,7 @@ Results leave the registers
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from layoutalg.analysis import Access
@@ -83,6 +83,7 @@ def _tiled_mma(
     return make_tiled_mma(widest.atom, (warps_m, warps_n, 1), (rows, columns))
 
 
+@lru_cache(maxsize=256)
 def operand_plan(p: GemmProblem, c: Sm80Config, side: Literal["a", "b"]) -> OperandPlan:
     """How a tile of an operand is copied, stored and read.
 

@@ -13,8 +13,7 @@ from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.smem_loads import copied_words
-from layoutalg.kernels.gemm.smem_loads import counted
+from layoutalg.kernels.gemm.smem_loads import copied_words, counted
 from layoutalg.kernels.gemm.tiles import SimtConfig
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
