@@ -66,6 +66,7 @@ def form_of(p: NormProblem) -> Form:
 
     Raises ShapeError for a problem without elements: there is nothing to do.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> print(form_of(norm_problem("layer_norm", (32, 1024, 1024), 2, "f32", weight=True)))
     R 1024:1->1 w1, K 32768:1024->1024
     """
@@ -92,6 +93,7 @@ def _short_rows(form: Form, element: DType) -> bool:
 def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     """The configurations that fit a problem, best first.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> configs(norm_problem("softmax", (65536, 1024), 1, "f32"))[0].threads_per_row
     64
     """

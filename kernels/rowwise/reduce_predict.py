@@ -37,7 +37,7 @@ _CHUNK = 1 << 20
 def predict(plan: ReducePlan, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
     """What every access of each pass costs.
 
-    >>> from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plan = plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0]
     >>> predict(plan)[0]["ld.global.b128"]
     Cost(instructions=524288, total=8388608, ideal=8388608)
@@ -48,7 +48,7 @@ def predict(plan: ReducePlan, arch: str | Arch = "sm_90") -> tuple[Prediction, .
 def predict_pass(p: Pass, arch: str | Arch = "sm_90") -> Prediction:
     """What every access of a launch costs.
 
-    >>> from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plan = plans(reduce_problem((64, 64), 0, "max", "f16"))[0]
     >>> sorted(predict_pass(plan.passes[0]))[:2]
     ['ld.global.b128', 'ld.shared.b128']
@@ -245,7 +245,7 @@ class _Found:
 def memory_bytes(plan: ReducePlan) -> int:
     """Bytes that memory moves: every element that exists and every output once, the workspace twice.
 
-    >>> from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> memory_bytes(plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0]) == 8192 * 8193 * 4
     True
     """
@@ -258,7 +258,7 @@ def bounds(plan: ReducePlan, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
 
     Raises UnsupportedError for an architecture without a board.
 
-    >>> from layoutalg.kernels.rowwise.reduce_plan import plans, reduce_problem
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> [str(x) for x in bounds(plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0])]
     ['bytes of memory: 268468224, 55.9 us', 'load-store cycles: 647168, 2.5 us']
     """
