@@ -60,7 +60,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
-        "kernels.permute_stage=stage kernels.permute_tile=tile kernels.permute_index=partition "
+        "kernels.permute_stage=stage kernels.permute_tile=plan kernels.permute_index=partition "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),

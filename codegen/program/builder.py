@@ -345,11 +345,11 @@ class KernelBuilder:
         """
         store(self, held if isinstance(held, Fragment) else self.map(held), part, where=where, instr=instr)
 
-    def copy(self, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
+    def copy(self, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
         """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
-        zeros where the predicate fails; else through registers.
+        zeros where the predicate fails; else through registers.  `instr` are the copies', or the stores'.
         """
-        copy(self, src, dst, where=where)
+        copy(self, src, dst, where=where, instr=instr)
 
     def map(self, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped") -> Fragment:
         """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.

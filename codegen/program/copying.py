@@ -262,25 +262,23 @@ def clear(k: KernelBuilder, held: Fragment) -> None:
         k.do(CLEAR[4 * words], held.reg[i])
 
 
-def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
+def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
     """Copy a partition to another of the same places.  See `KernelBuilder.copy`."""
     if src.size != dst.size:
         raise ShapeError(f"copy of {src} to {dst}: {src.size} elements and {dst.size}")
     if not _atom(src).src_op.startswith("cp.async"):
-        return store(k, load(k, src, where=where), dst, where=where)
+        return store(k, load(k, src, where=where), dst, where=where, instr=instr)
     values = values_of(src)
     if run_of(src) != values or run_of(dst) != values:
         raise AlignmentError(
             f"copy of {src} to {dst}: {values} elements are copied at once, of which {run_of(src)} and "
             f"{run_of(dst)} lie next to each other"
         )
-    nbytes = values * _bytes(src)
+    chosen = _chosen(instr or (CP_ASYNC if where is None else CP_ASYNC_ZFILL), src, "copy", values)
     with k.Unroll(k.fresh("i"), src.size // values) as i:
         at = simplify(i * values)
-        if where is None:
-            k.do(CP_ASYNC[nbytes], dst.at(at), src.at(at))
-        else:
-            k.do(CP_ASYNC_ZFILL[nbytes], dst.at(at), src.at(at), where(at))
+        guard = () if where is None else (where(at),)
+        k.do(chosen, dst.at(at), src.at(at), *guard)
     return None
 
 

@@ -31,6 +31,7 @@ Source: CUTLASS, include/cute/tensor_impl.hpp; media/docs/cpp/cute/0y_predicatio
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -217,10 +218,16 @@ def partition(tensor: Tensor, tiled: TiledCopy | TiledMMA, side: Side, thread: O
             "partition", thread,
             f"{tiled} has {tiled.threads} threads, and {thread} counts up to {thread.facts.hi}",
         )  # fmt: skip
-    layout: Layout = tiled.tidfrg(side, tensor.coordinates)  # type: ignore[arg-type]
-    rests = modes(modes(modes(layout)[1])[1])
-    mine, _ = slice_and_offset((0, (None, (None,) * len(rests))), layout)
+    layout, mine = _parted(tiled, side, tensor.coordinates)
     return tensor._with(mine, _coordinate(layout, (thread, 0), len(tensor.origin)), Part(tiled, side, layout))
+
+
+@functools.lru_cache(maxsize=512)
+def _parted(tiled: TiledCopy | TiledMMA, side: Side, coordinates: Layout) -> tuple[Layout, Any]:
+    """(thread, (value, (rest, ...))) of a tile's coordinates, and the first thread's (value, rest, ...)."""
+    layout: Layout = tiled.tidfrg(side, coordinates)  # type: ignore[arg-type]
+    rests = modes(modes(modes(layout)[1])[1])
+    return layout, slice_and_offset((0, (None, (None,) * len(rests))), layout)[0]
 
 
 def _cut(mode: Layout, extent: int) -> tuple[Layout, Layout]:

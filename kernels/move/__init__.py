@@ -1,12 +1,13 @@
 """Kernels that move data: copies, transposes and permutes of tensors with any strides.
 
-    matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
-    permute              copies and permutes of any strides, built for one problem
     problem              a problem as it is asked, and the few modes that are left of it
-    plan                 which modes make the tile, how wide both sides move; tile, stage
+    plan                 which modes make the tile, and how much of them; how wide both sides move
+    stage                what the tile of a configuration is made of, in plain numbers
     partition            which chunk or vector is number x, and where it lies on either side
     misaligned           what rows add to that which start anywhere, run backwards or are cut
     gather               how vectors are read from the tile
+    permute              copies and permutes of any strides, built for one problem
+    matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
     certificate          why the tile lies in shared memory as it does
     permute_predict      what its accesses cost
     families, cases      the records of this room's families, and the problems that are timed
@@ -15,3 +16,45 @@ Elements are moved bit by bit, never computed with.
 """
 
 from __future__ import annotations
+
+from layoutalg.kernels.move.certificate import certify
+from layoutalg.kernels.move.matrix import build_copy, build_transpose, copy_problem, transpose_problem
+from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
+from layoutalg.kernels.move.permute import build as build_permute
+from layoutalg.kernels.move.plan import best as best_permute
+from layoutalg.kernels.move.plan import configs as permute_configs
+from layoutalg.kernels.move.problem import (
+    WIDTHS_BYTES,
+    Moves,
+    PermuteProblem,
+    move_problem,
+    normalise,
+    permute_problem,
+    reference,
+    relayout_problem,
+)
+from layoutalg.kernels.move.stage import PermuteConfig
+
+__all__ = [
+    "WIDTHS_BYTES",
+    "CopyConfig",
+    "Moves",
+    "PermuteConfig",
+    "PermuteProblem",
+    "TransposeConfig",
+    "best_permute",
+    "build_copy",
+    "build_permute",
+    "build_transpose",
+    "certify",
+    "copy_configs",
+    "copy_problem",
+    "move_problem",
+    "normalise",
+    "permute_configs",
+    "permute_problem",
+    "reference",
+    "relayout_problem",
+    "transpose_configs",
+    "transpose_problem",
+]

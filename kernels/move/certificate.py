@@ -149,7 +149,7 @@ def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> 
 
 
 def _least(stage: Stage, rule: Instruction, machine: Arch, lanes: Any) -> int:
-    """Wavefronts of one access of a word or less a lane wherever chunks lie: words at one place of a chunk
+    """Wavefronts of one access of a word or less per lane wherever chunks lie: words at one place of a chunk
     share as many banks as there are chunks in a line of banks; 0 where that says nothing."""
     words = stage.chunk_bytes // machine.bank_bytes
     if not words or rule.width_bytes > machine.bank_bytes or rule.group_lanes < machine.lanes:

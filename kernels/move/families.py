@@ -31,10 +31,10 @@ from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
 from layoutalg.kernels.move.matrix_predict import predict_copy, predict_transpose
+from layoutalg.kernels.move.plan import RUN_BYTES, TILE_BYTES, choose_tile
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""

@@ -73,7 +73,12 @@ THREADS, PASSES, LANES = 256, 4, 32
 
 
 def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, ...]:
-    """The configurations that fit a copy, best first."""
+    """The configurations that fit a copy, best first.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> copy_configs(matrix_problem(64, 64, "f32", turned=False), "sm_75")[0].via
+    'registers'
+    """
     vec = vector_elems(p.lds, p.element_bytes)
     vec = min(vec, vector_elems(p.ldd, p.element_bytes))
     rows = THREADS // LANES * PASSES
@@ -118,6 +123,10 @@ def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[Tra
 
     Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
     tile that gives every SM a block comes first, then smaller ones, then those that do not fill the GPU.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> print(transpose_configs(matrix_problem(4096, 4096, "f32", turned=True))[0].layout)
+    Sw<3,2,6> o 0 o (64,64):(64,1)
     """
     chip = find_arch(arch)
     tried = (_config(p, tile, chip) for tile in _tiles(p))

@@ -8,19 +8,24 @@ inner product with strides: of the source, of the destination, or of the tile in
     vector_digits     vector                 -> coordinate of its run, and elements along it
     run_digits        position in a run      -> bytes of shared memory
 
-Layouts are called on ints, arrays and index expressions alike: the kernel asks for its thread's number, the
-chooser and the prediction for arrays of all of them, so that what is predicted is what is printed.  What rows
-add that start anywhere, run backwards or are cut is arithmetic, in `misaligned`.
+The kernel makes tensors of them (`partition_of`): the block's origin, the layout of coordinates, the extents
+that bound them; an access is `at(x)`, its predicate `inside(x)`.  What rows add that start anywhere, run
+backwards or are cut is arithmetic, in `misaligned`; then `load_chunk` and `Store` say the same in numbers, of
+ints, arrays and index expressions alike.  The chooser and the prediction ask them for arrays of all numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
+from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
+from layoutalg.codegen.program import KernelBuilder, MemRef, Shared, Tensor, whole
 from layoutalg.kernels.move.misaligned import Ends, Index, bent, in_halo, in_row, to_chunk
-from layoutalg.kernels.move.stage import Stage, coordinate_of
+from layoutalg.kernels.move.stage import Stage, coordinate_of, coordinates
 
 
 def block_origins(stage: Stage, block: Index) -> tuple[Index, ...]:
@@ -189,3 +194,64 @@ class Store:
         for k in stage.dst_rows:
             total = total + row[k] * stage.coefficients[k]
         return total
+
+
+# --- as tensors ----------------------------------------------------------------------------------------
+
+ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
+"""Element types by width: elements are moved, never computed with."""
+
+
+Way: TypeAlias = Literal["load", "store", "read", "write"]
+"""What a partition is of: chunks of the source, vectors of the destination, single elements of either."""
+
+
+def tensor_of(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
+    """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
+    of an element's place where it is no inner product.
+    """
+    steps = (*map(abs, strides), 1)
+    return k.tensor(name, ELEMENT[stage.size], (None,) * len(steps), steps, writable=name == "dst")
+
+
+def flat(tensor: Tensor, place: Expr) -> MemRef:
+    """The element at a number of elements from the buffer's start."""
+    return tensor.moved(*(0,) * (len(tensor.origin) - 1), place).at(0)
+
+
+def partition_of(stage: Stage, tensor: Tensor, origins: Sequence[Operand], way: Way) -> Tensor:
+    """A block's part of a side, by the numbers of its elements, chunks or vectors.
+
+    Where a row of the source may be cut, its tile is one mode, the last: elements from the buffer's start.
+    """
+    run, offset, digits = {
+        "load": (stage.src_run, stage.moves.src_offset, stage.chunk_digits),
+        "store": (stage.dst_run, stage.moves.dst_offset, stage.vector_digits),
+        "read": ((), stage.moves.src_offset, stage.element_digits),
+        "write": ((), stage.moves.dst_offset, stage.element_digits),
+    }[way]
+    ragged = [m.extent if m.extent % t else None for m, t in zip(stage.modes, stage.tile, strict=True)]
+    at, bounds = [*map(as_expr, origins), Const(offset)], [*ragged, None]
+    for k in run:
+        bounds[k] = None
+        if way == "load" and (end := ragged[k]) is not None:
+            inner = stage.src_length // stage.tile[k]
+            at[k], at[-1], bounds[-1] = Const(0), at[-1] + origins[k] * inner, offset + end * inner
+    return replace(
+        tensor.moved(*at),
+        extents=tuple(None if n is None else Const(n) for n in bounds),
+        coordinates=coordinates(tuple(d for d in digits if d[0] > 1)),
+    )
+
+
+def staged_chunks(stage: Stage, tile: Shared, base: Operand) -> Tensor:
+    """The block's bytes in shared memory, by the numbers of chunks that start where no row is skewed."""
+    steps = (*stage.coefficients, stage.size)
+    layout = tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits if n > 1)
+    return replace(whole(tile).moved(base * stage.size + stage.lead_bytes), coordinates=coordinates(layout))
+
+
+def run_origins(stage: Stage, origins: Sequence[Operand], member: int) -> list[Operand]:
+    """A block's origins, counted from run `member` of its groups."""
+    first = stage.dst_rows[0] if member else -1
+    return [origin + member if k == first else origin for k, origin in enumerate(origins)]

@@ -43,12 +43,21 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
 )  # fmt: skip
 """(shape, axes, types) of which softmax and layer norm are made."""
 
-TIMED = ("softmax", "layer_norm")
-"""The norms that are timed."""
+DRAWN_NORMS = ("softmax", "layer_norm")
+"""The norms that random cases are drawn from: another one would change what a seed draws."""
+
+RMS_NORMED: tuple[tuple[Shape, Shape], ...] = (((8192, 8192), (1,)), ((65536, 1024), (1,)))
+"""(shape, axes) of which rms norms of f32 and bf16 are made."""
 
 CASES = tuple(
     [Case("sum", shape, axes, dtype) for shape, axes in REDUCED for dtype in DTYPES]
-    + [Case(op, shape, axes, dtype) for op in TIMED for shape, axes, dtypes in NORMED for dtype in dtypes]
+    + [
+        Case(op, shape, axes, dtype)
+        for op in DRAWN_NORMS
+        for shape, axes, dtypes in NORMED
+        for dtype in dtypes
+    ]
+    + [Case("rms_norm", shape, axes, dtype) for shape, axes in RMS_NORMED for dtype in ("f32", "bf16")]
 )
 
 SEED, DRAWN_REDUCED, DRAWN_NORMED = 2027, 12, 8
@@ -66,7 +75,7 @@ def random_cases(
     """
     rng = random.Random(seed)
     found: list[Case] = []
-    for ops, count in ((tuple(FOLD), reduced), (TIMED, reduced + normed)):
+    for ops, count in ((tuple(FOLD), reduced), (DRAWN_NORMS, reduced + normed)):
         while len(found) < count:
             rank = rng.randint(2, 5)
             cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))

@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.atoms import make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify
-from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.program import (
     Do,
     Fragment,
@@ -26,7 +26,7 @@ from layoutalg.codegen.program import (
 )
 from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype
-from layoutalg.errors import IRError, NotInjectiveError, ShapeError, UnsupportedError
+from layoutalg.errors import IRError, NotInjectiveError, ShapeError, SimulationError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
 from tests.sweeps import each
 
@@ -298,3 +298,50 @@ def test_refused(what: str) -> None:
                 k.load(me.partition_S(local_tile(g, (64, 32), (0, 0))), into=k.fragment("f", "f32", (4, 1)))
             case "mma":
                 me.fragment_C("f", (16, 8))
+
+
+FILL = make_tiled_copy("SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>", "f32", Layout((4, 8), (8, 1)), Layout((1, 4)))
+
+
+def ring(*, barrier: bool = True, wait: bool = True, stages: int = 3) -> Kernel:
+    """y = the rows of x of the other half of a tile: what a thread copied, another one reads."""
+    k = KernelBuilder("ring", 32)
+    n = k.extent("n", 256, 32)
+    x = k.tensor("x", "f32", (4, n), (n, 1))
+    y = k.tensor("y", "f32", (4, n), (n, 1), writable=True)
+    tiles = k.shared("tile", "f32", Layout((4, 32), (32, 1)), stages=stages)
+    me, back = k.get_slice(FILL), k.get_slice(FILL, k.tid ^ 8)
+    src, dst = me.partition_S(local_tile(x, (4, 32), (0, None))), me.partition_D(tiles)
+    seen, out = back.partition_S(tiles), back.partition_D(local_tile(y, (4, 32), (0, None)))
+    count = k.let("count", n // 32)
+    for s in range(stages - 1):
+        with k.If(Const(s) < count):
+            k.copy(src[None, None, None, s], dst[None, None, None, s], instr=CP_ASYNC_LINE)
+        k.do(CP_COMMIT)
+    with k.For("t", count) as t:
+        if wait:
+            k.do(CP_WAIT, stages - 2)
+        if barrier:
+            k.do(BAR)
+        v = k.load(seen[None, None, None, t % stages], name="v")
+        k.store(v, out[None, None, None, t])
+        with k.If(t + (stages - 1) < count):
+            k.copy(
+                src[None, None, None, t + (stages - 1)], dst[None, None, None, (t + (stages - 1)) % stages]
+            )
+        k.do(CP_COMMIT)
+    return k.build()
+
+
+def test_a_ring_is_copied_through() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 192)).astype("f4")
+    y = np.zeros_like(x)
+    simulate(ring(), {"n": 192, "x": x, "y": y})
+    assert (x == y).all()
+
+
+@each("wrong", [{"wait": False}, {"barrier": False}])
+def test_a_stage_that_is_read_or_filled_too_early_is_named(wrong: dict[str, bool]) -> None:
+    x = np.zeros((4, 192), "f4")
+    with pytest.raises(SimulationError, match=r"tile"):
+        simulate(ring(**wrong), {"n": 192, "x": x, "y": np.zeros_like(x)})

@@ -7,8 +7,8 @@ from math import prod
 
 import pytest
 
+from layoutalg.kernels.move.plan import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
-from layoutalg.kernels.move.tile import RUN_BYTES, TILE_BYTES, choose_tile, even_part
 from tests.permutations import random_problem
 from tests.sweeps import each
 
