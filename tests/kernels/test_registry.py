@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.traffic import Cost, total_costs
 from layoutalg.errors import (
     AlignmentError,
     LayoutAlgError,
@@ -21,7 +21,6 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
-from layoutalg.kernels.family import total
 from tests.command import run
 
 
@@ -126,10 +125,10 @@ def test_predictions_add_up() -> None:
         {"ld.global.b32": Cost(1, 4, 4)},
         {"ld.global.b32": Cost(1, 1, 1), "st.global.b32": Cost(2, 8, 8)},
     )
-    assert total([one, other]) == {"ld.global.b32": Cost(2, 5, 5), "st.global.b32": Cost(2, 8, 8)}
+    assert total_costs([one, other]) == {"ld.global.b32": Cost(2, 5, 5), "st.global.b32": Cost(2, 8, 8)}
     family, p = first("sum")
     c = family.choose(p)
-    assert family.predict(p, c) == total(family.costs(p, c, "sm_90"))
+    assert family.predict(p, c) == total_costs(family.costs(p, c, "sm_90"))
 
 
 def test_only_what_moves_has_a_reference_to_the_bit() -> None:
