@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.program import printed
-from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.sim import simulate, simulate_sequence
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import (
     AddMatrix,
@@ -69,15 +70,15 @@ def computed(p: GemmProblem, c: Any, seed: int) -> tuple[Any, Any, Any]:
         if name == "c":
             exact[name] = np.lib.stride_tricks.as_strided(exact[name], (p.m, p.n), (8 * p.ldc, 8))
     for step in p.epilogue.steps:
-        name = {Scale: "name", AddMatrix: "factor"}.get(type(step))
-        if name is not None:
-            exact[getattr(step, name)] = factor = float(rng.choice([0.5, -0.75, 1.5]))
-            given |= scalar_words(p, getattr(step, name), factor)
+        field = {Scale: "name", AddMatrix: "factor"}.get(type(step))
+        if field is not None:
+            exact[getattr(step, field)] = factor = float(rng.choice([0.5, -0.75, 1.5]))
+            given |= scalar_words(p, getattr(step, field), factor)
     d = packed(np.full((p.m - 1) * p.ldd + p.n, -1.0), to)
     one = launches(p, c)
-    sums = ~np.zeros(one.workspace_elems, one.workspace_dtype)
-    for kernel, mine in zip(one.kernels, one.arguments({**given, "d": d}, sums), strict=True):
-        simulate(printed(kernel), mine, trace=False, group="warp" if seed % 2 else "block", seed=seed)
+    lowered = replace(one, kernels=tuple(map(printed, one.kernels)))
+    group: Literal["block", "warp"] = "warp" if seed % 2 else "block"
+    simulate_sequence(lowered, {**given, "d": d}, group=group, seed=seed, trace=False)
     a, b = matrices(p, *(unpacked(given[x], operand) for x in "ab"))
     u = EPSILON["f16" if p.accumulator.name == "f16" else p.accumulator.name]
     error = 2 * (p.k + 4) * u * (np.abs(a) @ np.abs(b))
@@ -110,10 +111,11 @@ def test_a_random_product_with_a_random_epilogue(seed: int) -> None:
     chosen = tuple(rng.sample(steps, rng.randint(0, 5)))
     a, b = (rng.choice(("k", "mn")) if dtype != "tf32" else "k" for _ in "ab")
     m, n, k = rng.randint(1, 90), 2 * rng.randint(1, 40), 2 * rng.randint(1, 60)
+    orders: dict[str, Any] = {"a_major": a, "b_major": b}
     p = gemm_problem(
-        m, n, k, dtype, a_major=a, b_major=b, epilogue=Epilogue(chosen), ldc=n + rng.choice((0, 2)),
+        m, n, k, dtype, **orders, epilogue=Epilogue(chosen), ldc=n + rng.choice((0, 2)),
         ldd=n + rng.choice((0, 2, 6)),
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
     family: Any = SIMT if dtype in ("f32", "f64") else SM80
     c = rng.choice([x for x in family.configs(p) if x.tile_m * x.tile_n <= 64 * 64])
     got, value, allowed = computed(p, c, seed)
@@ -160,7 +162,7 @@ def test_an_epilogue_is_stated_in_the_order_of_its_steps() -> None:
         ((AddMatrix(), AddMatrix("e", "gamma")), UnsupportedError),
         ((AddVector("d"),), UnsupportedError),
         ((AddVector("no name"),), IRError),
-        ((AddVector("bias", "k"),), UnsupportedError),
+        ((AddVector("bias", "k"),), UnsupportedError),  # type: ignore[arg-type]
         ((Map(LEAKY), Map(ScalarFunction("leaky", {"f32": "x"}, abs))), UnsupportedError),
         ((GELU,), ArgumentTypeError),
     ],
