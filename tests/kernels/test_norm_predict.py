@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost
-from layoutalg.kernels.rowwise import NormConfig, NormLaunches, norm_predict, norm_problem
+from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem, norm_predict, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.norm_predict import (
@@ -52,6 +53,25 @@ def test_what_is_predicted_is_what_is_traced(batch: int) -> None:
             c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
         launches = plan(p, config=c)
         assert traced(launches) == dict(predict(launches)), (p, c)
+
+
+@each(
+    ("p", "c"),
+    [
+        (norm_problem("softmax", (8192,), 0, "f16"), NormConfig(8, 1, 32, "global", 4, 2, 8)),
+        (norm_problem("layer_norm", (1, 8, 1504), (0, 2), "f16"), NormConfig(8, 1, 32, "global", 4, 2, 8)),
+        (norm_problem("layer_norm", (2560,), 0, "f16"), NormConfig(8, 1, 32, "global", 4, 1, 8)),
+        (norm_problem("softmax", (300, 64), 0, "bf16"), NormConfig(8, 4, 16, "global", 2, 1, 4)),
+    ],
+    ids=str,
+)
+def test_a_ring_copies_every_vector_once_per_reading(p: NormProblem, c: NormConfig) -> None:
+    """Forwards and backwards, the copies that its last turn starts are of no vector."""
+    launches = plan(p, config=c)
+    found = traced(launches)
+    sectors = 2 * prod(p.axes.shape) * p.dtype.nbytes // 32
+    assert found["cp.async.16:global"].total == found["cp.async.16:global"].ideal == sectors
+    assert found == dict(predict(launches))
 
 
 @each("seed", range(20))
