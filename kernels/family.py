@@ -5,9 +5,9 @@
     launches(problem, config, arch)       the launch sequence of one of them
     buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
     expected(problem, config, given)      what has to be in a buffer afterwards, by definition
-    costs(problem, config, arch)          what the memory accesses of each launch cost, before anything runs
 
-A configuration is legal if it comes out of `candidates`: there is no other list of rules to ask.
+What the memory accesses of each launch cost is read off the programs, see `costs`.  A configuration is legal
+if it comes out of `candidates`: there is no other list of rules to ask.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import Kernel, LaunchSequence
-from layoutalg.codegen.traffic import Cost, Prediction, traffic
+from layoutalg.codegen.traffic import Prediction, sequence_traffic, total_costs
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.moved import moved
@@ -111,7 +111,7 @@ class Family:
     what stands for one that is not given, NEEDED where nothing does.  `shared` makes the launches by kernels
     that neighbouring problems share, where the family has such; `way` says in a word how a configuration
     works; `steps` are configurations by name that show how the kernel came to be what it is; `written` are
-    those of which `layoutalg generate` writes the best; `predictions` stand in for the traffic of programs.
+    those of which `layoutalg generate` writes the best.
     """
 
     name: str
@@ -127,7 +127,6 @@ class Family:
     asks: Mapping[str, Any]
     bench: Bench
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
-    predictions: Callable[[Any, Any, str | Arch], tuple[Prediction, ...]] | None = None
     way: Callable[[Any], str] = lambda config: ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[Any], bool] = lambda config: True
@@ -158,16 +157,11 @@ class Family:
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """What all accesses of all launches cost, by instruction."""
-        return total(self.costs(problem, config, arch))
+        return total_costs(self.costs(problem, config, arch))
 
     def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-        """What the accesses of each launch cost: `predictions` where there are such, one for each launch or
-        for all together, otherwise what the programs themselves say.  Nothing where nothing is predicted.
-        """
-        if self.predictions is not None:
-            return self.predictions(problem, config, arch)
-        sequence = self.launches(problem, config, arch)
-        return tuple(traffic(kernel, dict(sequence.scalars), arch) for kernel in sequence.kernels)
+        """What the memory accesses of each launch cost: the traffic of its program."""
+        return sequence_traffic(self.launches(problem, config, arch), self.bench.scalars(problem), arch)
 
     def reference(self, problem: Any, source: Any, old: Any) -> Any:
         """The destination buffer after a move of `source`, by definition: `old` with elements written there.
@@ -178,16 +172,3 @@ class Family:
         if found.allowed is not None:
             raise UnsupportedError(f"{self.name} rounds: its results have bounds, see `expected`")
         return found.values
-
-
-def total(predictions: Iterable[Prediction]) -> Prediction:
-    """Predictions added up by instruction.
-
-    >>> total([{"ld.global.b32": Cost(1, 4, 4)}, {"ld.global.b32": Cost(1, 1, 1)}])
-    {'ld.global.b32': Cost(instructions=2, total=5, ideal=5)}
-    """
-    found: dict[str, Cost] = {}
-    for one in predictions:
-        for op, cost in one.items():
-            found[op] = found.get(op, Cost(0, 0, 0)) + cost
-    return found

@@ -6,12 +6,10 @@ between rows, units past the end.  Checked are
 
     result           in the simulator with all warps of a block in step, then with one warp at a time, of the
                      first trial; in step of the others.  On the GPU of every trial.
-    accesses         what each launch's accesses cost, traced, beside what is predicted of it
+    accesses         what each launch's accesses cost, traced, beside the traffic read off its program
     machine code     that every kernel compiles for the H100 and H200, with its registers and spills
 
 The simulator refuses what another schedule could see otherwise: hazards are errors, not results.
-
-Notes.  Where one prediction stands for several launches, they are compared together.
 """
 
 from __future__ import annotations
@@ -32,10 +30,10 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
-from layoutalg.codegen.traffic import Cost, Prediction
+from layoutalg.codegen.traffic import Cost, Prediction, sequence_traffic, total_costs
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
-from layoutalg.kernels.family import Expected, Family, total
+from layoutalg.kernels.family import Expected, Family
 from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.layout import whole_number
 
@@ -123,7 +121,8 @@ def checks(
         mine = copied(given)
         traces = [run.trace for run in simulate_sequence(ran, mine, group=group, seed=seed)]
         yield compare(f"result, one {group} at a time", given, expected, mine)
-    yield from access_checks(family.costs(problem, config, "sm_90"), traces)
+    scalars = {name: x for name, x in given.items() if isinstance(x, int)}
+    yield from access_checks(sequence_traffic(sequence, scalars), traces)
     for trial in others:
         given = family.buffers(problem, trial, seed)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
@@ -208,18 +207,13 @@ def _same_bits(name: str, expected: Any, got: Any, wrong: str) -> Check:
 
 
 def access_checks(predictions: tuple[Prediction, ...], traces: Iterable[MemTrace]) -> Iterator[Check]:
-    """Each predicted cost beside the traced one, and whether anything else was executed; launch by launch, or
-    all launches together where one prediction stands for them.  Nothing is checked where none is made.
+    """Each predicted cost beside the traced one, and whether anything else was executed, launch by launch.
 
     >>> list(access_checks((), []))
     []
     """
-    traced = [traced_costs([trace]) for trace in traces]
-    if not predictions:
-        return
-    if len(predictions) != len(traced):
-        predictions, traced = (total(predictions),), [dict(total(traced))]
-    for prediction, ran in zip(predictions, traced, strict=True):
+    for prediction, trace in zip(predictions, traces, strict=True):
+        ran = traced_costs([trace])
         for op, cost in prediction.items():
             found = ran.get(op, Cost(0, 0, 0))
             seen = f"predicted {cost.total}, traced {found.total} ({cost.instructions} instructions)"
@@ -234,7 +228,7 @@ def traced_costs(traces: Iterable[MemTrace]) -> dict[str, Cost]:
     {}
     """
     return dict(
-        total(
+        total_costs(
             {op: Cost(*trace.total(op)) for op in {site.op for site in trace.sites} if trace.total(op)[0]}
             for trace in traces
         )

@@ -57,19 +57,20 @@ _ROOMS: Mapping[str, str] = {
         "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
+    "codegen.traffic": "kernels.predict=cost",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
         "kernels.permute_stage=stage kernels.permute_tile=plan kernels.permute_index=partition "
-        "kernels.permute_reads=gather kernels.permute_certificate=certificate kernels.permute_predict "
+        "kernels.permute_reads=gather kernels.permute_certificate=certificate "
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
         "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
-        "kernels.reduce_model=reduce_plan kernels.reduce_predict kernels.norm_family=norm "
+        "kernels.reduce_model=reduce_plan kernels.norm_family=norm "
         "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
         "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
-        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule kernels.norm_predict "
+        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule "
         "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
     ),
     "kernels.gemm": (

@@ -22,10 +22,9 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
-from layoutalg.codegen.traffic import Prediction
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.codegen.traffic import Prediction, total_costs
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
-from layoutalg.kernels.gemm.launches import predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
@@ -164,13 +163,9 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
 
 
 def _predicted(family: Family, p: Any, config: Any) -> Any:
-    if isinstance(p, GemmProblem):
-        try:
-            return [_costs(x) for x in predictions(p, config, ARCH)]
-        except (ShapeError, UnsupportedError) as error:
-            return str(error)
-    arch = "sm_90" if isinstance(p, MatrixProblem) else ARCH
-    return [_costs(x) for x in family.costs(p, config, arch)]
+    """By launch, as they were stored; of norms, all launches together."""
+    found = family.costs(p, config, ARCH)
+    return [_costs(x) for x in ((total_costs(found),) if isinstance(p, NormProblem) else found)]
 
 
 def _buffers(p: Any) -> dict[str, Buffer]:

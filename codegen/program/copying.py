@@ -76,7 +76,16 @@ _PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadSlice:
-    """What one thread of a tiled copy or a tiled MMA has; `thread` is an expression."""
+    """What one thread of a tiled copy or a tiled MMA has; `thread` is an expression.
+
+    >>> from layoutalg.atoms import make_tiled_copy
+    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> k = KernelBuilder("k", 32)
+    >>> x = k.tensor("x", "f32", (4, 64), (64, 1))
+    >>> copy = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((4, 8), (8, 1)), Layout((1, 4)))
+    >>> print(k.get_slice(copy).partition_S(x))
+    x from (x_0,x_1) o ((4,1),1,2):((1@1,0),0,32@1)
+    """
 
     k: KernelBuilder
     tiled: TiledCopy | TiledMMA

@@ -34,6 +34,11 @@ class Fragment(Arithmetic):
     Immutable.  `per_word` elements share a word, from its low bits on; wider elements than a word take
     several.  Raises NotInjectiveError where two places are one element, ShapeError where one lies outside of
     the registers.
+
+    >>> from layoutalg.dtype import dtype
+    >>> acc = Fragment(Reg("acc", (8, 4)), dtype("f32"), Layout(((2, 2), 4, 2)))
+    >>> print(acc[None, 3, 1].words, acc.at(6, values=2))
+    acc[7] acc[1][2]..+2
     """
 
     reg: Reg

@@ -66,7 +66,7 @@ class Known:
 
         >>> m = Var("m", 1024, "param")
         >>> tile = Var("tile", m // 64, "block")
-        >>> Known({}).is_below(tile * 64 + Var("tid", 64), m), Known({}).is_below(tile * 65, m)
+        >>> Known({}).is_below(tile * 64 + Var("i", 64), m), Known({}).is_below(tile * 64 + Var("j", 65), m)
         (True, False)
         """
         if self.here.decided(simplify(coordinate < extent)) or self.here.orders(coordinate + 1, extent):

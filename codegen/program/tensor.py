@@ -75,6 +75,10 @@ class Tensor:
 
     `element` is their type, None where only its bytes are known.  `part` says of a partition whose it is.
     `KernelBuilder.tensor` and `shared` make the first, of whole buffers.
+
+    >>> t = whole(Shared("t", 4, Layout((8, 4), (4, 1)), 128, 16, 0))
+    >>> print(t.transposed.at(3, 5), t[None, 2].at(5), t.inside(7, 3))
+    t[92] t[88] 1
     """
 
     buffer: Global | Shared

@@ -78,7 +78,12 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Arithmetic):
-    """A parameter of the kernel that is a number of type `element`: its bits are the word `var`."""
+    """A parameter of the kernel that is a number of type `element`: its bits are the word `var`.
+
+    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> print(KernelBuilder("k", 32).scalar("alpha", "f32") * 2 + 1)
+    add(mul(alpha, 2), 1)
+    """
 
     var: Var
     element: DType
@@ -89,7 +94,14 @@ class Scalar(Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class Value(Arithmetic):
-    """An operation on registers, parameters and numbers, which is computed when it is mapped or stored."""
+    """An operation on registers, parameters and numbers, which is computed when it is mapped or stored.
+
+    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> k = KernelBuilder("k", 32)
+    >>> v = k.fragment("v", "f32", (4,))
+    >>> print(k.map(1 / (v * v + 1)))
+    mapped + 0 o (4):(1)
+    """
 
     op: str
     args: tuple[Any, ...]
@@ -112,7 +124,8 @@ def _function(name: str, text: str) -> Any:
     def function(x: Operand) -> Value:
         return Value(name, (_leaf(x),))
 
-    function.__name__, function.__doc__ = name, text
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{text}\n\n    >>> {name}(2.0).op\n    {name!r}\n    "
     return function
 
 
@@ -125,12 +138,20 @@ reciprocal = _function("reciprocal", "1 / x, rounded to the nearest.")
 
 
 def maximum(x: Operand, y: Operand) -> Value:
-    """The larger of two values; NaN where one is."""
+    """The larger of two values; NaN where one is.
+
+    >>> maximum(2, 3.5).args
+    (2, 3.5)
+    """
     return Value("max", (_leaf(x), _leaf(y)))
 
 
 def minimum(x: Operand, y: Operand) -> Value:
-    """The smaller of two values; NaN where one is."""
+    """The smaller of two values; NaN where one is.
+
+    >>> minimum(2, 3.5).op
+    'min'
+    """
     return Value("min", (_leaf(x), _leaf(y)))
 
 

@@ -11,8 +11,14 @@ count        traffic: the same numbers as the definition, from classes
 from __future__ import annotations
 
 from layoutalg.codegen.traffic.classes import MAX_EXECUTIONS, MAX_POINTS
-from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, warp_costs
-from layoutalg.codegen.traffic.count import AccessTraffic, traffic, traffic_by_access
+from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
+from layoutalg.codegen.traffic.count import (
+    AccessTraffic,
+    copied,
+    sequence_traffic,
+    traffic,
+    traffic_by_access,
+)
 from layoutalg.codegen.traffic.enumerated import traffic_enumerated
 
 __all__ = [
@@ -22,7 +28,10 @@ __all__ = [
     "Cost",
     "Costs",
     "Prediction",
+    "copied",
     "describe",
+    "sequence_traffic",
+    "total_costs",
     "traffic",
     "traffic_by_access",
     "traffic_enumerated",

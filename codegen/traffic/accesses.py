@@ -7,7 +7,7 @@ for; loops, blocks and warps become axes; branches, guards and trip counts becom
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from layoutalg.arch import Arch, Space
@@ -28,7 +28,7 @@ from layoutalg.codegen.program import (
     expressions,
     walk,
 )
-from layoutalg.codegen.traffic.classes import Place, Scope
+from layoutalg.codegen.traffic.classes import Address, Place, Scope
 from layoutalg.codegen.traffic.split import Axis, Evaluator
 from layoutalg.errors import ArgumentTypeError
 
@@ -78,9 +78,25 @@ class ProgramReader:
 
     def accesses(self) -> Iterator[MemoryAccess]:
         """Every memory operand, in program order."""
-        yield from self._body(self.kernel.body, self.scope)
+        for s, scope in self._body(self.kernel.body, self.scope):
+            reading = _reading(s, scope)
+            for operand, arg in zip(s.instr.operands, s.args, strict=True):
+                if isinstance(arg, MemRef):
+                    place = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
+                    yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
 
-    def _body(self, body: tuple[Stmt, ...], scope: Scope) -> Iterator[MemoryAccess]:
+    def copies(self, nbytes: int) -> Iterator[Place]:
+        """Every instruction that copies `nbytes` a lane from global to shared memory, at both addresses."""
+        for s, scope in self._body(self.kernel.body, self.scope):
+            pairs = tuple(zip(s.instr.operands, s.args, strict=True))
+            ends = {o.role: a for o, a in pairs if isinstance(a, MemRef) and o.bytes == nbytes}
+            match ends:
+                case {"read": MemRef(Global()) as source, "write": MemRef(Shared()) as target}:
+                    by_lines = replace(self._address(source), modulus=self.machine.line_bytes)
+                    yield Place(s, (by_lines, self._address(target)), _reading(s, scope))
+
+    def _body(self, body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Do, Scope]]:
+        """Every instruction with what encloses it, if it is executed at all."""
         for s in body:
             match s:
                 case Let(var, value):
@@ -93,11 +109,12 @@ class ProgramReader:
                     yield from self._body(inner, scope.where(condition))
                     yield from self._body(orelse, scope.where(condition, wanted=False))
                 case Do():
-                    yield from self._do(s, scope)
+                    if scope.executions:
+                        yield s, scope
                 case _:
                     assert_never(s)
 
-    def _loop(self, loop: For, scope: Scope) -> Iterator[MemoryAccess]:
+    def _loop(self, loop: For, scope: Scope) -> Iterator[tuple[Do, Scope]]:
         count = Evaluator(scope.names, {}).split(loop.count)
         inside = self._ranging(scope, loop.var, int(count.hi))
         if not count.exact:
@@ -106,27 +123,13 @@ class ProgramReader:
             inside = inside.let(c.var, c.first + c.step * loop.var)
         yield from self._body(loop.body, inside)
 
-    def _do(self, s: Do, scope: Scope) -> Iterator[MemoryAccess]:
-        operands = tuple(zip(s.instr.operands, s.args, strict=True))
-        read = scope
-        for operand, arg in operands:
-            if operand.role == "guard" and isinstance(arg, Expr):
-                read = read.where(arg)
-        for operand, arg in operands:
-            if isinstance(arg, MemRef):
-                inside = read if operand.role == "read" else scope
-                if inside.executions:
-                    place = self._place(s, arg, inside)
-                    yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
-
-    def _place(self, s: Do, at: MemRef, scope: Scope) -> Place:
+    def _address(self, at: MemRef) -> Address:
         machine = self.machine
         match at.buffer:
             case Global(element_bytes=scale):
-                base, modulus = 0, machine.sector_bytes
+                return Address(at.index, scale, 0, machine.sector_bytes)
             case Shared(offset_bytes=base):
-                scale, modulus = 1, machine.banks * machine.bank_bytes
-        return Place(s, at.index, scale, base, modulus, scope)
+                return Address(at.index, 1, base, machine.banks * machine.bank_bytes)
 
     def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
         """The scope in which a variable takes every value below `extent`.
@@ -151,6 +154,14 @@ class ProgramReader:
             if divisor % (radices[-1] if radices else 1) == 0:
                 radices.append(divisor)
         return radices
+
+
+def _reading(s: Do, scope: Scope) -> Scope:
+    """The scope in which an instruction reads: where its guards hold."""
+    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+        if operand.role == "guard" and isinstance(arg, Expr):
+            scope = scope.where(arg)
+    return scope
 
 
 def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:

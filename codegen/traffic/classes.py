@@ -77,17 +77,21 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an access of `statement` goes: byte `base_bytes` + `scale` * `index`, in the lanes of `scope`.
+class Address:
+    """Byte `base_bytes` + `scale` * `index`; moving all lanes by `modulus` bytes does not change the cost."""
 
-    Lanes can all be moved by `modulus` bytes at no change of cost.
-    """
-
-    statement: object
     index: Expr
     scale: int
     base_bytes: int
     modulus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an access of `statement` goes, in the lanes of `scope`: at one address, or a copy at two."""
+
+    statement: object
+    addresses: tuple[Address, ...]
     scope: Scope
 
 
@@ -120,12 +124,26 @@ def classes_of(place: Place) -> Classes:
     return Classes(points, weights)
 
 
+def lanes_of(
+    place: Place, classes: Classes, lane: Axis, rows: slice
+) -> tuple[tuple[Array, ...], Array, Array]:
+    """Byte addresses and active lanes of some representatives, (rows, lanes) each, and their weights."""
+    weights = classes.weights[rows]
+    points = {axis: values[rows, None] for axis, values in classes.points.items()}
+    evaluator = Evaluator(place.scope.names, {**points, lane: numpy.arange(lane.extent)[None, :]})
+    active = numpy.ones((len(weights), lane.extent), dtype=bool)
+    for condition in place.scope.conditions:
+        active &= (evaluator.split(condition.predicate).own != 0) == condition.wanted
+    bytes_at = (evaluator.split(a.index).own * a.scale + a.base_bytes for a in place.addresses)
+    return tuple(numpy.broadcast_to(at, active.shape) for at in bytes_at), active, weights
+
+
 def _used(place: Place) -> list[Axis]:
     """The axes that the index or a condition depends on, short digits first.
 
     Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
     """
-    waiting = [place.index, *(c.predicate for c in place.scope.conditions)]
+    waiting = [*(a.index for a in place.addresses), *(c.predicate for c in place.scope.conditions)]
     seen: set[Expr] = set()
     found: set[Axis] = set()
     while waiting:
@@ -164,8 +182,9 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
         active &= holds.hi != 0 if condition.wanted else holds.lo == 0
         keys += whole(holds)
         evaluate.assume(condition.predicate, condition.wanted)
-    at = evaluate.split(place.index)
-    keys += [*at.keys, at.own * place.scale % place.modulus]
+    for address in place.addresses:
+        at = evaluate.split(address.index)
+        keys += [*at.keys, at.own * address.scale % address.modulus]
     arrays = {id(k): k for k in keys if isinstance(k, numpy.ndarray)}  # equal parts share their keys
     code = _numbered([k[active] for k in arrays.values()], int(active.sum()))
     _, first, which = numpy.unique(code, return_index=True, return_inverse=True)

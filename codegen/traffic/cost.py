@@ -6,7 +6,7 @@ or of instructions given by the byte addresses of their lanes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -115,6 +115,19 @@ class Costs:
     def prediction(self) -> Prediction:
         """The sums, by instruction."""
         return MappingProxyType(dict(sorted(self.found.items())))
+
+
+def total_costs(predictions: Iterable[Prediction]) -> Prediction:
+    """The costs of several kernels together.
+
+    >>> total_costs([{"ld.shared.b32": Cost(1, 2, 1)}, {"ld.shared.b32": Cost(1, 1, 1)}])["ld.shared.b32"]
+    Cost(instructions=2, total=3, ideal=2)
+    """
+    total = Costs()
+    for one in predictions:
+        for op, cost in one.items():
+            total.add(op, cost)
+    return total.prediction()
 
 
 def describe(prediction: Prediction) -> list[str]:

@@ -14,17 +14,16 @@ address of a tile program depends on them.  A program and its lowered form have 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-import numpy
+from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
-from layoutalg.codegen.program import Do, Kernel
+from layoutalg.codegen.program import Do, Kernel, LaunchSequence
 from layoutalg.codegen.traffic.accesses import MemoryAccess, ProgramReader
-from layoutalg.codegen.traffic.classes import classes_of
+from layoutalg.codegen.traffic.classes import classes_of, lanes_of
 from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction
-from layoutalg.codegen.traffic.split import Evaluator
+from layoutalg.codegen.traffic.split import Array
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
@@ -71,6 +70,21 @@ def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
     return costs.prediction()
 
 
+def sequence_traffic(
+    sequence: LaunchSequence, scalars: Mapping[str, int] = MappingProxyType({}), arch: str | Arch = "sm_90"
+) -> tuple[Prediction, ...]:
+    """The costs of every launch of a sequence; `scalars` are integers of the call that it does not have.
+
+    Raises as `traffic` does.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> sequence_traffic(launch_sequence([]))
+    ()
+    """
+    known = {**dict(sequence.scalars), **scalars}
+    return tuple(traffic(kernel, known, arch) for kernel in sequence.kernels)
+
+
 def traffic_by_access(
     kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90"
 ) -> tuple[AccessTraffic, ...]:
@@ -79,22 +93,48 @@ def traffic_by_access(
     return tuple(_count(access, machine) for access in ProgramReader(kernel, params, machine).accesses())
 
 
+def copied(
+    kernel: Kernel,
+    params: Mapping[str, int],
+    nbytes: int,
+    counts: Callable[[Array, Array, Array], Array],
+    arch: str | Arch = "sm_90",
+) -> int:
+    """The sum of what `counts` says of every instruction that copies `nbytes` a lane to shared memory.
+
+    `counts` takes byte addresses in global and in shared memory and active lanes, (instructions, lanes) each,
+    and must not change when all lanes of a side move by whole lines: as `layoutalg.model.tag_sectors`.
+    Raises as `traffic` does.
+
+    >>> from layoutalg.codegen.instr import CP_ASYNC
+    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.layout import Layout
+    >>> from layoutalg.model import tag_sectors
+    >>> k = KernelBuilder("copies", threads=64)
+    >>> tile, src = k.shared_buffer("tile", 16, Layout((64,)), 64, 16), k.pointer("src", 16)
+    >>> k.do(CP_ASYNC[16], k.at(tile, k.tid), k.at(src, k.block(0, 100) * 65 + k.tid))
+    >>> copied(k.build(), {}, 16, tag_sectors)
+    3600
+    """
+    total = 0
+    reader = ProgramReader(kernel, params, find_arch(arch))
+    for place in reader.copies(nbytes):
+        classes = classes_of(place)
+        for start in range(0, len(classes.weights), _ROWS):
+            rows = slice(start, start + _ROWS)
+            (source, target), active, weights = lanes_of(place, classes, reader.lane, rows)
+            total += int(counts(source * active, target * active, active) @ weights)
+    return total
+
+
 def _count(access: MemoryAccess, machine: Arch) -> AccessTraffic:
     """The cost of one access: of a representative of every class, times its weight."""
     place, op, space = access.place, access.operand.op, access.space
     classes = classes_of(place)
     costs = Costs(machine)
-    lanes = numpy.arange(access.lane.extent)[None, :]
     for start in range(0, len(classes.weights), _ROWS):
-        rows = slice(start, start + _ROWS)
-        weights = classes.weights[rows]
-        points = {axis: values[rows, None] for axis, values in classes.points.items()}
-        evaluator = Evaluator(place.scope.names, {**points, access.lane: lanes})
-        active = numpy.ones((len(weights), access.lane.extent), dtype=bool)
-        for condition in place.scope.conditions:
-            active &= (evaluator.split(condition.predicate).own != 0) == condition.wanted
-        address = evaluator.split(place.index).own * place.scale + place.base_bytes
-        costs.lanes(op, space, numpy.broadcast_to(address, active.shape), active, weights)
+        (address,), active, weights = lanes_of(place, classes, access.lane, slice(start, start + _ROWS))
+        costs.lanes(op, space, address, active, weights)
     found = costs.found.get(op, Cost(0, 0, 0))
     return AccessTraffic(
         access.statement, access.buffer.name, op, space, found, place.scope.executions, len(classes.weights)

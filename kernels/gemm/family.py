@@ -28,13 +28,12 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm import simt_configs, sm80_configs
-from layoutalg.kernels.gemm.launches import Config, launches, predictions, shared_launches
+from layoutalg.kernels.gemm.launches import Config, launches, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.simt_plan import LADDER as SIMT_LADDER
 from layoutalg.kernels.gemm.simt_rules import check_config as check_simt
@@ -160,14 +159,14 @@ def _places(p: GemmProblem, leading: int) -> Any:
     return np.arange(p.m)[:, None] * leading + np.arange(p.n)
 
 
+def _scalars(p: GemmProblem) -> dict[str, int]:
+    """Factors of a call that is timed or counted: C is read where it is there."""
+    beta = scalar_words(p, "beta", 1.0) if p.reads_c else {}
+    return {**scalar_words(p, "alpha", 1.0), **beta}
+
+
 def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
     return Expected("d", *definition(p, given), p.result.name, _places(p, p.ldd))
-
-
-def _predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    """What every access costs, kernel by kernel; nothing where tiles stick out."""
-    whole = not (p.m % c.tile_m or p.n % c.tile_n or p.k % c.tile_k)
-    return predictions(p, c, arch) if whole else ()
 
 
 # --- configurations ------------------------------------------------------------------------------------
@@ -273,7 +272,7 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
         contenders={"cublas": _by_cublas},
         check=_check,
         cases=cases,
-        scalars=lambda p: scalar_words(p, "alpha", 1.0),
+        scalars=_scalars,
         pace=_pace,
         record="product_rate",
         steps_size=STEPS_SIZE,
@@ -298,7 +297,6 @@ def _family(
         problem,
         candidates,
         launches=launches,
-        predictions=_predictions,
         trials=trials,
         buffers=operands,
         expected=_expected,

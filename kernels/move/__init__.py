@@ -9,7 +9,6 @@
     permute              copies and permutes of any strides, built for one problem
     matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
     certificate          why the tile lies in shared memory as it does
-    permute_predict      what its accesses cost
     families, cases      the records of this room's families, and the problems that are timed
 
 Elements are moved bit by bit, never computed with.

@@ -14,7 +14,7 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
-from layoutalg.codegen.traffic import Prediction
+from layoutalg.codegen.traffic import sequence_traffic
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_assign
@@ -24,13 +24,11 @@ from layoutalg.kernels.limits import limits
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import (
     permute,
-    permute_predict,
     plan,
 )
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
-from layoutalg.kernels.move.matrix_predict import predict_copy, predict_transpose
 from layoutalg.kernels.move.plan import RUN_BYTES, TILE_BYTES, choose_tile
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
@@ -70,12 +68,6 @@ def _matrix_launches(
     build: Callable[..., Any], p: MatrixProblem, c: Any, arch: str | Arch = "sm_90"
 ) -> LaunchSequence:
     return launch_sequence([build(p, c)], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
-
-
-def _matrix_predictions(
-    predict: Callable[..., Prediction], p: MatrixProblem, c: Any, arch: str | Arch = "sm_90"
-) -> tuple[Prediction, ...]:
-    return (predict(p, c, arch),)
 
 
 def _matrix_buffers(p: MatrixProblem, trial: str, seed: int) -> dict[str, Any]:
@@ -144,10 +136,6 @@ def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> 
     return launch_sequence([permute.build(normalise(p), c)])
 
 
-def _permute_predictions(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    return (permute_predict.predict(normalise(p), c, arch),)
-
-
 def _permute_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
     import numpy
 
@@ -189,7 +177,7 @@ def _permute_cases(
 
 
 def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
-    (found,) = _permute_predictions(p, c, arch)
+    (found,) = sequence_traffic(_permute_launches(p, c, arch), arch=arch)
     ways = {"in": ("ld.global", ":global"), "out": ("st.global",)}
     sectors = {
         f"sectors {way}": sum(cost.total for op, cost in found.items() if any(x in op for x in words))
@@ -230,9 +218,7 @@ def _bench(views: Views, **rest: Any) -> Bench:
     )
 
 
-def _matrix_family(
-    name: str, summary: str, build: Any, predict: Any, candidates: Any, *, turned: bool
-) -> Family:
+def _matrix_family(name: str, summary: str, build: Any, candidates: Any, *, turned: bool) -> Family:
     problem = partial(_matrix, turned=turned)
 
     def cases(
@@ -249,7 +235,6 @@ def _matrix_family(
         problem,
         candidates,
         launches=partial(_matrix_launches, build),
-        predictions=partial(_matrix_predictions, predict),
         trials=lambda p: ("bits",),
         buffers=_matrix_buffers,
         expected=_matrix_expected,
@@ -270,11 +255,11 @@ def _dense_bytes(p: PermuteProblem) -> int:
 MOVE_FAMILIES = (
     _matrix_family(
         "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions",
-        build_copy, predict_copy, _copy_candidates, turned=False,
+        build_copy, _copy_candidates, turned=False,
     ),
     _matrix_family(
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",
-        build_transpose, predict_transpose, _transpose_candidates, turned=True,
+        build_transpose, _transpose_candidates, turned=True,
     ),
     Family(
         "permute",
@@ -282,7 +267,6 @@ MOVE_FAMILIES = (
         _permuted,
         _permute_candidates,
         launches=_permute_launches,
-        predictions=_permute_predictions,
         trials=lambda p: ("bits",),
         buffers=_permute_buffers,
         expected=_permute_expected,

@@ -25,7 +25,6 @@ from layoutalg.codegen.gpu import (
     require_gpu,
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction
@@ -35,10 +34,8 @@ from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import (
     norm,
     norm_plan,
-    norm_predict,
     norm_traffic,
     reduce,
-    reduce_predict,
 )
 from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.cases import CASES, DTYPES, Case, random_cases
@@ -152,7 +149,9 @@ def _reduction_candidates(p: ReduceProblem, arch: str | Arch) -> Iterator[Candid
 
 
 def _norm_candidates(p: NormProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, norm_plan.configs(p, arch))
+    tried = dict.fromkeys(norm_plan.candidates(p, arch))
+    yield from (Candidate(c) for c, why in tried if why is None)
+    yield from (Candidate(c, why) for c, why in tried if why is not None)
 
 
 def _reduction_launches(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -176,15 +175,13 @@ def _norm_launches(p: NormProblem, c: Any, arch: str | Arch = "sm_90") -> Launch
     return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
 
 
-def _reduction_predictions(p: ReduceProblem, c: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    return reduce_predict.predict(plan_with(p, c, arch), arch)
-
-
-def _norm_predictions(p: NormProblem, c: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    return (norm_predict.predict(norm.plan(p, arch, c), arch),)
-
-
 # --- the bench -----------------------------------------------------------------------------------------
+
+
+def _memory_bytes(plan: ReducePlan) -> int:
+    """Bytes that memory moves: every element that exists and every output once, the workspace twice."""
+    p = plan.problem
+    return p.read_bytes + p.written_bytes + 2 * 4 * plan.workspace_elems
 
 
 def _moved_bytes(p: ReduceProblem | NormProblem) -> int:
@@ -247,7 +244,7 @@ def _notes(p: ReduceProblem | NormProblem, c: Any, arch: str) -> dict[str, Any]:
         expected = norm_traffic.traffic(norm.plan(p, arch, c), arch)
         memory = expected.read + expected.written
     else:
-        memory = reduce_predict.memory_bytes(plan_with(p, c, arch))
+        memory = _memory_bytes(plan_with(p, c, arch))
     return {"moved bytes": _moved_bytes(p), "memory bytes": memory}
 
 
@@ -312,7 +309,6 @@ ROWWISE_FAMILIES = tuple(
         partial(_reduced, op),
         _reduction_candidates,
         launches=_reduction_launches,
-        predictions=_reduction_predictions,
         trials=lambda p: tuple(TENSOR_TRIALS),
         buffers=_buffers,
         expected=_reduction_expected,
@@ -329,7 +325,6 @@ ROWWISE_FAMILIES = tuple(
         partial(_normed, op),
         _norm_candidates,
         launches=_norm_launches,
-        predictions=_norm_predictions,
         trials=lambda p: tuple(TENSOR_TRIALS),
         buffers=_buffers,
         expected=_norm_expected,

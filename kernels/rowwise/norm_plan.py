@@ -26,7 +26,7 @@ from math import ceil, prod
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
-from layoutalg.errors import ShapeError
+from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.axes import Form, normalise
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
@@ -66,6 +66,7 @@ def form_of(p: NormProblem) -> Form:
 
     Raises ShapeError for a problem without elements: there is nothing to do.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> print(form_of(norm_problem("layer_norm", (32, 1024, 1024), 2, "f32", weight=True)))
     R 1024:1->1 w1, K 32768:1024->1024
     """
@@ -92,19 +93,31 @@ def _short_rows(form: Form, element: DType) -> bool:
 def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     """The configurations that fit a problem, best first.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> configs(norm_problem("softmax", (65536, 1024), 1, "f32"))[0].threads_per_row
     64
+    """
+    return tuple(dict.fromkeys(c for c, refused in candidates(p, arch) if refused is None))
+
+
+def candidates(
+    p: NormProblem, arch: str | Arch = "sm_90"
+) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
+    """What is tried for a problem, best first, each with what refuses it, None where it fits.
+
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
+    >>> tried = candidates(norm_problem("softmax", (64, 8), 1, "f32"))
+    >>> next(str(why) for c, why in tried if c.hold == "shared")
+    'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
     """
     chip, x = find_arch(arch), _Rows(form_of(p), p.dtype, p.in_place)
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
-    found: list[NormConfig] = []
     for vec in _vectors(x):
         copies = chip.compute_capability >= (8, 0) and vec * x.element.nbytes >= 4
         room = most if copies else 0
         ways = _rows(x, vec, sms, room) if x.form.lead.reduced else _columns(x, vec, sms, room)
-        found += (c for c in ways if _fits(x, c, room))
-    return tuple(dict.fromkeys(found))
+        yield from ((c, _refusal(x, c, room)) for c in ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +152,25 @@ def _vectors(x: _Rows) -> Iterator[int]:
     yield vec
 
 
-def _fits(x: _Rows, c: NormConfig, room: int) -> bool:
-    """True when what a configuration holds has room, and most threads have something to do."""
-    walk = x.walk(c)
+def _refusal(x: _Rows, c: NormConfig, room: int) -> LayoutAlgError | None:
+    """Why a configuration has no room for what it holds, or no work for most threads; None where it has."""
+    walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
     if isinstance(walk, SkewedColumns) and not _skews(walk):
-        return False
+        return UnsupportedError(f"{said}: the rows of a warp do not start alike")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
     if c.hold != "registers" and walk.steps <= c.threads_per_row:
-        return False
-    if c.threads > MOST_THREADS or staged > rounds or staged * c.threads * walk.tiling.nbytes > room:
-        return False
-    return c.hold == "global" or (rounds - staged) * x.words(c.vec) <= HELD_WORDS
+        return UnsupportedError(f"{said}: a row has {walk.steps} vectors; registers hold them")
+    if c.threads > MOST_THREADS:
+        return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
+    if staged > rounds:
+        return UnsupportedError(f"{said}: {staged} vectors of a thread are staged, and it has {rounds}")
+    if (asked := staged * c.threads * walk.tiling.nbytes) > room:
+        return ResourceError(f"bytes of shared memory, {said}", asked, room)
+    held = (rounds - staged) * x.words(c.vec)
+    if c.hold != "global" and held > HELD_WORDS:
+        return ResourceError(f"words that a thread holds, {said}", held, HELD_WORDS)
+    return None
 
 
 def _skews(walk: SkewedColumns) -> bool:

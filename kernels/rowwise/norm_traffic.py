@@ -1,4 +1,4 @@
-"""Bytes of memory that a softmax or layer norm moves, and what limits it.
+"""Bytes of memory that a softmax or layer norm moves.
 
 The idea.  Each element is read once and written once, or read twice where what lies between two readings of
 it is more than `KEPT_BYTES` of L2:
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from math import prod
 
 from layoutalg.arch import Arch
-from layoutalg.kernels.limits import Bound, find_board, limits
+from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.rowwise.norm import NormLaunches
-from layoutalg.kernels.rowwise.norm_predict import predict, walked
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import walk_of
 
 KEPT_BYTES = 24 << 20
 """What is found in L2 again."""
@@ -46,7 +47,7 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
-    w, size = walked(p, c).walk, p.dtype.nbytes
+    w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
     elements = p.axes.read_elems * size
     between = 0
     if c.splits > 1:
@@ -58,17 +59,3 @@ def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     read += (p.weight + p.bias) * w.form.count * size
     scratch = launches.workspace_elems * 4
     return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
-
-
-def bounds(launches: NormLaunches, arch: str | Arch = "sm_90") -> tuple[Bound, ...]:
-    """What limits all launches, the tightest first: see `limits`.
-
-    Raises UnsupportedError for an architecture without a board.
-
-    >>> from layoutalg.kernels.rowwise.norm import plan
-    >>> from layoutalg.kernels.rowwise import norm_problem
-    >>> print(bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0])
-    bytes of memory: 536870912, 111.8 us
-    """
-    moved = traffic(launches, arch)
-    return limits(moved.read + moved.written, [predict(launches, arch)], arch)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, hypot, prod
 
 from layoutalg.arch import Arch, find_arch
@@ -215,11 +215,13 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
 
 
+@lru_cache(64)
 def _rates(arch: str | Arch) -> Rates:
     board = find_arch(arch).board
     return Rates() if board is None else Rates(sms=board.sms)
 
 
+@lru_cache(64)
 def _form(p: ReduceProblem) -> tuple[Form, float]:
     """The normal form without reduced modes that broadcast, and the factor that stands for them."""
     form = normalise(p.axes)

@@ -129,12 +129,12 @@ class Walk:
 
     # --- the coordinates (row, step) -------------------------------------------------------------------
 
-    @property
+    @cached_property
     def lead(self) -> Mode:
         """The first mode, along which vectors lie."""
         return self.form.lead
 
-    @property
+    @cached_property
     def rows(self) -> bool:
         """True when vectors lie along what is reduced."""
         return self.lead.reduced

@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.traffic import Cost, traffic_by_access
+from layoutalg.codegen.traffic import Cost, Prediction, total_costs, traffic_by_access
 from tests.kernel_adapter import Launch, plan
 from tests.kernel_cases import drawn, label
 from tests.kernel_freeze import stored
@@ -54,13 +54,9 @@ def integers(launch: Launch) -> dict[str, int]:
     return {p.name: value for p, value in pairs if isinstance(value, int)}
 
 
-def summed(predictions: list[dict[str, list[int]]]) -> dict[str, Cost]:
-    """The costs of several kernels together."""
-    total: dict[str, Cost] = {}
-    for one in predictions:
-        for op, numbers in one.items():
-            total[op] = total.get(op, Cost(0, 0, 0)) + Cost(*numbers)
-    return total
+def summed(predictions: list[dict[str, list[int]]]) -> Prediction:
+    """The stored costs of several kernels together."""
+    return total_costs({op: Cost(*numbers) for op, numbers in one.items()} for one in predictions)
 
 
 def row(case: dict[str, Any], predicted: Any) -> Row:
@@ -69,10 +65,7 @@ def row(case: dict[str, Any], predicted: Any) -> Row:
     start = time.process_time()
     found = [access for one in launches for access in traffic_by_access(one.kernel, integers(one), "sm_90a")]
     ms = 1000 * (time.process_time() - start)
-    total: dict[str, Cost] = {}
-    for access in found:
-        if access.cost.instructions:
-            total[access.op] = total.get(access.op, Cost(0, 0, 0)) + access.cost
+    total = total_costs({access.op: access.cost} for access in found if access.cost.instructions)
     verdict = "new" if not isinstance(predicted, list) else "equal" if summed(predicted) == total else "OTHER"
     executions, classes = sum(a.executions for a in found), sum(a.classes for a in found)
     return Row(case["family"], label(case), verdict, len(found), executions, classes, ms)

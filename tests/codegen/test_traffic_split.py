@@ -143,3 +143,19 @@ def test_what_has_no_value_or_does_not_fit_is_refused() -> None:
     huge = BLOCK * (1 << 60)
     with pytest.raises(ResourceError, match="in an int64 array"):
         Evaluator(NAMES, points).split(huge)
+
+
+@pytest.mark.parametrize("kind", [Lt, Le])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_bound_of_a_sum_bounds_the_summand_that_varies(kind: type[Lt] | type[Le], wanted: bool) -> None:
+    points, values = TABLES["high", "low", "i"]
+    for c in (4, 17, 30):
+        for predicate in (kind(TID + BLOCK, Const(c)), kind(Const(c), BLOCK + TID)):
+            evaluator = Evaluator(NAMES, points)
+            condition = evaluator.split(predicate)
+            evaluator.assume(predicate, wanted)
+            counts = (table(predicate, values) != 0) == wanted
+            found = evaluator.split(TID)
+            check_split(found, [*whole(condition), *found.keys], table(TID, values), counts)
+            lo, hi = (column(x, len(counts)) for x in (found.lo, found.hi))
+            assert (lo > 0).any() or (hi < 31).any()

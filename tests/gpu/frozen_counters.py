@@ -51,7 +51,7 @@ def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
     name, arch, (_, p, config) = label(case), kernel_adapter.ARCH, kernel_adapter.chosen(case)
     if isinstance(p, MatrixProblem):
         quiet = blocks[0] <= find_board(arch).sms
-        (prediction,) = FAMILIES[case["family"]].predictions(p, config, arch)
+        (prediction,) = FAMILIES[case["family"]].costs(p, config, arch)
         return counters.compared(name, prediction, found[0], quiet)
     if isinstance(p, ReduceProblem):
         return list(reduce_counters.compared(name, plan_with(p, config, arch), found, arch))

@@ -12,10 +12,11 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.codegen.traffic import copied, total_costs, traffic
 from layoutalg.kernels.rowwise import OPS, NormLaunches, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_predict import copied_tags, predict
-from layoutalg.kernels.rowwise.norm_traffic import traffic
+from layoutalg.kernels.rowwise.norm_traffic import traffic as memory_traffic
+from layoutalg.model import tag_sectors
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     COPIED,
@@ -60,24 +61,25 @@ def compared(
     label: str, launches: NormLaunches, found: Sequence[Mapping[str, float]], arch: str
 ) -> Iterator[Row]:
     """What is predicted of the launches of a plan beside their counters."""
-    prediction, board = predict(launches, arch), find_arch(arch).board
+    prediction = total_costs(traffic(kernel, {}, arch) for kernel in launches.kernels)
+    board = find_arch(arch).board
 
     def counted(metric: str) -> int:
         return sum(int(counters[metric]) for counters in found)
 
-    copied = sum(cost.total for name, cost in prediction.items() if ":global" in name)
-    tags = copied_tags(launches)
+    moved_in = sum(cost.total for name, cost in prediction.items() if ":global" in name)
+    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in launches.kernels) or None
     for access, (metric, unit) in METRICS.items():
         predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
         if access == "ld.global":
-            predicted += copied if tags is None else tags
+            predicted += moved_in if tags is None else tags
         if predicted or counted(metric):
-            moved = COPIED if copied and tags is None and access == "ld.global" else ""
+            moved = COPIED if moved_in and tags is None and access == "ld.global" else ""
             yield Row(label, access, unit, predicted, counted(metric), moved if unit == "sectors" else LOST)
     shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
-    if shared and not copied:
+    if shared and not moved_in:
         yield Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
-    expected = traffic(launches, arch)
+    expected = memory_traffic(launches, arch)
     if board is not None and expected.read + expected.written > board.l2_bytes:
         for way, name in DRAM.items():
             yield Row(label, f"memory {way}", "bytes", getattr(expected, way), counted(name), MOVED)

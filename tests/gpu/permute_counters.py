@@ -13,16 +13,18 @@ from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
+from layoutalg.codegen.traffic import copied, traffic
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import CASES as QUOTED
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_predict import copy_sectors, needed_wavefronts, predict
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
+from layoutalg.model import copied_sectors, tag_sectors
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of
 from tests.gpu.gemm_ladder import ARRIVED
+from tests.gpu.needed_wavefronts import needed_wavefronts
 
 SHAPES = (
     ((5, 60, 60, 3), (0, 3, 1, 2)), ((5, 3, 60, 60), (0, 2, 3, 1)), ((20, 18, 16, 14), (3, 2, 1, 0)),
@@ -60,7 +62,7 @@ class Plan:
     target_bytes: int
     blocks: int
     costs: dict[str, int]
-    copies: tuple[int, int] | None
+    copies: tuple[int, ...] | None
     needed: int
 
     def total(self, access: str) -> int:
@@ -77,11 +79,12 @@ def planned(what: tuple[str, Case]) -> Plan:
 
 def plan_of(label: str, x: Moves, config: PermuteConfig, arch: str) -> Plan:
     """A configuration of some moves, for an architecture."""
-    size = x.element_bytes
+    size, kernel = x.element_bytes, build(x, config)
+    sectors = tuple(copied(kernel, {}, 16, count, arch) for count in (tag_sectors, copied_sectors))
     return Plan(
-        label, prepare(build(x, config), arch),
+        label, prepare(kernel, arch),
         size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
-        {op: cost.total for op, cost in predict(x, config, arch).items()}, copy_sectors(x, config),
+        {op: cost.total for op, cost in traffic(kernel, {}, arch).items()}, sectors if any(sectors) else None,
         needed_wavefronts(x, config, arch),
     )  # fmt: skip
 

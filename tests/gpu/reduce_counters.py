@@ -12,8 +12,9 @@ from itertools import islice
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.codegen.traffic import traffic
 from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_predict import memory_bytes, predict
+from layoutalg.kernels.rowwise.reduce import build
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     DRAM,
@@ -59,7 +60,8 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
 def compared(whole: str, plan: ReducePlan, found: Sequence[Mapping[str, float]], arch: str) -> Iterator[Row]:
     """What is predicted of the passes of a plan beside the counters of their launches."""
     board = find_arch(arch).board
-    for n, (prediction, counters) in enumerate(zip(predict(plan, arch), found, strict=True)):
+    for n, (kernel, counters) in enumerate(zip(build(plan), found, strict=True)):
+        prediction = traffic(kernel, {}, arch)
         label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
         for access, (metric, unit) in METRICS.items():
             predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
@@ -70,7 +72,8 @@ def compared(whole: str, plan: ReducePlan, found: Sequence[Mapping[str, float]],
         if shared:
             measured = int(counters[BY_INSTRUCTION])
             yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
-    if board is not None and memory_bytes(plan) > board.l2_bytes:
+    p = plan.problem
+    if board is not None and p.read_bytes + p.written_bytes + 8 * plan.workspace_elems > board.l2_bytes:
         read = sum(int(counters[DRAM["read"]]) for counters in found)
         yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
 

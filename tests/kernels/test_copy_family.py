@@ -7,7 +7,7 @@ import pytest
 from layoutalg.kernels.move.matrix import copy_problem as problem
 from layoutalg.kernels.move.matrix_plan import copy_configs as configs
 from layoutalg.kernels.move.matrix_plan import row_copy
-from layoutalg.kernels.move.matrix_predict import predict_copy as predict
+from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
 from tests.sweeps import each
 
@@ -39,7 +39,7 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes() -> None:
 def test_aligned_copies_are_predicted_ideal(dtype: str) -> None:
     p = problem(4096, 4096, dtype)
     for c in configs(p):
-        for op, cost in predict(p, c).items():
+        for op, cost in find_family("tiled_copy").predict(p, c).items():
             assert cost.total == cost.ideal, op
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -67,10 +68,7 @@ def test_vectors_are_as_wide_as_all_sides_allow(strides: Any, dst: Any, vec: int
     assert family.choose(p).vec == vec
     dropped = [c for c in family.candidates(p, "sm_90") if c.dropped is not None]
     assert {c.config.vec for c in dropped} == {v for v in (8, 4, 2) if v > vec}
-    for c in dropped:
-        assert c.dropped is not None
-        with pytest.raises(type(c.dropped), match=why):
-            raise c.dropped
+    assert all(re.search(why, c.why) for c in dropped)
 
 
 def test_a_dense_map_is_one_mode_and_large_ones_have_several_vectors_in_flight() -> None:

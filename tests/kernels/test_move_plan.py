@@ -93,10 +93,11 @@ def test_large_problems_fill_the_gpu(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
-    from layoutalg.kernels.move.permute_predict import predict
+    from layoutalg.codegen.traffic import traffic
+    from layoutalg.kernels.move.permute import build
 
     x = normalise(permute_problem((4096, 4096), (1, 0), dtype))
-    for op, cost in predict(x, configs(x)[0]).items():
+    for op, cost in traffic(build(x, configs(x)[0]), {}).items():
         assert cost.total <= 2 * cost.ideal, op
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.traffic import Cost, traffic
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_predict import predict
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import common_modes, normalise, reference, relayout_problem
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
@@ -62,7 +61,7 @@ def test_formats_move_as_defined_and_as_predicted(src: str, dst: str, dtype: str
         run = simulate(build(x, c), {"src": of.view("u1").copy(), "dst": to})
         assert to.tobytes() == expected.tobytes(), c
         ran = {site.op for site in run.trace.sites if run.trace.total(site.op)[0]}
-        assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(predict(x, c)), c
+        assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(traffic(build(x, c), {})), c
 
 
 @each("seed", range(40))

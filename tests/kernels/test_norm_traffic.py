@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
-from layoutalg.arch import find_arch
-from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_traffic import bounds, traffic
+from layoutalg.kernels.rowwise.norm_traffic import traffic
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:
@@ -21,10 +15,3 @@ def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:
     assert traffic(plan(small, config=NormConfig(4, 8, 64, "global", 8, 3))).read == once // 16
     held = norm_problem("layer_norm", (8192, 8192), 1, "f32", weight=True)
     assert traffic(plan(held)).read == once + 4 * 8192
-
-
-def test_memory_binds() -> None:
-    assert bounds(plan(norm_problem("softmax", (65536, 1024), 1, "f32")))[0].unit == "bytes of memory"
-    bare = replace(find_arch("sm_90"), board=None)
-    with pytest.raises(UnsupportedError, match="board"):
-        bounds(plan(norm_problem("softmax", (8, 1024), 1, "f32")), bare)

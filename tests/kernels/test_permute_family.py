@@ -15,11 +15,10 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.traffic import Cost, traffic
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.move.misaligned import parts
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.permute_predict import predict
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import (
     PermuteProblem,
@@ -49,7 +48,7 @@ def agree(p: PermuteProblem, c: PermuteConfig, seed: int, group: Literal["block"
     run = simulate(build(x, c), {"src": raw(src), "dst": dst}, group=group, seed=seed)
     assert dst.tobytes() == reference(p, src, old).tobytes(), (p, c)
     ran = {site.op for site in run.trace.sites if run.trace.total(site.op)[0]}
-    assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(predict(x, c)), (p, c)
+    assert {op: Cost(*run.trace.total(op)) for op in ran} == dict(traffic(build(x, c), {})), (p, c)
 
 
 @pytest.mark.parametrize("batch", first(3, range(RANDOM // A_BATCH)))

@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.traffic import Cost, total_costs
 from layoutalg.errors import (
     AlignmentError,
     LayoutAlgError,
@@ -21,7 +21,6 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
-from layoutalg.kernels.family import total
 from tests.command import run
 
 
@@ -33,7 +32,7 @@ def first(name: str) -> tuple[Family, Any]:
 
 def test_all_are_there_and_the_command_names_them() -> None:
     named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
-    assert len(FAMILIES) == 14 and set(FAMILIES) <= named
+    assert len(FAMILIES) == 15 and set(FAMILIES) <= named
     for name in FAMILIES:
         assert find_family(name) is FAMILIES[name] and FAMILIES[name].name == name
     with pytest.raises(TypeError):
@@ -74,6 +73,19 @@ def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) ->
 DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
     "tiled_copy": ({"m": 64, "n": 63, "dtype": "u8"}, "sm_90", UnsupportedError, "cp.async of 1 bytes"),
     "transpose": ({"m": 64, "n": 66, "dtype": "u8", "lds": 66}, "sm_90", UnsupportedError, "no lanes of 32"),
+    "softmax": (
+        {"shape": (64, 70000), "axes": 1},
+        "sm_90",
+        ResourceError,
+        "bytes of shared memory, rows by 512 threads",
+    ),
+    "layer_norm": (
+        {"shape": (64, 8), "axes": 1},
+        "sm_90",
+        UnsupportedError,
+        "a row has 2 vectors; registers hold them",
+    ),
+    "rms_norm": ({"shape": (64, 70000), "axes": 1}, "sm_80", ResourceError, "words that a thread holds"),
     "add": ({"shape": (6, 7), "strides": [(7, 1), (0, 1)]}, "sm_90", AlignmentError, "7 elements in a row"),
     "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers a thread of"),
     "gemm-sm80": ({"m": 64, "n": 63, "k": 65}, "sm_90", UnsupportedError, "cp.async"),
@@ -113,10 +125,10 @@ def test_predictions_add_up() -> None:
         {"ld.global.b32": Cost(1, 4, 4)},
         {"ld.global.b32": Cost(1, 1, 1), "st.global.b32": Cost(2, 8, 8)},
     )
-    assert total([one, other]) == {"ld.global.b32": Cost(2, 5, 5), "st.global.b32": Cost(2, 8, 8)}
+    assert total_costs([one, other]) == {"ld.global.b32": Cost(2, 5, 5), "st.global.b32": Cost(2, 8, 8)}
     family, p = first("sum")
     c = family.choose(p)
-    assert family.predict(p, c) == total(family.costs(p, c, "sm_90"))
+    assert family.predict(p, c) == total_costs(family.costs(p, c, "sm_90"))
 
 
 def test_only_what_moves_has_a_reference_to_the_bit() -> None:

@@ -15,7 +15,7 @@ from layoutalg.kernels.move.matrix_plan import (
     tile_accesses,
 )
 from layoutalg.kernels.move.matrix_plan import transpose_configs as configs
-from layoutalg.kernels.move.matrix_predict import predict_transpose as predict
+from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
 from layoutalg.synthesis import check_certificate, synthesize
 from tests.sweeps import each
@@ -88,7 +88,8 @@ def test_vectors_follow_the_leading_dimensions() -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_global_accesses_of_full_aligned_tiles_are_ideal(dtype: str) -> None:
-    prediction = predict(problem(4096, 4096, dtype), configs(problem(4096, 4096, dtype))[0])
+    p = problem(4096, 4096, dtype)
+    prediction = find_family("transpose").predict(p, configs(p)[0])
     for cost in prediction.values():
         assert cost.total == cost.ideal
 

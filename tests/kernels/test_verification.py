@@ -11,8 +11,8 @@ import pytest
 
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import BAR
-from layoutalg.codegen.program import LaunchSequence
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.program import LaunchSequence, printed_sequence
+from layoutalg.codegen.traffic import Cost, sequence_traffic
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
@@ -109,12 +109,14 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
 
 @pytest.mark.parametrize("change", ["more", "less"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_wrong_prediction_is_a_failed_check(name: str, change: str) -> None:
+def test_a_wrong_prediction_is_a_failed_check(
+    name: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     family = FAMILIES[name]
     p = small(family)
 
-    def wrong(p: Any, c: Any, arch: Any) -> Any:
-        first, *others = family.costs(p, c, arch)
+    def wrong(sequence: Any, scalars: Any) -> Any:
+        first, *others = sequence_traffic(sequence, scalars)
         op, right = next(iter(first)), dict(first)
         if change == "less":
             del right[op]
@@ -122,7 +124,8 @@ def test_a_wrong_prediction_is_a_failed_check(name: str, change: str) -> None:
             right[op] += Cost(0, 1, 0)
         return (right, *others)
 
-    report = verify(replace(family, predictions=wrong), p)
+    monkeypatch.setattr(verification, "sequence_traffic", wrong)
+    report = verify(family, p)
     (failed,) = (c.name for c in report.checks if not c.passed)
     assert failed.startswith("accesses, ") if change == "more" else failed == "no other accesses"
 
@@ -172,9 +175,16 @@ def test_what_two_kernels_do_is_verified_together() -> None:
     ("op", "shape", "axes", "store"),
     [("permute", (16, 64, 48), (0, 2, 1), "stg128_whole"), ("softmax", (8, 64), (1,), "stg128_whole")],
 )
-def test_a_missing_store_fails(op: str, shape: Any, axes: Any, store: str) -> None:
-    family = broken(FAMILIES[op], lambda kernel: mutate.without(kernel, store))
-    failed = [c.name for c in verify(family, problem_of(op, shape, axes, "f32")).checks if not c.passed]
+def test_a_store_that_is_not_printed_fails(
+    op: str, shape: Any, axes: Any, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without(sequence: LaunchSequence) -> LaunchSequence:
+        kernels = tuple(mutate.without(kernel, store) for kernel in sequence.kernels)
+        return printed_sequence(replace(sequence, kernels=kernels))
+
+    monkeypatch.setattr(verification, "printed_sequence", without)
+    report = verify(FAMILIES[op], problem_of(op, shape, axes, "f32"))
+    failed = [c.name for c in report.checks if not c.passed]
     assert failed[0] == "result, one block at a time" and "accesses, st.global.b128" in failed
 
 

@@ -25,7 +25,7 @@ def bench_command(
         str,
         typer.Argument(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80; relu, gelu, silu, add; "
-            "sum, mean, max, softmax, layer_norm, reduce: all five.",
+            "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
             show_default=False,
         ),
     ],
