@@ -171,7 +171,7 @@ def set_count(bench: Bench, problem: Any, nbytes: int, arch: str) -> int:
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(1024, 1024, "f32")
     >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
-    25
+    30
     """
     board = find_arch(arch).board
     return min(bench.pace(problem).sets, 1 + 4 * (board.l2_bytes if board else 0) // (nbytes + 1))

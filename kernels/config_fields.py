@@ -41,7 +41,7 @@ def check_fields(config: Any) -> None:
     Raises ArgumentTypeError (no integer, no bool), ShapeError (a count under its least value), or
     UnsupportedError (not one of the names, or numbers, of its Literal).
 
-    >>> from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> check_fields(Sm80Config(128, 256, 64, 2, 4, 4))
     """
     record: Any = type(config)
@@ -60,7 +60,7 @@ def check_fields(config: Any) -> None:
 def difference(a: C, b: C) -> dict[str, Any]:
     """The fields in which b differs from a, with b's values.
 
-    >>> from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> difference(Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(128, 128, 64, 2, 4, 3))
     {'tile_n': 128, 'stages': 3}
     """
@@ -71,7 +71,7 @@ def difference(a: C, b: C) -> dict[str, Any]:
 def distance(a: C, b: C) -> tuple[int, float]:
     """How far b is from a: in how many fields, and by how much.
 
-    >>> from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> distance(Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(128, 64, 64, 2, 4, 2))
     (2, 3.0)
     """
@@ -90,7 +90,7 @@ def _step(old: Any, new: Any) -> float:
 def neighbours(config: C, known: Iterable[C], changes: int) -> Iterator[C]:
     """Configurations with `changes` fields as some known one has them, or half or twice as large; near first.
 
-    >>> from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> c = Sm80Config(128, 256, 64, 2, 4, 4)
     >>> [difference(c, x) for x in neighbours(c, [replace(c, stages=3)], 1)][0]
     {'stages': 3}
@@ -117,7 +117,7 @@ def nearest(config: C, known: Iterable[C], works: Callable[[C], bool], most: int
 
     None where not even one of these works.
 
-    >>> from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> c = Sm80Config(128, 256, 64, 2, 4, 9)
     >>> difference(c, nearest(c, [replace(c, stages=3)], lambda x: x.stages <= 4))
     {'stages': 4}

@@ -25,8 +25,7 @@ from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynami
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, family
-from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
-from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.move import plan as permute_plan
@@ -286,9 +285,9 @@ def _product(rng: random.Random, simt: bool) -> tuple[GemmProblem, Config]:
     )  # fmt: skip
     splits = rng.choice((1, 1, 3))
     if simt:
-        small = rng.choice(gemm_simt_configs.TILES[-2:]).config
-        return p, replace(gemm_simt_configs.fitted(p, small), splits=splits)
-    c = gemm_sm80_configs.fitted(p, rng.choice(gemm_sm80_configs.TILES[-2:]).config)
+        small = rng.choice(SIMT.tiles[-2:]).config
+        return p, replace(SIMT.fitted(p, small), splits=splits)
+    c = SM80.fitted(p, rng.choice(SM80.tiles[-2:]).config)
     return p, replace(c, splits=splits, static_ld=c.static_ld and rng.random() < 0.5)
 
 

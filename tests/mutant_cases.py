@@ -18,8 +18,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, lower
 from layoutalg.kernels import FAMILIES, Family, verification
 from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
 from tests.sequences import TENSOR_OPS, problem_of

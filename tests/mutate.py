@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Expr, Var, substitute, variables
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll, walk
 from layoutalg.codegen.program.lowering import map_arg
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
@@ -59,10 +59,14 @@ def _calls(body: tuple[Stmt, ...], prefix: str) -> list[Do]:
 
 
 def unguarded(kernel: Kernel) -> Kernel:
-    """Run the body of every branch on the thread's own position without asking."""
+    """Run the body of every branch on the thread's own position, named or not, without asking."""
+    own = {kernel.tid}
+    for s in walk(kernel.body):
+        if isinstance(s, Let) and own & set(variables(s.value)):
+            own.add(s.var)
 
     def change(s: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(s, If) and any(v.kind == "thread" for v in variables(s.condition)):
+        if isinstance(s, If) and own & set(variables(s.condition)):
             return s.body
         return (s,)
 

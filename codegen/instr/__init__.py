@@ -7,8 +7,10 @@
     pdl        programmatic dependent launch
     mma        mma.sync and ldmatrix
     shuffle    warp shuffles and byte permutes
-    arith      f32 arithmetic, conversions, activations
+    arith      f32 arithmetic, conversions
     double     f64 arithmetic
+    formula    formulas of vectors, one instruction each
+    functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
 
@@ -32,6 +34,7 @@ from layoutalg.codegen.instr.formula import (
     element_of,
     elementwise,
 )
+from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
@@ -87,6 +90,7 @@ __all__ = [
     "CP_ASYNC_ZFILL",
     "CP_COMMIT",
     "CP_WAIT",
+    "GELU",
     "GRID_WAIT",
     "LDG",
     "LDG_FRESH",
@@ -98,9 +102,11 @@ __all__ = [
     "MOVE",
     "NEUTRAL",
     "OPERATIONS",
+    "RELU",
     "SELECT",
     "SHUFFLE_LANE",
     "SHUFFLE_XOR",
+    "SILU",
     "STG",
     "STG_WHOLE",
     "STS",
@@ -119,6 +125,7 @@ __all__ = [
     "Operand",
     "Operation",
     "Requires",
+    "ScalarFunction",
     "Word",
     "add_exp",
     "add_one",

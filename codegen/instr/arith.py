@@ -7,7 +7,7 @@ one kernel has one helper of each kind:
     scale(4, "f32")            v[i] *= alpha
     add_scaled(8, "f16")       v[i] += beta * c[i]            c packed, v float
     pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
-    activate(4, "relu")        v[i] = max(v[i], 0)
+    add_same(8, "f16")         v[i] += c                      c one element
 
 Notes.  A fused multiply-add of floats is rounded once, as by the hardware; of doubles the simulator rounds
 product and sum, which can differ in the last bit.
@@ -22,7 +22,7 @@ import numpy
 
 from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, updated, value
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 
 ONE_F32 = 0x3F800000
 """1.0f as a word."""
@@ -41,9 +41,6 @@ _UNPACK = {
 
 PACK_TEXT = {"f16": "cvt.rn.f16x2.f32", "bf16": "cvt.rn.bf16x2.f32"}
 """The PTX instruction that rounds two floats to a word, by element."""
-
-ACTIVATIONS = ("none", "relu")
-"""What an epilogue can apply to its result."""
 
 
 def sum_to_odd(x: Array, y: Array) -> Array:
@@ -257,28 +254,33 @@ def pack(n: int, element: str) -> Instr:
 
 
 @functools.cache
-def activate(n: int, activation: str, element: str = "f32") -> Instr:
-    """v[i] = max(v[i], 0), NaN kept, for n floats or n integers.
+def add_same(n: int, element: str) -> Instr:
+    """v[i] += c for n floats and one element c of f32, f16 or bf16, or n integers modulo 2^32.
 
-    Raises UnknownNameError for another activation, UnsupportedError for elements that are not accepted.
+    Raises UnsupportedError for elements that are not accepted.
 
-    >>> activate(4, "relu").name
-    'relu_4_f32'
+    >>> add_same(8, "f16").name
+    'add_same_8_f16'
     """
-    if activation != "relu":
-        raise UnknownNameError("activation", activation, ACTIVATIONS)
-    _known("activate", element, ("f32", "s32"))
-    test = "__uint_as_float({v}) < 0.0f" if element == "f32" else "static_cast<int>({v}) < 0"
+    _known("add_same", element, ("f32", "s32", "f16", "bf16"))
+    kind = "s32" if element == "s32" else "f32"
     lines = ""
+    if element == "f32":
+        lines += "    const float c0 = __uint_as_float(c);\n"
+    elif element != "s32":
+        lines += _UNPACK[element].format(i=0, j=1, w="c")
     for i in range(n):
         v = _at("v", i, n)
-        lines += f"    {v} = {test.format(v=v)} ? 0u : {v};\n"
+        added = f"{v} + c" if kind == "s32" else f"__float_as_uint(__fadd_rn(__uint_as_float({v}), c0))"
+        lines += f"    {v} = {added};\n"
 
-    def effect(machine: Any, group: Any, v: Array) -> Array:
-        x = decode(v, element)
-        return numpy.where(x < 0, numpy.uint32(0), v)
+    def effect(machine: Any, group: Any, v: Array, c: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return encode(decode(v, kind) + decode(c, element)[:, :1], kind)
 
-    return _elementwise(f"relu_{n}_{element}", (updated("v", n),), lines, _ref("v", n, const=False), effect)
+    signature = f"{_ref('v', n, const=False)}, const u32& c"
+    operands = (updated("v", n), into("c", 1))
+    return _elementwise(f"add_same_{n}_{element}", operands, lines, signature, effect)
 
 
 def _known(what: str, element: str, accepted: tuple[str, ...]) -> None:

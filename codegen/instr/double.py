@@ -2,9 +2,9 @@
 
     scale(2)                 v[i] *= alpha
     add_scaled(2)            v[i] += beta * c[i]
-    activate(2, "relu")      v[i] = max(v[i], 0), NaN kept
+    add_same(2)              v[i] += c
 
-A scalar is passed as its two words.  For floats see instr_float.
+A scalar is passed as its two words.  For floats see arith.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy
 
 from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
-from layoutalg.errors import UnknownNameError
 
 ONE_F64 = (0, 0x3FF00000)
 """1.0 as two words."""
@@ -77,18 +76,18 @@ def add_scaled(n: int) -> Instr:
 
 
 @functools.cache
-def activate(n: int, activation: str) -> Instr:
-    """v[i] = max(v[i], 0), NaN kept, for n doubles.  Raises UnknownNameError.
+def add_same(n: int) -> Instr:
+    """v[i] += c for n doubles and one double c.
 
-    >>> activate(2, "relu").name
-    'relu_2_f64'
+    >>> add_same(2).operands[1].words
+    2
     """
-    if activation != "relu":
-        raise UnknownNameError("activation", activation, ("none", "relu"))
 
-    def effect(machine: Any, group: Any, v: Array) -> Array:
-        x = decode(v, "f64")
-        return encode(numpy.where(x < 0, 0.0, x), "f64")
+    def effect(machine: Any, group: Any, v: Array, c: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            return encode(decode(v, "f64") + decode(c, "f64"), "f64")
 
-    lines = [_put(i, f"{_get('v', i)} < 0.0 ? 0.0 : {_get('v', i)}") for i in range(n)]
-    return _make(f"relu_{n}_f64", (updated("v", 2 * n),), "u32* v", lines, effect)
+    lines = [_put(i, f"__dadd_rn({_get('v', i)}, {_get('c', 0)})") for i in range(n)]
+    return _make(
+        f"add_same_{n}_f64", (updated("v", 2 * n), into("c", 2)), "u32* v, const u32* c", lines, effect
+    )

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic on registers: a formula of values, as one instruction for a vector of n elements.
+"""ScalarFunction arithmetic on registers: a formula of values, as one instruction for a vector of n elements.
 
 The idea.  A formula is a tree: inputs are registers, a vector of them or one that stands for all elements,
 words that the kernel is given, and numbers; what is above them computes with floats, or with integers modulo

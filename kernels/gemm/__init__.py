@@ -1,16 +1,18 @@
-"""Matrix products: D = activation(alpha A B + beta C + bias).
+"""Matrix products: D = epilogue(A B), such as activation(alpha A B + beta C + bias).
 
-    problem     GemmProblem and its definition
-    simt        products without tensor cores; simt_plan, simt_rules, simt_configs, simt_side, simt_predict
-    sm80        products with mma.sync; sm80_plan, sm80_rules, sm80_configs, sm80_side, sm80_predict
-    heuristic   how long a configuration takes
+    problem     GemmProblem and its strides
+    epilogue    what is done with the sums: a value made of steps
+    tiles       configurations and measured tiles, as data
+    validate    what a configuration must fulfil
+    heuristic   which configurations to try, best first
     suggest     refusals that name the nearest valid configuration
+    mainloop    operands by partitions, and the loop over tiles of k
+    simt        products without tensor cores;  sm80: with mma.sync
     rasterize   which tile of D a block computes
-    parts       a part of k; splitk: the kernel that adds parts up
-    result, epilogue   what is done with the sums
+    splitk      parts of k, and the kernel that adds them up
     launches    the kernels of a product
-    merged, smem_loads  accesses as the hardware serves them
     family      the records of both families: data, definition, contenders
+    smem_loads, simt_predict, sm80_predict   what accesses cost
 
 Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
 """

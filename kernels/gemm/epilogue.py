@@ -1,103 +1,419 @@
-"""The end of a GEMM: D = activation(alpha sums + beta C + bias), written from accumulator fragments.
+"""What a product does with its sums: D = steps(A B), a value made of elementwise steps, in rows of vectors.
 
-    "shared"    16 rows of a warp go through shared memory, so that D is written (and C read) in rows of
-                `result_vec` elements; a warp waits for nobody but itself
-    "direct"    each lane writes its pairs as the mma left them: half a sector at a time
+    Scale("alpha")                  v *= alpha                   a scalar that a launch gives
+    AddMatrix("c", "beta")          v += beta * c[m][n]          where beta is not 0; else C is not read
+    AddVector("bias", "n")          v += bias[n], one number per column; "m": one per row
+    Map(GELU)                       v = f(v): relu, gelu, silu, or a function of the user's own
 
-What is done to a row's sums, gemm_result says.
+    SCALE | AddMatrix() | AddVector("bias") | Map(RELU)       relu(alpha A B + beta C + bias)
+
+The idea.  Each step declares what it takes, writes itself on a vector of sums, and states its definition with
+a bound of its error.  Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the
+end: the cast.  Integers are taken modulo 2^32.  A part of k (see splitk) has the empty epilogue: its sums
+alone are stored, each part in its own matrix.
+
+An epilogue is identified by what it prints: the text of a function is part of the value and of the kernel.
 """
 
 from __future__ import annotations
 
-from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
-from layoutalg.codegen.instr import BAR, LDS, MOVE, STS, WARP_SYNC, unpack
-from layoutalg.codegen.program import KernelBuilder, MemRef, Reg
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.result import Finish, Result
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config, stage_layout, stage_load_tv, stage_store_tv
-from layoutalg.layout import modes, product
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Var, check_name
+from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Instr, ScalarFunction
+from layoutalg.codegen.instr import arith as instr_float
+from layoutalg.codegen.instr import double as instr_double
+from layoutalg.codegen.program import Global, KernelBuilder, Reg, RegRef, Tensor, local_tile, whole
+from layoutalg.errors import ArgumentTypeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.gemm.problem import GemmProblem
+
+FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({f.name: f for f in (RELU, GELU, SILU)})
+"""The functions that have a name."""
 
 
-def write_result(
-    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result, corner: tuple[Expr, Expr]
-) -> None:
-    """Write acc[row fragment][column fragment][words], as the configuration's `epilogue` says.
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What is done to vectors of sums of one type; what is added is of an element type of its own.
 
-    `corner` is the row and column of the block's tile.
+    `number` is the type of a sum in registers and `words` its words; `one` are those of the number 1, and
+    `nonzero` asks it of a number's words.
+    """
+
+    number: str
+    words: int
+    scale: Callable[[int], Instr]
+    add_scaled: Callable[[int, str], Instr]
+    add_same: Callable[[int, str], Instr]
+    one: tuple[int, ...]
+    nonzero: Callable[[tuple[Expr, ...]], Expr]
+
+
+def _nonzero_float(words: tuple[Expr, ...]) -> Expr:
+    """Any bit but the sign, which is the first of the last word: -0 is 0, NaN is not."""
+    *low, high = words
+    return reduce(lambda some, word: some | (Const(0) < word), low, Const(0) < high % (1 << 31))
+
+
+_F32 = Arithmetic(
+    "f32", 1, instr_float.scale, instr_float.add_scaled, instr_float.add_same, (instr_float.ONE_F32,),
+    _nonzero_float,
+)  # fmt: skip
+ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
+    {
+        "f16": _F32,
+        "f32": _F32,
+        "s32": Arithmetic(
+            "s32", 1, lambda n: instr_float.scale(n, "s32"), instr_float.add_scaled, instr_float.add_same,
+            (1,), lambda words: Const(0) < words[0],
+        ),
+        "f64": Arithmetic(
+            "f64", 2, instr_double.scale, lambda n, _: instr_double.add_scaled(n),
+            lambda n, _: instr_double.add_same(n), instr_double.ONE_F64, _nonzero_float,
+        ),
+    }
+)  # fmt: skip
+"""By accumulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """v *= a scalar that a launch gives."""
+
+    name: str = "alpha"
+
+    def said(self, value: str) -> str:
+        """The value as the kernel's text states it."""
+        return f"{self.name} {value if ' + ' not in value or value.endswith(')') else f'({value})'}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddMatrix:
+    """v += factor * matrix[m][n]; the matrix is not read where the factor is 0."""
+
+    name: str = "c"
+    factor: str = "beta"
+
+    def said(self, value: str) -> str:
+        """The value as the kernel's text states it."""
+        return f"{value} + {self.factor} {self.name.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddVector:
+    """v += vector[n], one number for each column of D, or vector[m], one for each row."""
+
+    name: str = "bias"
+    along: Literal["n", "m"] = "n"
+
+    def said(self, value: str) -> str:
+        """The value as the kernel's text states it."""
+        return f"{value} + {self.name}{'[m]' if self.along == 'm' else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """v = f(v)."""
+
+    function: ScalarFunction
+
+    def said(self, value: str) -> str:
+        """The value as the kernel's text states it."""
+        return f"{self.function}({value})"
+
+
+Step: TypeAlias = Scale | AddMatrix | AddVector | Map
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """Steps from the first to the last; `a | b` is a, then b.
+
+    Raises ArgumentTypeError for what is no step, UnsupportedError for two operands of one name, two matrices,
+    or two different functions of one name.
+
+    >>> print((Epilogue() | Scale() | AddVector("bias") | Map(GELU)).said("A B"))
+    gelu(alpha A B + bias)
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        names: list[str] = []
+        for step in self.steps:
+            match step:
+                case Scale(name) | AddVector(name):
+                    names.append(name)
+                case AddMatrix(name, factor):
+                    names += [name, factor]
+                case Map():
+                    pass
+                case _:
+                    raise ArgumentTypeError(f"step {step!r} of an epilogue: a step is needed")
+            if isinstance(step, AddVector) and step.along not in ("n", "m"):
+                raise UnsupportedError(f"along = {step.along!r}: 'n' and 'm' are accepted")
+        for name, count in Counter(map(check_name, names)).items():
+            if count > 1 or name in ("a", "b", "d", "m", "n", "k", "lda", "ldb", "ldd", "sums", "splits"):
+                raise UnsupportedError(f"{name} of an epilogue: another operand of the product has this name")
+        if sum(isinstance(step, AddMatrix) for step in self.steps) > 1:
+            raise UnsupportedError(
+                "two matrices in an epilogue: one, with the leading dimension ldc, is added"
+            )
+        functions = {step.function for step in self.steps if isinstance(step, Map)}
+        if len({f.name for f in functions}) < len(functions):
+            raise UnsupportedError("two different functions of an epilogue have one name")
+
+    def __or__(self, other: Epilogue | Step) -> Epilogue:
+        return Epilogue((*self.steps, *(other.steps if isinstance(other, Epilogue) else (other,))))
+
+    @property
+    def matrix(self) -> AddMatrix | None:
+        """The step that adds a matrix."""
+        return next((step for step in self.steps if isinstance(step, AddMatrix)), None)
+
+    @property
+    def vectors(self) -> tuple[AddVector, ...]:
+        """The steps that add vectors."""
+        return tuple(step for step in self.steps if isinstance(step, AddVector))
+
+    @property
+    def functions(self) -> tuple[ScalarFunction, ...]:
+        """The functions that are applied, in order."""
+        return tuple(step.function for step in self.steps if isinstance(step, Map))
+
+    def said(self, value: str) -> str:
+        """What becomes of a value, as the kernel's text states it."""
+        return reduce(lambda x, step: step.said(x), self.steps, value)
+
+    def check(self, accumulator: str) -> None:
+        """Raise UnsupportedError for a function that is not stated for the type that sums are finished in.
+
+        >>> Epilogue((Map(GELU),)).check("s32")
+        Traceback (most recent call last):
+        layoutalg.errors.UnsupportedError: gelu of s32: it is stated for f32, f64
+        """
+        for f in self.functions:
+            f.instr(1, ARITHMETIC[accumulator].number)
+
+    def definition(
+        self, value: Any, error: Any, given: Mapping[str, Any], roundoff: float, *, integers: bool = False
+    ) -> tuple[Any, Any]:
+        """What the steps make of float64 values that are known up to `error`, and how far that may be off.
+
+        `given` has the scalars, the matrix and the vectors by name, in float64; `roundoff` is that of the
+        type sums are finished in.  A matrix whose factor is 0 is not looked at.
+
+        >>> import numpy
+        >>> relu = Epilogue((Scale(), Map(RELU)))
+        >>> relu.definition(numpy.array([-2.0, 3.0]), 0.0, {"alpha": 2.0}, 0.0)[0]
+        array([0., 6.])
+        """
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                match step:
+                    case Scale(name):
+                        value, error = value * given[name], error * abs(given[name])
+                    case AddMatrix(name, factor):
+                        if given[factor]:
+                            value = value + given[factor] * given[name]
+                            error = error + roundoff * np.abs(given[factor] * given[name])
+                    case AddVector(name, along):
+                        vector = given[name] if along == "n" else given[name][:, None]
+                        value, error = value + vector, error + roundoff * np.abs(vector)
+                    case Map(f):
+                        value = wrapped(value) if integers else value
+                        value, error = f.meaning(value), f.slope * error
+                        error = error + f.relative * roundoff * np.abs(value) + f.absolute
+                error = error + roundoff * np.abs(value)
+            return (wrapped(value) if integers else value), error
+
+
+def wrapped(value: Any) -> Any:
+    """Integers in float64, modulo 2^32, as the signed ones they are stored as.
+
+    >>> wrapped(2.0**31)
+    -2147483648.0
+    """
+    return (value + 2.0**31) % 2.0**32 - 2.0**31
+
+
+def named_epilogue(*, reads_c: bool, bias: bool, activation: str) -> Epilogue:
+    """activation(alpha v + beta C + bias), with C, the bias and the activation where they are asked for.
+
+    Raises UnsupportedError for another activation.
+
+    >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
+    relu(alpha A B + beta C)
+    """
+    if activation != "none" and activation not in FUNCTIONS:
+        known = " and ".join(map(repr, ("none", *FUNCTIONS)))
+        raise UnsupportedError(f"activation {activation!r}: {known} are accepted")
+    end = Epilogue((Scale(),))
+    if reads_c:
+        end |= AddMatrix()
+    if bias:
+        end |= AddVector()
+    return end if activation == "none" else end | Map(FUNCTIONS[activation])
+
+
+def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> str:
+    """What a kernel makes of its sums, as its text says it; `parts`: of some k alone, see splitk.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.sm80 import build
-    >>> kernel = build(gemm_problem(64, 64, 32), Sm80Config(64, 64, 32, 2, 2, 2))
-    >>> [s.name for s in kernel.shared]
-    ['tile_a', 'tile_b', 'stage']
+    >>> statement(gemm_problem(8, 8, 8, bias=True, activation="relu"))
+    'D = relu(alpha A B + bias): f16 operands, f32 sums, f16 result'
+    >>> statement(gemm_problem(8, 8, 8, "s8"), parts=True)
+    'sums[s] = A B over part s of k: s8 operands, s32 sums'
     """
-    if c.epilogue == "shared":
-        _through_shared(k, p, c, acc, r, corner)
-    else:
-        _direct(k, p, c, acc, r, corner)
+    types = f"{p.operand} operands, {p.accumulator} sums"
+    if parts:
+        return f"sums[s] = {product} over part s of k: {types}"
+    return f"D = {p.epilogue.said(product)}: {types}, {p.result} result"
 
 
-def _through_shared(
-    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result, corner: tuple[Expr, Expr]
-) -> None:
-    lane, warp, vec = k.tid % 32, k.tid // 32, c.result_vec
-    layout = stage_layout(c.warp_n, vec)
-    elems = 16 * c.warp_n
-    stage = k.shared_buffer("stage", 4, layout, elems * c.threads // 32, 1024, overlay=True)
-    store, load = stage_store_tv(c.warp_n), stage_load_tv(c.warp_n, vec)
-    parts, columns, rows = (product(m.shape) for m in modes(load[2]))
-    sums, finish, part = _Sums(k, p, vec), Finish(k, p, r, vec), min(vec, 4)
-    m1 = k.let("m1", corner[0] + warp % c.warps_m * c.warp_m)
-    n1 = k.let("n1", corner[1] + warp // c.warps_m * c.warp_n)
+class Output:
+    """Where the sums of a kernel go, `vec` of a row at a time, and what is done to them on the way.
 
-    def slot(at: Expr) -> MemRef:
-        where = k.at(stage, simplify(at % 16), simplify(at // 16))
-        return MemRef(where.buffer, simplify(where.index + warp * Const(4 * elems)))
+    Declares d (or of a `part` the workspace `sums`) and what the epilogue takes; with registers for what is
+    read or packed.  A block's results start at row and column `first`, wherever it has sums when None.  Rows
+    start at multiples of `vec` elements; `static` makes the problem's leading dimensions constants.
 
-    k.do(BAR)
-    with k.Unroll("i", acc.shape[0]) as i:
-        with k.Unroll("j", acc.shape[1]) as j:
-            four, place = sums.of(acc, i, j)
-            with k.Unroll("h", 2) as h:
-                pair = four.slice(*place, h * 2, count=2)
-                k.do(STS[8], slot(as_expr(store(lane, 0, (h, j)))), pair)
-        k.do(WARP_SYNC)
-        with k.Unroll("y", rows) as y, k.Unroll("x", columns) as x:
-            with k.Unroll("e", parts) as e:
-                taken = sums.out.slice(e * part, count=part)
-                k.do(LDS[4 * part], taken, slot(as_expr(load(lane, 0, (e, x, y)))))
-            first = as_expr(load(lane, 0, (0, x, y)))
-            row, column = simplify(first % 16), simplify(first // 16)
-            finish.write(sums.out, m1 + row + i * 16, n1 + column)
-        k.do(WARP_SYNC)
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> k = KernelBuilder("nothing", threads=32)
+    >>> Output(k, gemm_problem(8, 8, 8), 4, k.param("m", 8), k.param("n", 8)).d.align_bytes
+    8
+    """
+
+    def __init__(
+        self,
+        k: KernelBuilder,
+        p: GemmProblem,
+        vec: int,
+        m: Var,
+        n: Var,
+        *,
+        first: tuple[Expr, Expr] | None = None,
+        part: Var | None = None,
+        static: bool = False,
+        stores: Mapping[int, Instr] = STG_WHOLE,
+    ) -> None:
+        self.k, self.vec, self.m, self.n, self.first, self.part = k, vec, m, n, first, part
+        self.epilogue, self.element, size = p.epilogue, p.result.name, p.result.nbytes
+        self.do = ARITHMETIC[p.accumulator.name]
+        self.nbytes, self.store = vec * size, stores[vec * size]
+        self.scalars: dict[str, tuple[Expr, ...]] = {}
+        self.buffers: dict[str, Global] = {}
+        self.align = min(16, vec * size)
+
+        def leading(name: str, value: int) -> Expr:
+            return k.constant(name, value) if static else k.param(name, value, vec, multiple=vec)
+
+        if part is not None:
+            strides: tuple[Expr | int, ...] = (m * n, n, 1)
+            self.d = k.pointer("sums", size, strides, writable=True, align_bytes=self.align)
+        else:
+            ldd = leading("ldd", p.ldd)
+            k.require(n <= ldd)
+            self.d = k.pointer("d", size, (ldd, 1), writable=True, align_bytes=self.align)
+        for step in self.epilogue.steps:
+            match step:
+                case Scale(name):
+                    self._scalar(name)
+                case AddMatrix(name, factor):
+                    strides = (leading("ldc", p.ldc), 1)
+                    self.buffers[name] = k.pointer(name, size, strides, align_bytes=self.align)
+                    self._scalar(factor)
+                case AddVector(name, along):
+                    align = self.align if along == "n" else size
+                    self.buffers[name] = k.pointer(name, size, (1,), align_bytes=align)
+        self._registers: dict[str, Reg] = {}
+
+    def _scalar(self, name: str) -> None:
+        """A scalar parameter: one word, or the two of a double."""
+        number = self.do.number
+        if self.do.words == 1:
+            self.scalars[name] = (self.k.word(name, f"the 32 bits of the {number} {name}"),)
+        else:
+            self.scalars[name] = tuple(
+                self.k.word(f"{name}_{half}", f"the {half} 32 bits of the {number} {name}")
+                for half in ("low", "high")
+            )
+
+    def _register(self, name: str, words: int) -> Reg:
+        if name not in self._registers:
+            self._registers[name] = self.k.reg(name, words)
+        return self._registers[name]
+
+    def tile(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> Tensor:
+        """A tile of D, whose coordinates a thread's results have: where it starts, and its extents."""
+        d = whole(self.d, extents=(None,) * len(self.d.strides))
+        if self.part is not None:
+            d = d[self.part, None, None]
+        return local_tile(d, shape, (0, 0)).moved(*(Const(0),) * (self.part is not None), *corner)
+
+    def at_corner(self, own: Tensor, corner: tuple[Expr, Expr]) -> Tensor:
+        """A thread's part of a tile at row and column 0, in the tile at a corner; its place has a name."""
+        *before, row, column = own.moved(*(Const(0),) * (self.part is not None), *corner).origin
+        named = self.k.once("row0", row), self.k.once("col0", column)
+        return replace(own, origin=(*before, *named))
+
+    def write(self, sums: Reg | RegRef, place: tuple[Expr, ...]) -> None:
+        """Finish the sums, in place, and store them at a coordinate of D, where it has them."""
+        k = self.k
+        row, column = place[-2:]
+        packed = self._register("packed", max(1, self.nbytes // 4))
+        inside = (row < self.m) & (column < self.n)
+        if self.first is not None:
+            inside = inside & (self.first[0] <= row) & (self.first[1] <= column)
+        with k.If(inside):
+            for step in self.epilogue.steps:
+                self._step(step, sums, packed, row, column)
+            to = k.at(self.d, *place)
+            narrow = self.element in ("f16", "bf16")
+            if narrow:
+                k.do(instr_float.pack(self.vec, self.element), packed, sums)
+            k.do(self.store, to, packed if narrow else sums)
+
+    def _step(self, step: Step, sums: Reg | RegRef, packed: Reg, row: Expr, column: Expr) -> None:
+        k, do, vec = self.k, self.do, self.vec
+        match step:
+            case Scale(name):
+                k.do(do.scale(vec), sums, *self.scalars[name])
+            case AddMatrix(name, factor):
+                with k.If(do.nonzero(self.scalars[factor])):
+                    k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], row, column))
+                    k.do(do.add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
+            case AddVector(name, "n"):
+                k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], column))
+                k.do(do.add_scaled(vec, self.element), sums, packed, *map(Const, do.one))
+            case AddVector(name, _):
+                size = self.nbytes // vec
+                one = self._register("row_value", max(1, size // 4))
+                k.do(LDG[size], one, k.at(self.buffers[name], row))
+                k.do(do.add_same(vec, self.element), sums, one)
+            case Map(f):
+                k.do(f.instr(vec, do.number), sums)
 
 
-def _direct(
-    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, r: Result, corner: tuple[Expr, Expr]
-) -> None:
-    lane, warp = k.tid % 32, k.tid // 32
-    sums, finish = _Sums(k, p, 2), Finish(k, p, r, 2)
-    row0 = k.let("row0", corner[0] + warp % c.warps_m * c.warp_m + lane // 4)
-    col0 = k.let("col0", corner[1] + warp // c.warps_m * c.warp_n + lane % 4 * 2)
-    with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
-        four, place = sums.of(acc, i, j)
-        with k.Unroll("h", 2) as h:
-            with k.Unroll("e", 2) as e:
-                k.do(MOVE, sums.out[e], four[(*place, h * 2 + e)])
-            finish.write(sums.out, row0 + i * 16 + h * 8, col0 + j * 8)
+def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> Iterator[tuple[str, int]]:
+    """The arrays that an epilogue takes, with their elements: the matrix in rows of ldc, the vectors.
 
-
-class _Sums:
-    """The sums of fragments as 32-bit numbers, and registers `out` for `vec` of them that lie in a row."""
-
-    def __init__(self, k: KernelBuilder, p: GemmProblem, vec: int) -> None:
-        self.k = k
-        self.out = k.reg("out", vec)
-        self.pairs = k.reg("pairs", 4) if p.accumulator.name == "f16" else None
-
-    def of(self, acc: Reg, i: Expr, j: Expr) -> tuple[Reg, tuple[Expr, ...]]:
-        """The four sums of a fragment: a register array and the index they start at."""
-        if self.pairs is None:
-            return acc, (i, j)
-        self.k.do(unpack(4, "f16"), self.pairs, acc[i, j])
-        return self.pairs, ()
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(8, 16, 4, reads_c=True, bias=True)
+    >>> list(epilogue_operands(p.epilogue, p))
+    [('c', 128), ('bias', 16)]
+    """
+    for step in epilogue.steps:
+        match step:
+            case AddMatrix(name, _):
+                yield name, (p.m - 1) * p.ldc + p.n
+            case AddVector(name, along):
+                yield name, p.n if along == "n" else p.m

@@ -32,14 +32,11 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.gemm import simt_configs, sm80_configs
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import Config, launches, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.simt_plan import LADDER as SIMT_LADDER
-from layoutalg.kernels.gemm.simt_rules import check_config as check_simt
-from layoutalg.kernels.gemm.simt_rules import check_element
-from layoutalg.kernels.gemm.sm80_plan import LADDER as SM80_LADDER
-from layoutalg.kernels.gemm.sm80_rules import check_config as check_sm80
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
+from layoutalg.kernels.gemm.validate import check_config
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -172,31 +169,25 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 # --- configurations ------------------------------------------------------------------------------------
 
 
-def _candidates(
-    module: Any,
-    fitted: Callable[[GemmProblem, Any, str | Arch], Any],
-    check: Callable[..., None],
-    first: Callable[[GemmProblem], None],
-    p: GemmProblem,
-    arch: str | Arch,
-) -> Iterator[Candidate]:
-    first(p)
+def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+    if choice.accepts is not None:
+        choice.accepts(p)
     dropped = []
-    for tile in module.TILES:
-        config = fitted(p, tile.config, arch)
+    for tile in choice.tiles:
+        config = choice.fitted(p, tile.config, arch)
         try:
-            check(p, config, arch)
+            check_config(p, config, arch)
         except LayoutAlgError as error:
             dropped.append(Candidate(config, error))
-    if len(dropped) < len(module.TILES):
-        yield from map(Candidate, module.configs(p, arch))
+    if len(dropped) < len(choice.tiles):
+        yield from map(Candidate, choice.configs(p, arch))
     yield from dropped
 
 
 def way(config: Config) -> str:
     """A configuration in a word: its tile, and its parts of k where there are some.
 
-    >>> from layoutalg.kernels.gemm.simt_plan import SimtConfig
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
     """
@@ -314,15 +305,12 @@ def _family(
 GEMM_FAMILIES = (
     _family(
         "gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn",
-        partial(_candidates, simt_configs, simt_configs.fitted, check_simt, check_element),
+        partial(_candidates, SIMT),
         MappingProxyType({name: config for name, (_, config) in SIMT_LADDER.items()}),
     ),
     _family(
         "gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k",
-        partial(
-            _candidates, sm80_configs, lambda p, c, arch: sm80_configs.fitted(p, c), check_sm80,
-            lambda p: None,
-        ), SM80_LADDER,
+        partial(_candidates, SM80), SM80_LADDER,
     ),
 )  # fmt: skip
 """The families of this room."""

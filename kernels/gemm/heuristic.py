@@ -1,15 +1,17 @@
-"""How long a way to compute a product takes: blocks counted, and a few measured numbers for each tile.
+"""Which configurations to try for a product, best first, and how long each is expected to take.
 
-The idea.  Every block of a product does the same: so many tiles of k, then its results.  A multiprocessor
-that holds R blocks at most computes its share in rounds of R, and the rest of them at the end:
+The idea.  A few tiles cover the trade between reuse and the number of blocks.  Every block of a product does
+the same: so many tiles of k, then its results.  A multiprocessor that holds R blocks at most computes its
+share in rounds of R, and the rest of them at the end:
 
     time = rounds * (tiles of k * step[R] + block[R]) + tiles of k * step[rest] + block[rest]
 
 step[r] is what r blocks take together for a tile of k, block[r] what they take beside: filling the ring,
-writing results.  Parts of k (see gemm_parts) are more blocks with fewer tiles; writing their sums, reading
+writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
-    ns = expected_ns(p, tile, splits, sms)
+    SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
+    SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
 measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
@@ -18,18 +20,27 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from math import gcd
+from typing import Generic
 
-from layoutalg.arch import Arch
+from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-
-C = TypeVar("C", SimtConfig, Sm80Config)
+from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.tiles import (
+    SIMT_SUMS,
+    SIMT_TILES,
+    SM80_SUMS,
+    SM80_TILES,
+    C,
+    SimtConfig,
+    Sm80Config,
+    Sums,
+    Tile,
+)
+from layoutalg.kernels.gemm.validate import check_config, check_element
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""
@@ -41,46 +52,17 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile(Generic[C]):
-    """A configuration and its measured numbers, in nanoseconds, for 1, 2, ... blocks on a multiprocessor.
-
-    There are as many as a multiprocessor holds.  `narrow` is how much longer copies of single elements take.
-    """
-
-    config: C
-    step: tuple[float, ...]
-    block: tuple[float, ...]
-    narrow: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What parts cost beside their products: `launch` nanoseconds, and `byte` for each that is written."""
-
-    launch: float
-    byte: float
-
-
-def tile_count(p: GemmProblem, c: C) -> int:
-    """Tiles of D.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> tile_count(gemm_problem(1000, 1000, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
-    32
-    """
+def tile_count(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+    """Tiles of D."""
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
 
 
-def offered_splits(p: GemmProblem, c: C, sms: int) -> tuple[int, ...]:
+def offered_splits(p: GemmProblem, c: SimtConfig | Sm80Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> tile = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> offered_splits(gemm_problem(256, 256, 1024), tile, 132)
+    >>> offered_splits(gemm_problem(256, 256, 1024), Sm80Config(128, 128, 64, 2, 2, 3), 132)
     (1, 2, 3, 4, 6, 8)
-    >>> offered_splits(gemm_problem(8192, 8192, 8192), tile, 132)
-    (1,)
     """
     if p.accumulator.name == "f16":
         return (1,)
@@ -116,38 +98,96 @@ def _is_narrow(p: GemmProblem, c: SimtConfig | Sm80Config) -> bool:
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
 
 
-def ranked(
-    p: GemmProblem,
-    tiles: Sequence[Tile[C]],
-    sums: Sums,
-    chip: Arch,
-    fitted: Callable[[C], C],
-    check: Callable[[C], None],
-) -> tuple[C, ...]:
-    """Every tile that fits, with every number of parts worth trying, the one expected to be fastest first.
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[C]):
+    """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    Raises the refusal of the last tile where none fits.
-
-    >>> from layoutalg.arch import find_arch
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> tile = Tile(Sm80Config(128, 128, 64, 2, 2, 3), (100.0, 150.0), (1000.0, 1200.0))
-    >>> p, sums, chip = gemm_problem(256, 256, 4096), Sums(2000.0, 0.001), find_arch("sm_90")
-    >>> [c.splits for c in ranked(p, [tile], sums, chip, lambda c: c, lambda c: None)][:3]
-    [4, 6, 8]
+    `fields` are those that depend on the problem alone.
     """
-    sms = chip.board.sms if chip.board else 1
-    found: list[tuple[float, C]] = []
-    refusal: LayoutAlgError | None = None
-    for tile in tiles:
-        config = fitted(tile.config)
-        try:
-            check(config)
-        except LayoutAlgError as error:
-            refusal = error
-            continue
-        for splits in offered_splits(p, config, sms):
-            choice = replace(config, splits=splits)
-            found.append((expected_ns(p, choice, tile, sums, sms), choice))
-    if not found and refusal is not None:
-        raise refusal
-    return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
+
+    tiles: tuple[Tile[C], ...]
+    sums: Sums
+    fit: Callable[[GemmProblem, C, Arch], C]
+    fields: tuple[str, ...]
+    accepts: Callable[[GemmProblem], None] | None = None
+
+    def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
+        """A configuration with elements, vectors and edges as a problem needs them.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> SM80.fitted(gemm_problem(100, 100, 100), Sm80Config(128, 256, 64, 2, 4, 4)).a_bytes
+        8
+        """
+        return self.fit(p, c, find_arch(arch))
+
+    def configs(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[C, ...]:
+        """Every tile that fits, with every number of parts worth trying, the fastest by the model first.
+
+        Vectors are as wide as the leading dimensions and the extents allow.  Raises the refusal of the last
+        tile where none fits.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> print(SM80.configs(gemm_problem(8192, 8192, 8192))[0])
+        128x256x64, 4 stages
+        """
+        if self.accepts is not None:
+            self.accepts(p)
+        chip = find_arch(arch)
+        sms = chip.board.sms if chip.board else 1
+        found: list[tuple[float, C]] = []
+        refusal: LayoutAlgError | None = None
+        for tile in self.tiles:
+            config = self.fit(p, tile.config, chip)
+            try:
+                check_config(p, config, chip)
+            except LayoutAlgError as error:
+                refusal = error
+                continue
+            for splits in offered_splits(p, config, sms):
+                choice = replace(config, splits=splits)
+                found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
+        if not found and refusal is not None:
+            raise refusal
+        return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
+
+
+def _vectors(p: GemmProblem) -> tuple[int, int, int]:
+    """Elements that the rows of A, of B, and of C and D are cut into."""
+    return (
+        gcd(p.lda, p.k if p.a_major == "k" else p.m),
+        gcd(p.ldb, p.k if p.b_major == "k" else p.n),
+        gcd(p.ldd, p.n, p.ldc if p.reads_c else 0),
+    )
+
+
+def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
+    words = p.operand.nbytes // 4
+    most = 4 // words
+    a, b, across = (gcd(most, x) for x in _vectors(p))
+    c = replace(
+        c, a_vector=a, b_vector=b, fragment=most, run_m=min(c.run_m, most), run_n=most, pad=most, edges=True,
+        result_vec=across,
+    )  # fmt: skip
+    if words == 2:
+        c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)
+    if chip.compute_capability < (8, 0):
+        c = replace(c, via="registers", turn="registers", stages=2)
+    return c
+
+
+def _fit_sm80(p: GemmProblem, c: Sm80Config, chip: Arch) -> Sm80Config:
+    size = p.operand.nbytes
+    tile_k = c.tile_k * 2 // size
+    a, b, across = _vectors(p)
+    edges = bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)
+    return replace(
+        c, tile_k=tile_k, a_bytes=gcd(16, a * size), b_bytes=gcd(16, b * size),
+        result_vec=gcd(across, 16 // p.result.nbytes), edges=edges, static_ld=c.via == "cp.async",
+    )  # fmt: skip
+
+
+SIMT: Choice[SimtConfig] = Choice(
+    SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
+)
+SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+"""The families: without tensor cores, and with mma.sync."""

@@ -25,11 +25,9 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm import (
     sm80_predict as gemm_sm80_predict,
 )
-from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.splitk import build_combine, predict_combine
+from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""

@@ -1,4 +1,4 @@
-"""GemmProblem: D = activation(alpha A B + beta C + bias), its operands' strides, and its definition.
+"""GemmProblem: D = epilogue(A B), such as activation(alpha A B + beta C + bias), and its operands' strides.
 
 A is m x k, B is k x n, C and D are m x n and row-major; a column-major D is the transposed problem.  Each
 of A and B is stored along one of its modes:
@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
 
 Major: TypeAlias = Literal["k", "mn"]
 
@@ -44,9 +45,22 @@ class GemmProblem:
     ldb: int
     ldc: int
     ldd: int
-    reads_c: bool
-    bias: bool
-    activation: str
+    epilogue: Epilogue
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether a matrix is added."""
+        return self.epilogue.matrix is not None
+
+    @property
+    def bias(self) -> bool:
+        """Whether a number per column of D, `bias`, is added."""
+        return any(step.name == "bias" and step.along == "n" for step in self.epilogue.vectors)
+
+    @property
+    def activation(self) -> str:
+        """The last function that is applied, or "none"."""
+        return self.epilogue.functions[-1].name if self.epilogue.functions else "none"
 
     @property
     def a_elems(self) -> int:
@@ -89,11 +103,12 @@ def gemm_problem(
     reads_c: bool = False,
     bias: bool = False,
     activation: str = "none",
+    epilogue: Epilogue | None = None,
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
-    Raises ShapeError for extents and leading dimensions that make no matrix, UnsupportedError for types
-    that do not go together.
+    D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B.  Raises ShapeError for
+    extents and leading dimensions that make no matrix, UnsupportedError for types that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -115,8 +130,13 @@ def gemm_problem(
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major not in ("k", "mn"):
             raise UnsupportedError(f"{name} = {major!r}: 'k' and 'mn' are accepted")
-    if activation not in ("none", "relu"):
-        raise UnsupportedError(f"activation {activation!r}: 'none' and 'relu' are accepted")
+    if epilogue is None:
+        epilogue = named_epilogue(reads_c=reads_c, bias=bias, activation=activation)
+    elif reads_c or bias or activation != "none":
+        raise UnsupportedError(
+            "an epilogue and steps of its own: reads_c, bias and activation belong into it"
+        )
+    epilogue.check(sums.name)
     rows = {
         "lda": k if a_major == "k" else m,
         "ldb": k if b_major == "k" else n,
@@ -133,7 +153,7 @@ def gemm_problem(
             raise ShapeError(f"{name} = {leading[name]} is less than the row length {least}")
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], bool(reads_c), bool(bias), activation,
+        leading["ldd"], epilogue,
     )  # fmt: skip
 
 

@@ -18,14 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch, Space
 from layoutalg.codegen.traffic import Cost, Costs, Prediction
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.gemm.parts import part_problem
+from layoutalg.kernels.gemm.mainloop import OperandPlan
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SECTOR_BYTES, Half, SimtConfig, half, thread_row
+from layoutalg.kernels.gemm.simt import operand_plan, tiled_mma
+from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.tiles import SECTOR_BYTES, SimtConfig
+from layoutalg.layout import Layout
 
 Access: TypeAlias = tuple[str, str]
 """(buffer, instruction): "a", "b", "c", "d" or "bias", and the instruction's analysis name."""
@@ -54,7 +57,7 @@ def accesses(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Mappi
     multiples of a sector: there each tile costs something else.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.simt_plan import LADDER
+    >>> from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
     >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
     >>> accesses(p, LADDER["v2"][1])["b", "ld.shared.b32"]
     Cost(instructions=1024, total=32768, ideal=1024)
@@ -119,20 +122,22 @@ Row: TypeAlias = "tuple[str, str, Space, Any, int]"
 def _block(p: GemmProblem, c: SimtConfig) -> Iterator[Row]:
     import numpy as np
 
-    tid = np.arange(c.threads)
-    own_m, own_n = (at + 0 * tid for at in c.owner(tid))
-    a, b = half(p, c, "a"), half(p, c, "b")
-    size, trips = p.operand.nbytes, p.k // c.tile_k
+    tid, size, trips = np.arange(c.threads), p.operand.nbytes, p.k // c.tile_k
     ahead = min(c.splits, trips) if c.fragments == 2 and c.stages > 1 else 0
-    for name, h, own, leading in (("a", a, own_m, p.lda), ("b", b, own_n, p.ldb)):
-        if h.via == "global":
-            yield _read(name, h, own, leading, size, p.k)
+    for name, leading in (("a", p.lda), ("b", p.ldb)):
+        plan = operand_plan(p, c, "a" if name == "a" else "b")
+        if plan.via == "global":
+            rows = plan.read.tidfrg("src", Layout((plan.rows, 1)))(tid, np.arange(plan.fragments)[:, None])
+            place = rows * leading if plan.major == "k" else rows
+            yield name, f"ld.global.{_OPS[size]}", "global", place * size, p.k
             continue
-        yield from _copies(name, h, tid, leading, size, trips)
-        yield from _fragments(name, h, own, size, trips, ahead)
+        yield from _copies(name, plan, tid, leading, trips)
+        yield from _fragments(name, plan, tid, trips, ahead)
     v = c.result_vec
-    i, j = np.arange(c.thread_m), np.arange(c.thread_n // v) * v
-    rows, columns = own_m + thread_row(a, i)[:, None, None], own_n + thread_row(b, j)[None, :, None]
+    sums = tiled_mma(p.operand, c).tidfrg("C", Layout((c.tile_m, c.tile_n)))
+    i, j = np.arange(c.thread_m)[:, None, None], np.arange(c.thread_n // v)[None, :, None] * v
+    at = sums(tid, (0, (i, j)))
+    rows, columns = at % c.tile_m, at // c.tile_m
     op = _OPS[v * size]
     yield "d", f"st.global.{op}", "global", (rows * p.ldd + columns) * size, c.splits
     if p.reads_c:
@@ -141,37 +146,32 @@ def _block(p: GemmProblem, c: SimtConfig) -> Iterator[Row]:
         yield "bias", f"ld.global.{op}", "global", (0 * rows + columns) * size, 1
 
 
-def _read(name: str, h: Half, own: Any, leading: int, size: int, k: int) -> Row:
+def _copies(name: str, plan: OperandPlan, tid: Any, leading: int, trips: int) -> Iterator[Row]:
     import numpy as np
 
-    rows = own + thread_row(h, np.arange(h.thread))[:, None]
-    place = rows * leading if h.major == "k" else rows
-    return name, f"ld.global.{_OPS[size]}", "global", place * size, k
-
-
-def _copies(name: str, h: Half, tid: Any, leading: int, size: int, trips: int) -> Iterator[Row]:
-    import numpy as np
-
-    near, far = h.walk(tid, np.arange(h.passes)[:, None])
-    near, far = near + 0 * far, far + 0 * near
-    nbytes = h.vector * size
-    elements = np.arange(h.vector if h.turned and h.via == "registers" else 1)[:, None, None]
-    row, deep = (far, near + elements) if h.major == "k" else (near + elements, far)
-    to, of = h.layout(row, deep) * size, (far * leading + near) * size
-    if h.via == "cp.async":
+    size, tile = plan.element.nbytes, Layout((plan.rows, plan.deep))
+    passes = np.arange(plan.passes)[:, None] * plan.vector
+    at = plan.copy.tidfrg("dst", tile)(tid, passes + np.arange(0, plan.vector, plan.run)[:, None, None])
+    row, deep = at % plan.rows, at // plan.rows
+    to, of = (
+        plan.layout(row, deep) * size,
+        (row * leading + deep if plan.major == "k" else deep * leading + row),
+    )
+    nbytes = plan.vector * size
+    if plan.via == "cp.async":
         yield name, f"cp.async.{nbytes}", "shared", to, trips
-        yield name, f"cp.async.{nbytes}:global", "global", of, trips
+        yield name, f"cp.async.{nbytes}:global", "global", of[0] * size, trips
     else:
-        width = size if h.turned else nbytes
-        yield name, f"st.shared.{_OPS[width]}", "shared", to, trips
-        yield name, f"ld.global.{_OPS[nbytes]}", "global", of, trips
+        yield name, f"st.shared.{_OPS[plan.run * size]}", "shared", to, trips
+        yield name, f"ld.global.{_OPS[nbytes]}", "global", of[0] * size, trips
 
 
-def _fragments(name: str, h: Half, own: Any, size: int, trips: int, ahead: int) -> Iterator[Row]:
+def _fragments(name: str, plan: OperandPlan, tid: Any, trips: int, ahead: int) -> Iterator[Row]:
     import numpy as np
 
-    rows = own + thread_row(h, np.arange(0, h.thread, h.fragment))[:, None]
-    op: str = f"ld.shared.{_OPS[h.fragment * size]}"
-    space: Literal["shared"] = "shared"
-    for k in range(h.deep):
-        yield name, op, space, h.layout(rows, k) * size, trips + (ahead if k == 0 else 0)
+    size, tile = plan.element.nbytes, Layout((plan.rows, plan.deep))
+    read, width = plan.read.tidfrg("src", tile), 4 * plan.words
+    for k in range(plan.steps):
+        at = read(tid, ((0, np.arange(plan.fragments)[:, None]), (0, k)))
+        to = plan.layout(at % plan.rows, at // plan.rows) * size
+        yield name, f"ld.shared.{_OPS[width]}", "shared", to, trips + (ahead if k == 0 else 0)

@@ -1,36 +1,130 @@
-"""gemm_sm80: D = activation(alpha A B + beta C + bias) with mma.sync, as gemm_sm80_plan says.
+"""gemm_sm80: products with mma.sync.
 
-The program, for `stages` = S tiles in flight by cp.async:
+A block's warps split its tile, each with one piece of it, by a TiledMMA of 16 x 8 instructions.  Fragments
+come from shared memory by ldmatrix.x4: 16 rows by 32 bytes of k, the four core matrices of A's operand, or of
+two operands of B.  The layouts of the tiles and of the epilogue's stage are synthesised for these accesses:
+none has a bank conflict.
 
-    copy tiles 0 .. S-2, one group each; wait for tile 0; load its first fragments
-    for each tile of k:
-        for each step of it:
-            load the fragments of the step after this one (with one set of fragments: of this one)
-            at the first step: start the copy of tile + S - 1 into the place that was read last
-            at the last step, when the tile is read: wait for the next one, barrier
-            multiply
-    write D, see gemm_epilogue
+Results leave the registers
 
-Tiles at the edges are moved inward, and the ragged tile of k comes first: see gemm_sm80_side.
-
-Without cp.async tiles go through registers, into one buffer (two barriers a tile) or two (one barrier).
+    "shared"    16 rows of a warp at a time through shared memory, so that D is written (and C read) in rows
+                of `result_vec` elements; a warp waits for nobody but itself
+    "direct"    in the pairs that the mma left in each lane: half a sector at a time
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var
-from layoutalg.codegen.instr import BAR, CLEAR, CP_COMMIT, CP_WAIT, MMA_SYNC, Mma
+from layoutalg.analysis import Access
+from layoutalg.atoms import (
+    TiledCopy,
+    TiledMMA,
+    make_tiled_copy,
+    make_tiled_copy_A,
+    make_tiled_copy_B,
+    make_tiled_mma,
+)
+from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.instr import (
+    BAR,
+    CLEAR,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    LDS,
+    MMA_SYNC,
+    MMAS,
+    MOVE,
+    STS,
+    WARP_SYNC,
+    Mma,
+    unpack,
+)
 from layoutalg.codegen.program import Kernel, KernelBuilder, Reg
-from layoutalg.kernels.gemm.epilogue import write_result
-from layoutalg.kernels.gemm.parts import Part, declare_part
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.dtype import DType, dtype
+from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.mainloop import (
+    Mainloop,
+    Operand,
+    OperandPlan,
+    least_extent,
+    operand_copy,
+    tile_start,
+)
+from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import declare_tile
-from layoutalg.kernels.gemm.result import declare_result, statement
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config, mma_of, stored, tile_layout
-from layoutalg.kernels.gemm.sm80_side import Side, least_extent, tile_order, tile_start
-from layoutalg.kernels.gemm.suggest import checked
+from layoutalg.kernels.gemm.splitk import declare_part
+from layoutalg.kernels.gemm.suggest import check_or_suggest
+from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of, stored
+from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.layout import AnyLayout, Layout
+from layoutalg.synthesis import synthesize
+
+
+def tiled_mma(p: GemmProblem, c: Sm80Config) -> TiledMMA:
+    """The multiplications of a block for 32 bytes of k, by the widest mma: of a narrower one, two in a row.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(tiled_mma(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).tile_shape)
+    (128, 256, 16)
+    """
+    return _tiled_mma(p.operand, p.accumulator, c.warps_m, c.warps_n, c.warp_m, c.warp_n)
+
+
+@cache
+def _tiled_mma(
+    operand: DType, accumulator: DType, warps_m: int, warps_n: int, warp_m: int, warp_n: int
+) -> TiledMMA:
+    kind = operand.name, accumulator.name
+    widest = max((m for m in MMAS if (m.operand, m.accumulator) == kind), key=lambda m: m.k)
+    rows = Layout((16, warps_m, warp_m // 16), (1, warp_m, 16))
+    columns = Layout((8, warps_n, warp_n // 8), (1, warp_n, 8))
+    return make_tiled_mma(widest.atom, (warps_m, warps_n, 1), (rows, columns))
+
+
+@lru_cache(maxsize=256)
+def operand_plan(p: GemmProblem, c: Sm80Config, side: Literal["a", "b"]) -> OperandPlan:
+    """How a tile of an operand is copied, stored and read.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(operand_plan(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4), "a").layout)
+    Sw<3,3,3> o 0 o (128,64):(64,1)
+    """
+    rows, warp_rows, nbytes, major = (
+        (c.tile_m, c.warp_m, c.a_bytes, p.a_major)
+        if side == "a"
+        else (c.tile_n, c.warp_n, c.b_bytes, p.b_major)
+    )
+    vector = nbytes // p.operand.nbytes
+    lanes = (c.tile_k if major == "k" else rows) // vector
+    copy = operand_copy(c.via, p.operand, major, vector, lanes, c.threads)
+    read = (make_tiled_copy_A if side == "a" else make_tiled_copy_B)(_LDMATRIX[major][0], tiled_mma(p, c))
+    layout = _tile_layout(copy, read, (rows, c.tile_k), major, vector, swizzled=c.swizzled)
+    return OperandPlan(
+        rows, c.tile_k, major, p.operand, c.via, copy, read, _LDMATRIX[major][1], layout, rows * c.tile_k,
+        vector, vector, warp_rows // 16, 4,
+    )  # fmt: skip
+
+
+_LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS)}
+
+
+@cache
+def _tile_layout(
+    copy: TiledCopy, read: TiledCopy, shape: tuple[int, int], major: Major, vector: int, *, swizzled: bool
+) -> AnyLayout:
+    """Where element (row, k) of a tile lies, in elements: one swizzle, free of bank conflicts."""
+    order: Literal["row", "col"] = "row" if major == "k" else "col"
+    if not swizzled:
+        return Layout(shape, (shape[1], 1) if order == "row" else (1, shape[0]))
+    tile = Layout(shape)
+    accesses = [Access(read.atom.src_op, read.tidfrg("src", tile), read.element)]
+    if not copy.atom.dst_op:  # a plain store, where cp.async writes whole rows of banks
+        stored = f"st.shared.b{8 * vector * copy.element.nbytes}"
+        accesses.insert(0, Access(stored, copy.tidfrg("dst", tile), copy.element))
+    found = synthesize(shape, accesses, element=copy.element, order=order, form="single")
+    return found.layout if found.layout is not None else Layout(shape, (shape[1], 1))
 
 
 def build(p: GemmProblem, c: Sm80Config) -> Kernel:
@@ -38,195 +132,69 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     down to a tile, or to 1 where the problem itself has fewer rows or columns.  Its `contract` says which.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
-    the kernel writes the parts' `sums`, see gemm_parts.  Raises what `checked` raises.
+    the kernel writes the parts' `sums`, see splitk.  Raises what `check_or_suggest` raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> build(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).name
     'gemm_sm80_f16'
     """
-    checked(p, c)
-    _, c = stored(p, c)
-    size, mma = p.operand.nbytes, mma_of(p, c)
-    k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=_notes(p, c), min_blocks=c.min_blocks)
-    a_vec, b_vec, d_vec = c.a_bytes // size, c.b_bytes // size, c.result_vec
-
-    def leading(name: str, value: int, vec: int) -> Expr:
-        return k.constant(name, value) if c.static_ld else k.param(name, value, vec, multiple=vec)
-
-    by_k = tuple(v for v, major in ((a_vec, p.a_major), (b_vec, p.b_major)) if major == "k")
-    steps = {
-        "m": a_vec if p.a_major == "mn" else 1,
-        "n": max(d_vec, b_vec if p.b_major == "mn" else 1),
-        "k": max(by_k, default=1),
-    }
-    if not c.edges:
-        steps = {"m": c.tile_m, "n": c.tile_n, "k": c.tile_k}
+    check_or_suggest(p, c)
+    notes = _notes(p, c)
+    p, c = stored(p, c)
+    mma = mma_of(p, c)
+    k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     least = {
         "m": least_extent(p.m, c.tile_m, edges=c.edges), "n": least_extent(p.n, c.tile_n, edges=c.edges),
         "k": 1,
     }  # fmt: skip
-    m, n, depth = (k.param(x, getattr(p, x), max(least[x], of), multiple=of) for x, of in steps.items())
-    a = k.pointer("a", size, (leading("lda", p.lda, a_vec), 1), align_bytes=c.a_bytes)
-    b = k.pointer("b", size, (leading("ldb", p.ldb, b_vec), 1), align_bytes=c.b_bytes)
-
-    m0, n0 = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
-    row = tile_start(k, "a_row", m0, c.tile_m, m, edges=c.edges)
-    column = tile_start(k, "b_row", n0, c.tile_n, n, edges=c.edges)
-    warp = k.tid // 32
-    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
-    result = declare_result(
-        k, p, d_vec, m, n, first=(m0, n0) if c.edges else None, part=part.which, static=c.static_ld
+    m, n, depth = (
+        k.param(name, getattr(p, name), max(least[name], of), multiple=of)
+        for name, of in zip("mnk", multiples(p, c), strict=True)
+    )
+    corner = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
+    inward = (
+        tile_start(k, "a_row", corner[0], c.tile_m, m, edges=c.edges),
+        tile_start(k, "b_row", corner[1], c.tile_n, n, edges=c.edges),
     )
 
-    def side(name: str, *, paired: bool) -> Side:
-        rows = c.tile_n if paired else c.tile_m
-        nbytes = c.b_bytes if paired else c.a_bytes
-        layout = tile_layout(p, c, "b" if paired else "a")
-        tile = k.shared_buffer(f"tile_{name}", size, layout, rows * c.tile_k * c.stages, 1024)
-        staged = None
-        if c.via == "registers":
-            staged = k.reg(
-                f"staged_{name}", rows * c.tile_k * size // (nbytes * c.threads), max(1, nbytes // 4)
-            )
-        major, first, extent = (p.b_major, column, n) if paired else (p.a_major, row, m)
-        which, own = (warp // c.warps_m, c.warp_n) if paired else (warp % c.warps_m, c.warp_m)
-        matrix = b if paired else a
-        return Side(
-            k, c, matrix, tile, major, rows, nbytes, first, extent, depth, which, own, paired, staged,
+    def operand(side: Literal["a", "b"]) -> Operand:
+        plan, leading = operand_plan(p, c, side), p.lda if side == "a" else p.ldb
+        first, extent = (inward[0], m) if side == "a" else (inward[1], n)
+        small, ld = c.edges and extent.facts.lo < plan.rows, f"ld{side}"
+        return Operand(
+            k, plan, side, k.constant(ld, leading) if c.static_ld else k.param(
+                ld, leading, plan.vector, multiple=plan.vector
+            ), first, extent if small else None, stages=c.stages, align_bytes=1024,
         )  # fmt: skip
 
-    left, right = side("a", paired=False), side("b", paired=True)
-    ra = k.reg("ra", c.fragments, c.warp_m // 16, 4)
-    rb = k.reg("rb", c.fragments, c.warp_n // 16, 4)
+    operands = operand("a"), operand("b")
+    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+    output = Output(
+        k, p, c.result_vec, m, n, first=corner if c.edges else None, part=part.which, static=c.static_ld
+    )
+    ra, rb = (
+        k.reg(f"r{name}", c.fragments, x.plan.fragments, x.plan.words)
+        for name, x in zip("ab", operands, strict=True)
+    )
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, mma.words[2])
-    program = _Program(k, c, mma, left, right, ra, rb, acc, depth, part)
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
         k.do(CLEAR[4 * mma.words[2]], acc[i, j])
-    with part.work(k):
-        if c.via == "cp.async":
-            program.by_async_copies()
-        else:
-            program.through_registers()
-    write_result(k, p, c, acc, result, (row, column))
+
+    def multiply(which: int) -> None:
+        a_words, b_words, _ = mma.words
+        for part_k in range(2 // mma.cores):
+            with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
+                a = ra.slice(which, i, part_k * a_words, count=a_words)
+                b = rb.slice(which, j // 2, j % 2 * 2 + part_k * b_words, count=b_words)
+                k.do(MMA_SYNC[mma], acc[i, j], a, b)
+
+    Mainloop(k, c, operands, (ra, rb), depth, part, multiply).write()
+    sums = _Sums(k, p, c.result_vec)
+    if c.epilogue == "shared":
+        _through_shared(k, p, c, acc, sums, output, inward)
+    else:
+        _direct(k, p, c, acc, sums, output, inward)
     return k.build()
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What the main loops share."""
-
-    k: KernelBuilder
-    c: Sm80Config
-    mma: Mma
-    left: Side
-    right: Side
-    ra: Reg
-    rb: Reg
-    acc: Reg
-    depth: Var
-    part: Part
-
-    @property
-    def steps(self) -> int:
-        """Steps of 32 bytes of k in a tile."""
-        return self.c.tile_k * self.left.size // 32
-
-    def by_async_copies(self) -> None:
-        """The main loop over a ring of tiles that cp.async fills."""
-        k, c, stages, tiles = self.k, self.c, self.c.stages, self.part.tiles
-        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
-        self.start_copies(opening, Const(0), ragged=c.edges)
-        k.do(CP_COMMIT)
-        for s in range(1, stages - 1):
-            with k.If(Const(s) < tiles):
-                self.start_copies(second + (s - 1), Const(s))
-            k.do(CP_COMMIT)
-        k.do(CP_WAIT, stages - 2)
-        k.do(BAR)
-        if self.c.fragments == 2:
-            self.fragments(0, Const(0), 0)
-        with k.For("kt", tiles) as kt:
-            here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
-            for step in range(self.steps):
-                last = step == self.steps - 1
-                if c.fragments == 1:
-                    self.fragments(0, here, step)
-                elif not last:
-                    self.fragments((step + 1) % 2, here, step + 1)
-                if step == 0:
-                    with k.If(kt + (stages - 1) < tiles):
-                        self.start_copies(second + kt + (stages - 2), before)
-                    k.do(CP_COMMIT)
-                if last:
-                    k.do(CP_WAIT, stages - 2)
-                    k.do(BAR)
-                    if c.fragments == 2:
-                        self.fragments((step + 1) % 2, after, 0)
-                self.multiply(step % c.fragments)
-        k.do(CP_WAIT, 0)
-
-    def through_registers(self) -> None:
-        """The main loop over one tile or two that go through registers."""
-        k, c, two, tiles = self.k, self.c, self.c.stages == 2, self.part.tiles
-        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and c.ahead)
-        if c.ahead:
-            self.loads(opening, ragged=c.edges)
-            self.stores(Const(0))
-            k.do(BAR)
-        with k.For("kt", tiles) as kt:
-            here, after = (kt % 2, (kt + 1) % 2) if two else (Const(0), Const(0))
-            if self.c.ahead:
-                with k.If(kt + 1 < tiles):
-                    self.loads(second + kt)
-            else:
-                self.loads(opening + kt, ragged=c.edges)
-                self.stores(here)
-                k.do(BAR)
-            if self.c.fragments == 2:
-                self.fragments(0, here, 0)
-            for step in range(self.steps):
-                if self.c.fragments == 1:
-                    self.fragments(0, here, step)
-                elif step + 1 < self.steps:
-                    self.fragments((step + 1) % 2, here, step + 1)
-                self.multiply(step % self.c.fragments)
-            if self.c.ahead:
-                if not two:
-                    k.do(BAR)
-                with k.If(kt + 1 < tiles):
-                    self.stores(after)
-            k.do(BAR)
-
-    def start_copies(self, tile: Expr, stage: Operand, *, ragged: bool = False) -> None:
-        """Start the copy of both operands' tile of k."""
-        self.left.start_copy(tile, stage, ragged=ragged)
-        self.right.start_copy(tile, stage, ragged=ragged)
-
-    def loads(self, tile: Expr, *, ragged: bool = False) -> None:
-        """Load both operands' tile of k into registers."""
-        for side in (self.left, self.right):
-            if side.staged is not None:
-                side.load(tile, side.staged, ragged=ragged)
-
-    def stores(self, stage: Operand) -> None:
-        """Store both loaded tiles into shared memory."""
-        for side in (self.left, self.right):
-            if side.staged is not None:
-                side.store(stage, side.staged)
-
-    def fragments(self, which: int, stage: Operand, step: int) -> None:
-        """Load both operands' fragments of a step."""
-        self.left.fragments(self.ra, which, stage, step)
-        self.right.fragments(self.rb, which, stage, step)
-
-    def multiply(self, which: int) -> None:
-        """Multiply the fragments of a step: one mma of its whole k, or two of half of it."""
-        k, (a_words, b_words, _) = self.k, self.mma.words
-        for half in range(2 // self.mma.cores):
-            with k.Unroll("i", self.acc.shape[0]) as i, k.Unroll("j", self.acc.shape[1]) as j:
-                a = self.ra.slice(which, i, half * a_words, count=a_words)
-                b = self.rb.slice(which, j // 2, j % 2 * 2 + half * b_words, count=b_words)
-                k.do(MMA_SYNC[self.mma], self.acc[i, j], a, b)
 
 
 def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
@@ -237,6 +205,89 @@ def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
         f"A block of {c.warps_m} x {c.warps_n} warps makes {c.tile_m} x {c.tile_n} of D, a warp "
         f"{c.warp_m} x {c.warp_n}, by {mma.ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory.",
-        f"Element (row, k) of a tile of A lies at {tile_layout(p, c, 'a')},",
-        f"of B at {tile_layout(p, c, 'b')}.",
+        f"Element (row, k) of a tile of A lies at {operand_plan(p, c, 'a').layout},",
+        f"of B at {operand_plan(p, c, 'b').layout}.",
     ]
+
+
+@cache
+def stage_copies(warp_n: int, vec: int) -> tuple[TiledMMA, TiledCopy, AnyLayout]:
+    """How 16 rows of a warp's sums go through shared memory: who has them, who takes them, where they lie.
+
+    >>> print(stage_copies(64, 8)[2])
+    Sw<3,2,3> o 0 o (16,64):(64,1)
+    """
+    f32, part = dtype("f32"), min(vec, 4)
+    mma = make_tiled_mma(_ANY_MMA.atom, (1, 1, 1), (16, warp_n))
+    lanes = min(32, warp_n // vec)
+    take = make_tiled_copy(
+        f"UniversalCopy<uint{32 * part}_t>", f32, Layout((32 // lanes, lanes), (lanes, 1)), Layout((1, vec))
+    )
+    tile = Layout((16, warp_n))
+    accesses = (
+        Access("st.shared.b64", mma.tidfrg("C", tile), f32),
+        Access(f"ld.shared.b{32 * part}", take.tidfrg("src", tile), f32),
+    )
+    found = synthesize((16, warp_n), accesses, element=f32, order="row", form="any")
+    return mma, take, found.layout if found.layout is not None else Layout((16, warp_n), (warp_n, 1))
+
+
+_ANY_MMA: Mma = MMAS[0]
+"""Sums lie alike after every mma of 16 x 8."""
+
+
+def _through_shared(
+    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, sums: _Sums, output: Output,
+    corner: tuple[Expr, Expr],
+) -> None:  # fmt: skip
+    lane, warp, vec, part = k.tid % 32, k.tid // 32, c.result_vec, min(c.result_vec, 4)
+    mma, take, layout = stage_copies(c.warp_n, vec)
+    stage = k.shared("stage", "f32", layout, stages=c.threads // 32, align_bytes=1024, over=True)
+    mine = stage if c.threads == 32 else stage[None, None, warp]
+    m1 = k.let("m1", corner[0] + warp % c.warps_m * c.warp_m)
+    n1 = k.let("n1", corner[1] + warp // c.warps_m * c.warp_n)
+    given = k.get_slice(mma, lane).partition_C(mine)
+    taken = k.get_slice(take, lane).partition_S(mine)
+    there = k.get_slice(take, lane).partition_D(output.tile((m1, n1), (c.warp_m, c.warp_n)))
+    _, rows, columns = taken.shape
+    k.do(BAR)
+    with k.Unroll("i", acc.shape[0]) as i:
+        with k.Unroll("j", acc.shape[1]) as j:
+            four, place = sums.of(acc, i, j)
+            with k.Unroll("h", 2) as h:
+                k.do(STS[8], given.at((0, h), 0, j), four.slice(*place, h * 2, count=2))
+        k.do(WARP_SYNC)
+        with k.Unroll("y", rows) as y, k.Unroll("x", columns) as x:
+            with k.Unroll("e", vec // part) as e:
+                k.do(LDS[4 * part], sums.out.slice(e * part, count=part), taken.at((0, e), y, x))
+            output.write(sums.out, there.coordinate(0, y + i * rows, x))
+        k.do(WARP_SYNC)
+
+
+def _direct(
+    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, sums: _Sums, output: Output,
+    corner: tuple[Expr, Expr],
+) -> None:  # fmt: skip
+    there = k.get_slice(tiled_mma(p, c)).partition_C(output.tile(corner, (c.tile_m, c.tile_n)))
+    with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
+        four, place = sums.of(acc, i, j)
+        with k.Unroll("h", 2) as h:
+            with k.Unroll("e", 2) as e:
+                k.do(MOVE, sums.out[e], four[(*place, h * 2 + e)])
+            output.write(sums.out, there.coordinate((0, h), i, j))
+
+
+class _Sums:
+    """The sums of fragments as 32-bit numbers, and registers `out` for `vec` of them that lie in a row."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, vec: int) -> None:
+        self.k = k
+        self.out = k.reg("out", vec)
+        self.pairs = k.reg("pairs", 4) if p.accumulator.name == "f16" else None
+
+    def of(self, acc: Reg, i: Expr, j: Expr) -> tuple[Reg, tuple[Expr, ...]]:
+        """The four sums of a fragment: a register array and the index they start at."""
+        if self.pairs is None:
+            return acc, (i, j)
+        self.k.do(unpack(4, "f16"), self.pairs, acc[i, j])
+        return self.pairs, ()

@@ -24,16 +24,8 @@ from layoutalg.codegen.traffic import Costs, Prediction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.sm80_plan import (
-    Sm80Config,
-    mma_of,
-    operand_accesses,
-    stage_layout,
-    stage_load_tv,
-    stage_store_tv,
-    stored,
-    tile_layout,
-)
+from layoutalg.kernels.gemm.sm80 import operand_plan, stage_copies
+from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of, stored
 from layoutalg.layout import AnyLayout, Layout
 
 SECTOR_BYTES = 32
@@ -84,49 +76,33 @@ def _whole(p: GemmProblem, c: Sm80Config) -> None:
 def _operand(
     costs: Costs, p: GemmProblem, c: Sm80Config, which: Literal["a", "b"], blocks: int, tiles: int
 ) -> None:
-    rows, major, leading, nbytes, others = (
-        (c.tile_m, p.a_major, p.lda, c.a_bytes, c.warps_n)
-        if which == "a"
-        else (c.tile_n, p.b_major, p.ldb, c.b_bytes, c.warps_m)
-    )
-    copy, read = operand_accesses(p, c, which)
-    layout = tile_layout(p, c, which)
-    matrix = Layout((rows, c.tile_k), (leading, 1) if major == "k" else (1, leading))
-    source = f"cp.async.{nbytes}:global" if c.via == "cp.async" else f"ld.global.b{8 * nbytes}"
-    _add(costs, layout, copy, tiles * blocks)
-    _add(costs, matrix, Access(source, copy.tv, copy.element), tiles * blocks)
-    ahead = c.via == "cp.async" and c.fragments == 2
-    _add(costs, layout, read, tiles * blocks * others)
-    if ahead:
-        lane, element, ((fragments, _), warps) = read.tv[0], read.tv[1], _modes(read.tv[2])
-        first = Layout(
-            (lane.shape, element.shape, (fragments.shape, warps.shape)),
-            (lane.stride, element.stride, (fragments.stride, warps.stride)),
-        )
-        _add(costs, layout, Access(read.op, first, read.element), min(c.splits, tiles) * blocks * others)
-
-
-def _modes(rest: Layout) -> tuple[tuple[Layout, Layout], Layout]:
-    return (rest[0][0], rest[0][1]), rest[1]
+    plan, leading = operand_plan(p, c, which), p.lda if which == "a" else p.ldb
+    tile, nbytes = Layout((plan.rows, plan.deep)), plan.vector * p.operand.nbytes
+    copy, read = plan.copy.tidfrg("dst", tile), plan.read.tidfrg("src", tile)
+    matrix = Layout((plan.rows, plan.deep), (leading, 1) if plan.major == "k" else (1, leading))
+    ahead = c.via == "cp.async"
+    source = f"cp.async.{nbytes}:global" if ahead else f"ld.global.b{8 * nbytes}"
+    target = f"cp.async.{nbytes}" if ahead else f"st.shared.b{8 * nbytes}"
+    _add(costs, plan.layout, Access(target, copy, p.operand), tiles * blocks)
+    _add(costs, matrix, Access(source, copy, p.operand), tiles * blocks)
+    _add(costs, plan.layout, Access(plan.read.atom.src_op, read, p.operand), tiles * blocks)
+    if ahead and c.fragments == 2:
+        thread, held = read[0], read[1][0]
+        first = Layout((thread.shape, held.shape), (thread.stride, held.stride))
+        times = min(c.splits, tiles) * blocks
+        _add(costs, plan.layout, Access(plan.read.atom.src_op, first, p.operand), times)
 
 
 def _result(costs: Costs, p: GemmProblem, c: Sm80Config, blocks: int) -> None:
     slices = blocks * c.warps_m * c.warps_n * (c.warp_m // 16)
-    width = 8 * p.result.nbytes
+    width, vec, tile, f32 = 8 * p.result.nbytes, c.result_vec, Layout((16, c.warp_n)), dtype("f32")
+    mma, take, stage = stage_copies(c.warp_n, c.result_vec)
+    given, rows = mma.tidfrg("C", tile), take.tidfrg("dst", tile)
     if c.epilogue == "direct":
-        pairs = Layout(((4, 8), 2, (2, c.warp_n // 8)), ((32, 1), 16, (8, 128)))
-        rows, vec = pairs, 2
+        rows = given
     else:
-        vec = c.result_vec
-        part, f32 = min(vec, 4), dtype("f32")
-        stage, load = stage_layout(c.warp_n, vec), stage_load_tv(c.warp_n, vec)
-        _add(costs, stage, Access("st.shared.b64", stage_store_tv(c.warp_n), f32), slices)
-        _add(costs, stage, Access(f"ld.shared.b{32 * part}", load, f32), slices)
-        lane, steps = load[0], load[2]
-        rows = Layout(
-            (lane.shape, vec, (steps[1].shape, steps[2].shape)),
-            (lane.stride, 16, (steps[1].stride, steps[2].stride)),
-        )
+        _add(costs, stage, Access("st.shared.b64", given, f32), slices)
+        _add(costs, stage, Access(f"ld.shared.b{32 * min(vec, 4)}", take.tidfrg("src", tile), f32), slices)
     store = Access(f"st.global.b{vec * width}", rows, p.result)
     _add(costs, Layout((16, c.warp_n), (p.ldd, 1)), store, slices)
     again = Access(f"ld.global.b{vec * width}", rows, p.result)

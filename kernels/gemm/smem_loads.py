@@ -1,17 +1,19 @@
-"""Accesses of a product as the hardware serves them, where that differs from what single accesses cost.
+"""Accesses of a product as counters show them, where that differs from what single accesses cost.
 
 The idea.  A prediction adds up what each instruction costs by itself, and so does the simulator's trace.
-Three things are served otherwise, and counters show it:
+Three things differ on the hardware:
 
-    loads of fragments      the compiler makes vectors of them                 gemm_merged
+    loads of fragments      the compiler makes vectors of them                 `vectorized_loads`
     cp.async of 16 bytes    written line by line of global memory              `copied_lines`
     cp.async of 4 and 8     read from banks and written to banks, both sides   `copied_words`
 
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.simt_predict import predict
-    >>> p, c = gemm_problem(128, 256, 64, "f32", b_major="mn"), SimtConfig(128, 256, 8, 16, 8, 4)
-    >>> predict(p, c)["cp.async.4"], served(p, c, predict(p, c))["cp.async.4"]
-    (Cost(instructions=256, total=1024, ideal=1024), Cost(instructions=256, total=1024, ideal=1024))
+A program that reads words one by one leaves neighbours of a thread in shared memory side by side: the k of a
+row in a tile stored along k, the rows of a run in a tile stored along rows.  Where their loads stand in one
+unrolled loop and start at multiples of 16 bytes, the compiler loads four at once. That is fewer instructions,
+and other wavefronts: a vector is delivered to groups of 8 lanes.
+
+    one word a lane, rows of 128 bytes     32 lanes in one bank          32 wavefronts a word
+    four words a lane                      8 lanes in the same 4 banks   32 wavefronts a vector, 8 a word
 """
 
 from __future__ import annotations
@@ -19,46 +21,94 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any, Literal
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.traffic import Prediction
-from layoutalg.kernels.gemm.merged import merged_accesses
+from layoutalg.codegen.traffic import Costs, Prediction
+from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.simt_predict import word_copies
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config, copy_tv
+from layoutalg.kernels.gemm.simt_predict import accesses, word_copies
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, half
+from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts
 
 LANE_BYTES = 16
-"""What a lane copies at most."""
+"""What a lane loads or copies at most."""
 
 
-def served(
+def counted(
     p: GemmProblem,
     c: Sm80Config | SimtConfig,
-    accesses: Prediction,
+    found: Prediction,
     arch: str | Arch = "sm_90",
     *,
-    merged: bool = False,
+    vectorized: bool = False,
 ) -> Prediction:
-    """A family's prediction with the costs that counters show; `merged` where the compiler made vectors.
+    """A family's prediction with the costs that counters show; `vectorized` where the compiler made vectors.
 
     Of `copied_words` it has the most.  Raises what the family's prediction raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> from layoutalg.kernels.gemm.sm80_predict import predict
     >>> p, c = gemm_problem(128, 128, 64), Sm80Config(128, 128, 32, 2, 2, 2)
-    >>> predict(p, c)["cp.async.16"].total, served(p, c, predict(p, c))["cp.async.16"].total
+    >>> predict(p, c)["cp.async.16"].total, counted(p, c, predict(p, c))["cp.async.16"].total
     (256, 512)
     """
     totals: Mapping[str, int]
     if isinstance(c, SimtConfig):
-        accesses = merged_accesses(p, c, arch) if merged else accesses
+        found = vectorized_loads(p, c, arch) if vectorized else found
         totals = {op: most for op, (_, most) in copied_words(p, c).items()}
     else:
-        totals = {"cp.async.16": copied_lines(p, c, arch)} if "cp.async.16" in accesses else {}
-    changed = {op: replace(accesses[op], total=total) for op, total in totals.items()}
-    return MappingProxyType({**accesses, **changed})
+        totals = {"cp.async.16": copied_lines(p, c, arch)} if "cp.async.16" in found else {}
+    changed = {op: replace(found[op], total=total) for op, total in totals.items()}
+    return MappingProxyType({**found, **changed})
+
+
+def vectorized_loads(p: GemmProblem, c: SimtConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """Cost by instruction of a launch that loads fragments 16 bytes at a time where neighbours allow it.
+
+    Raises what `simt_predict.accesses` raises.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import SIMT_LADDER
+    >>> p = gemm_problem(32, 32, 32, "f32", b_major="mn")
+    >>> vectorized_loads(p, SIMT_LADDER["v2"][1])["ld.shared.b128"]
+    Cost(instructions=256, total=8192, ideal=1024)
+    """
+    costs, blocks = Costs(arch), (p.m // c.tile_m) * (p.n // c.tile_n)
+    vectors = {}
+    for name in ("a", "b"):
+        found = _vectors(p, c, "a" if name == "a" else "b")
+        if found is not None:
+            vectors[name] = found
+    for (buffer, op), cost in accesses(p, c, arch).items():
+        if buffer not in vectors or not op.startswith("ld.shared"):
+            costs.add(op, cost)
+    for addresses in vectors.values():
+        one = Costs(arch)
+        lanes = addresses.reshape(-1, 32)
+        one.lanes("ld.shared.b128", "shared", lanes, lanes >= 0)
+        one.times(p.k // c.tile_k * blocks)
+        costs.include(one)
+    return costs.prediction()
+
+
+def _vectors(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Any:
+    """Byte addresses of a tile's vectors, threads last; None where the program's own loads stay."""
+    import numpy as np
+
+    h, size = half(p, c, side), p.operand.nbytes
+    words = LANE_BYTES // size
+    if h.via == "global" or h.fragment * size == LANE_BYTES:
+        return None
+    along_k = h.order == "k"
+    extent = h.deep if along_k else h.run
+    if extent % words or h.pitch * size % LANE_BYTES:
+        return None
+    held = simt.tiled_mma(p.operand, c).tidfrg("A" if side == "a" else "B", Layout((h.rows, 1)))
+    rows = held(np.arange(c.threads), np.arange(0, h.thread, 1 if along_k else words)[:, None])
+    steps = np.arange(0, h.deep, words if along_k else 1)
+    return h.layout(rows[None], steps[:, None, None]) * size
 
 
 def copied_words(p: GemmProblem, c: SimtConfig) -> Mapping[str, tuple[int, int]]:
@@ -96,12 +146,12 @@ def copied_lines(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> i
     import numpy as np
 
     size, found = p.operand.nbytes, 0
-    for rows, major, leading in ((c.tile_m, p.a_major, p.lda), (c.tile_n, p.b_major, p.ldb)):
-        tv = copy_tv(rows, c.tile_k, major, LANE_BYTES // size, c.threads)
-        passes, threads = np.indices((rows * c.tile_k * size // (LANE_BYTES * c.threads), c.threads))
-        at = tv(threads, 0, passes)
-        row, deep = at % rows, at // rows
-        place = row * leading + deep if major == "k" else deep * leading + row
+    for side, leading in (("a", p.lda), ("b", p.ldb)):
+        plan = sm80.operand_plan(p, c, "a" if side == "a" else "b")
+        passes, threads = np.indices((plan.passes, c.threads))
+        at = plan.copy.tidfrg("dst", Layout((plan.rows, plan.deep)))(threads, passes * plan.vector)
+        row, deep = at % plan.rows, at // plan.rows
+        place = row * leading + deep if plan.major == "k" else deep * leading + row
         lines = np.sort(place.reshape(-1, 8) * size // find_arch(arch).line_bytes, axis=1)
         found += int((lines[:, 1:] != lines[:, :-1]).sum()) + len(lines)
     return found * (p.m // c.tile_m) * (p.n // c.tile_n) * (p.k // c.tile_k)

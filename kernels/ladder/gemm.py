@@ -23,7 +23,7 @@ cycles.  The largest bounds the step; what a measurement takes beyond it is late
 
 Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
 sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
-program loads them one by one: `merged` says so.  Accesses are as the hardware serves them (gemm_served).
+program loads them one by one: `merged` says so.  Accesses are as counters show them (gemm.smem_loads).
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
 from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config, mma_of
-from layoutalg.kernels.gemm.smem_loads import served
+from layoutalg.kernels.gemm.smem_loads import counted
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -244,7 +243,7 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
         round(warps * code.executed(lambda _: True)), count, written, loads,
         round(warps * idle), round(warps * once),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
-        served(p, config, accesses, ARCH, merged=loads < written), held, _reuse(p, config, held),
+        counted(p, config, accesses, ARCH, vectorized=loads < written), held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
 

@@ -89,6 +89,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> [k.name for k in plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels]
     ['softmax_f16']
     """
@@ -106,6 +107,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
     """Those of the given arguments that a kernel has.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> (kernel,) = plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels
     >>> arguments(kernel, src=1, dst=2, weight=None)
     {'src': 1, 'dst': 2}
@@ -116,6 +118,7 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split.
 
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> p, c = norm_problem("layer_norm", (8, 1024), 1, "f32"), NormConfig(4, 1, 128, "registers")
     >>> build(p, walk_of(form_of(p), p.dtype, c), c).name
     'layer_norm_f32'

@@ -81,6 +81,7 @@ class ReduceConfig:
 class Pass:
     """One launch: `form` is walked as `config` says, results are multiplied by `factor`.
 
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].additions
     12
     """
@@ -162,6 +163,7 @@ class Pass:
 class ReducePlan:
     """The launches of a problem, in order; the first of two writes a workspace that the second reads.
 
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> plan = plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]
     >>> len(plan.passes), plan.workspace_elems == plan.passes[0].config.splits
     (2, True)
@@ -186,6 +188,7 @@ class ReducePlan:
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
 
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> print(plans(reduce_problem((64, 256, 56, 56), (0, 2, 3), "mean", "f16"))[0].passes[0].form)
     R 3136:1, K 256:3136->1, R 64:802816
     """
@@ -199,6 +202,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
     """The plan whose first pass has a given configuration.
 
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> plan = plan_with(reduce_problem((64, 4096), 1, "sum", "f32"), ReduceConfig(4, 32, 1, 2, 4, splits=2))
     >>> plan.workspace_elems
     128
@@ -352,6 +356,7 @@ def resident(c: ReduceConfig, rates: Rates) -> int:
 def pass_us(p: Pass, rates: Rates) -> float:
     """The time that the model gives a pass, in microseconds.
 
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> p = plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0].passes[0]
     >>> 60 < pass_us(p, Rates()) < 70
     True

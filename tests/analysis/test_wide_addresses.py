@@ -22,14 +22,9 @@ from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
 from layoutalg.kernels.gemm import (
-    simt_configs as gemm_simt_configs,
-)
-from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
-from layoutalg.kernels.gemm import (
-    sm80_configs as gemm_sm80_configs,
-)
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
@@ -127,8 +122,8 @@ PRODUCTS: dict[str, tuple[tuple[int, int, int], Major, Major, int, int]] = {
 """Extents, majors, what is added to leading dimensions, and which of the configurations."""
 
 FAMILIES: dict[str, tuple[str, Any, Any]] = {
-    "sm80": ("f16", gemm_sm80_configs.configs, gemm_sm80.build),
-    "simt": ("f32", gemm_simt_configs.configs, gemm_simt.build),
+    "sm80": ("f16", SM80.configs, gemm_sm80.build),
+    "simt": ("f32", SIMT.configs, gemm_simt.build),
 }
 TRANSPOSES = ((1 << 20, 1 << 20, "u8"), (1 << 17, (1 << 17) + 1, "f32"), (3, 1 << 33, "u16"))
 PERMUTES = (

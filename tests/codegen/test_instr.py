@@ -18,9 +18,12 @@ from layoutalg.codegen.instr import (
     CP_ASYNC,
     CP_ASYNC_LINE,
     CP_ASYNC_ZFILL,
+    GELU,
     LDG,
     LDS,
     MMA_SYNC,
+    RELU,
+    SILU,
     STG,
     STS,
     TRANSPOSE_8,
@@ -58,7 +61,7 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.instr import (
     pdl as instr_sm90,
 )
-from layoutalg.codegen.instr.arith import activate, add_scaled
+from layoutalg.codegen.instr.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
 from layoutalg.testing import compile_shared
@@ -69,7 +72,8 @@ REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
 LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
 MADE = (
     fma_outer(8, 8), fma_outer(1, 4), fma_outer(2, 2, "f64"), scale(1), scale(8), add_scaled(1, "f32"),
-    add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), activate(4, "relu"),
+    add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), RELU.instr(4, "f32"),
+    add_same(4, "f16"), SILU.instr(2, "f32"), GELU.instr(1, "f32"),
     fill(1), fill(3), within(4), window(8, 2), fold("sum", 4, 1), fold("max", 2, 2),
     butterfly("sum", 2), butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1),
     reciprocal(2), add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1),

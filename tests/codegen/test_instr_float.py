@@ -10,10 +10,10 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import decode, encode, fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr.arith import ONE_F32, activate, add_scaled
+from layoutalg.codegen.instr.arith import ONE_F32, add_same, add_scaled
 from layoutalg.codegen.program import KernelBuilder
 from layoutalg.codegen.program.checks import check
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from tests.hostshim import run_cuda_text
 from tests.instr_probe import LANES, Case, probe
 from tests.sweeps import each
@@ -128,10 +128,12 @@ def test_unpacking_undoes_packing(n: int, element: str) -> None:
     )
 
 
-def test_relu_keeps_what_is_no_number() -> None:
-    v = encode(np.array([[np.nan, -1.0, -0.0, 2.0, -np.inf, np.inf, 0.0, -1e-40]]), "f32")
-    got = decode(activate(8, "relu").effect(None, None, v), "f32")[0]
-    np.testing.assert_array_equal(got, [np.nan, 0.0, -0.0, 2.0, 0.0, np.inf, 0.0, 0.0])
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16"])
+def test_adding_one_number_to_all(element: str) -> None:
+    v, c = drawn(4), drawn(2, element)[:, :1]
+    with np.errstate(all="ignore"):
+        wanted = (decode(v, "f32") + decode(c, element)[:, :1]).astype(np.float32)
+    np.testing.assert_array_equal(decode(add_same(4, element).effect(None, None, v, c), "f32"), wanted)
 
 
 @each(
@@ -143,7 +145,7 @@ def test_relu_keeps_what_is_no_number() -> None:
         (lambda: add_scaled(2, "s8"), UnsupportedError),
         (lambda: pack(3, "f16"), UnsupportedError),
         (lambda: pack(2, "f32"), UnsupportedError),
-        (lambda: activate(2, "gelu"), UnknownNameError),
+        (lambda: add_same(2, "s8"), UnsupportedError),
     ],
 )
 def test_what_is_not_offered_is_refused(make: object, error: type[Exception]) -> None:
@@ -165,7 +167,7 @@ CASES: list[Case] = [
     (add_scaled(2, "f16"), [drawn(2), drawn(2, "f16")], [1.0]),
     *((pack(n, e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
     *((unpack(n, e), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
-    (activate(3, "relu"), [drawn(3)], []),
+    *((add_same(3, e), [drawn(3), drawn(2, e)[:, :1]], []) for e in ("f32", "f16", "bf16")),
 ]  # fmt: skip
 
 

@@ -16,9 +16,8 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import simt as gemm_simt
 from layoutalg.kernels.gemm import sm80 as gemm_sm80
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
-from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
 from layoutalg.kernels.gemm.splitk import build_combine
 from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.plan import configs as permute_configs
@@ -51,12 +50,12 @@ def norm(shape: tuple[int, ...], axes: int, dtype: str) -> Kernel:
 
 def tensor(n: int, dtype: str, which: int) -> Kernel:
     p = gemm_problem(n, n, n, dtype)
-    return gemm_sm80.build(p, [c for c in sm80_configs(p, TARGET) if c.splits == 1][which])
+    return gemm_sm80.build(p, [c for c in SM80.configs(p, TARGET) if c.splits == 1][which])
 
 
 def parts(dtype: str) -> Kernel:
     p = gemm_problem(256, 256, 2048, dtype, b_major="mn")
-    return gemm_simt.build(p, next(c for c in simt_configs(p, TARGET) if c.splits > 1))
+    return gemm_simt.build(p, next(c for c in SIMT.configs(p, TARGET) if c.splits > 1))
 
 
 def step(family: str, name: str) -> Kernel:

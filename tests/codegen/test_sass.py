@@ -24,7 +24,7 @@ from layoutalg.codegen.gpu.sass import classify, find_disassembler
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[1] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.verification import verify
 from layoutalg.layout import Layout

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.heuristic import SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.sm80_configs import TILES, fitted
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.sm80_rules import check_config
+from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import launcher, load_all
 
 WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
@@ -23,8 +23,8 @@ WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
 
 def ways(p: GemmProblem) -> Iterator[Sm80Config]:
     """Every tile that fits; of whole tiles with edges and without."""
-    for tile in TILES:
-        c = fitted(p, tile.config)
+    for tile in SM80.tiles:
+        c = SM80.fitted(p, tile.config)
         for edges in (False, True):
             try:
                 check_config(p, replace(c, edges=edges))

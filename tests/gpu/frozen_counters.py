@@ -22,7 +22,7 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.launches import Config
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise

@@ -23,17 +23,16 @@ from layoutalg.codegen.gpu import (
     to_device,
     to_host,
 )
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import Config, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm.simt_configs import configs as simt_configs
-from layoutalg.kernels.gemm.sm80_configs import configs as sm80_configs
-from layoutalg.kernels.gemm.sm80_plan import LADDER
+from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
 from tests.gemm_cases import arguments, expected
 
 Way = tuple[GemmProblem, Config]
 
 CONFIGS: dict[str, Callable[[GemmProblem, str], Sequence[Any]]] = {
-    "gemm_sm80": sm80_configs, "gemm_simt": simt_configs
+    "gemm_sm80": SM80.configs, "gemm_simt": SIMT.configs
 }  # fmt: skip
 TYPES = {
     "gemm_sm80": (("f16", None), ("f16", "f16"), ("bf16", None), ("tf32", None), ("s8", None)),

@@ -13,8 +13,8 @@ from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.smem_loads import copied_words, served
+from layoutalg.kernels.gemm.smem_loads import copied_words, counted
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import COPIES
 from tests.gpu.gemm_launch import CONFIGS, launch_all
@@ -57,7 +57,7 @@ def product_rows(
     bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
     fewer = sum(most - least for least, most in bounds)
     name = f"{label}, parts" if second else label
-    yield from compared(name, served(p, c, first, merged=merged), seen[0], fewer)
+    yield from compared(name, counted(p, c, first, vectorized=merged), seen[0], fewer)
     for one in second:
         yield from compared(f"{label}, sums", one, seen[1])
 

@@ -20,6 +20,11 @@ inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline float expf(float x) { return __builtin_expf(x); }
+inline double exp(double x) { return __builtin_exp(x); }
+inline double normcdf(double x) { return 0.5 * __builtin_erfc(-x * 0x1.6a09e667f3bcdp-1); }
+inline float normcdff(float x) { return static_cast<float>(normcdf(x)); }
 inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }
 inline int __double2hiint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x) >> 32); }

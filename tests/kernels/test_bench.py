@@ -178,7 +178,7 @@ class Standin:
 def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     gpu = Standin()
     rooms = {name: f"layoutalg.kernels.{name}.{'family' if name == 'gemm' else 'families'}" for name in
-             ("move", "rowwise", "gemm")}  # fmt: skip
+             ("move", "rowwise", "elementwise", "gemm")}  # fmt: skip
     status = GpuStatus(True, "a stand-in", "sm_90a")
 
     def compiled(sequence: LaunchSequence, arch: str) -> Simulated:
@@ -204,6 +204,11 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['rowwise']}.torch_difference": gpu.difference,
         f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
         f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
+        f"{rooms['elementwise']}.random_normal": gpu.normal,
+        f"{rooms['elementwise']}.device_empty": np.zeros,
+        f"{rooms['elementwise']}.device_copy": gpu.noted("copy"),
+        f"{rooms['elementwise']}.torch_map": gpu.noted("torch"),
+        f"{rooms['elementwise']}.to_host": np.asarray,
         f"{rooms['gemm']}.random_normal": gpu.normal,
         f"{rooms['gemm']}.device_array": np.zeros,
         f"{rooms['gemm']}.torch_matmul": gpu.matmul,
@@ -258,6 +263,12 @@ def test_a_matrix_with_gaps_is_compared_and_timed(standin: Standin, name: str) -
     assert standin.ran[0] == "cupy" and found.share == pytest.approx(2.0) and found.unit == "GB/s"
 
 
+@pytest.mark.parametrize("name", ["gelu", "add"])
+def test_a_map_is_compared_and_timed_beside_a_copy(standin: Standin, name: str) -> None:
+    (found,) = benchmark([Timed(name, FAMILIES[name].problem((24, 65), "bf16"))])
+    assert standin.ran == [f"{name}_bf16"] * 2 + ["copy", "torch"] and found.share == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
 def test_ways_of_a_product_are_timed_in_turn_with_cublas(standin: Standin, name: str) -> None:
     family = FAMILIES[name]
@@ -275,5 +286,7 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
     monkeypatch.setattr(Simulated, "on_arrays", lambda self, arrays: lambda: None)
     family = FAMILIES[name]
     p = family.problem(64) if "gemm" in name else family.problem(**family.verified[0])
-    with pytest.raises(MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by"):
+    with pytest.raises(
+        MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
+    ):
         list(benchmark([Timed(name, p)]))

@@ -9,8 +9,9 @@ import pytest
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
-from layoutalg.kernels.gemm.simt_plan import LADDER as SIMT_LADDER
-from layoutalg.kernels.gemm.sm80_plan import LADDER, Sm80Config
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as SIMT_LADDER
+from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
 GOOD = Sm80Config(128, 256, 64, 2, 4, 4)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.arch import find_arch
-from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
-from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
+from layoutalg.errors import ResourceError
 from layoutalg.kernels.gemm.heuristic import (
     LEAST_K,
     MOST_ROUNDS,
     OFFERED,
-    Sums,
-    Tile,
+    SIMT,
+    SM80,
+    Choice,
     expected_ns,
     offered_splits,
-    ranked,
     tile_count,
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config, Sums, Tile
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
 TILE = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0))
@@ -65,15 +63,13 @@ def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) 
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
-    def refuse(c: Sm80Config) -> None:
-        raise UnsupportedError(f"not {c}")
-
-    with pytest.raises(UnsupportedError, match="not 128x128x64, 3 stages"):
-        ranked(gemm_problem(64, 64, 64), [TILE], SUMS, find_arch("sm_90"), lambda c: c, refuse)
+    choice = Choice((TILE, TILE), SUMS, lambda p, c, chip: replace(c, stages=16), ())
+    with pytest.raises(ResourceError, match="16 stages: 524288 asked"):
+        choice.configs(gemm_problem(128, 128, 64))
 
 
-@pytest.mark.parametrize("module", [gemm_simt_configs, gemm_sm80_configs])
+@pytest.mark.parametrize("module", [SIMT, SM80])
 def test_more_blocks_together_take_longer(module: Any) -> None:
-    for tile in module.TILES:
+    for tile in module.tiles:
         assert len(tile.step) == len(tile.block) >= tile.config.min_blocks
         assert list(tile.step) == sorted(tile.step) and min(tile.block) >= 0

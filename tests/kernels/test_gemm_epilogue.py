@@ -12,7 +12,7 @@ from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each
 

@@ -15,12 +15,7 @@ from layoutalg.codegen.program import SCRATCH, Global, check_argument, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.gemm import (
-    simt_configs as gemm_simt_configs,
-)
-from layoutalg.kernels.gemm import (
-    sm80_configs as gemm_sm80_configs,
-)
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import (
     Config,
     covering,
@@ -29,8 +24,7 @@ from layoutalg.kernels.gemm.launches import (
     shared_launches,
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.gemm_cases import arguments
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (
@@ -79,7 +73,7 @@ def test_a_covering_kernel_takes_the_problem(
     """Every argument of the problem is in the range that the wider kernel declares; its pointers align."""
     dtype = "f32" if simt else "f16"
     p = gemm_problem(m, n, k, dtype, b_major="mn", lda=k + more, ldb=n + more, ldd=n + more, reads_c=reads_c)
-    choices: Any = gemm_simt_configs.configs(p) if simt else gemm_sm80_configs.configs(p)
+    choices: Any = SIMT.configs(p) if simt else SM80.configs(p)
     for c in {x.splits > 1: x for x in choices}.values():
         exact, wide = launches(p, c), launches(covering(p, c), c)
         given_args = {x: x for x in ("a", "b", "c", "d", SCRATCH)} | scalar_words(p, "alpha", 1)

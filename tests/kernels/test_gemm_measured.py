@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels.gemm import simt_configs as gemm_simt_configs
-from layoutalg.kernels.gemm import sm80_configs as gemm_sm80_configs
 from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
 DATA = Path(__file__).parents[1] / "data"
 FAMILIES: dict[str, tuple[Callable[[int, int, int], GemmProblem], Any]] = {
-    "simt": (lambda m, n, k: gemm_problem(m, n, k, "f32", b_major="mn"), gemm_simt_configs),
-    "sm80": (lambda m, n, k: gemm_problem(m, n, k, "f16"), gemm_sm80_configs),
+    "simt": (lambda m, n, k: gemm_problem(m, n, k, "f32", b_major="mn"), SIMT),
+    "sm80": (lambda m, n, k: gemm_problem(m, n, k, "f16"), SM80),
 }
 
 

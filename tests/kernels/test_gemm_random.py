@@ -13,12 +13,10 @@ import pytest
 from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm import simt_rules as gemm_simt_rules
-from layoutalg.kernels.gemm import sm80_rules as gemm_sm80_rules
 from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import Order, SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import first
 
@@ -108,8 +106,3 @@ def test_a_random_product_is_exact(family: str, seed: int) -> None:
     for kernel, given in zip(one.kernels, steps, strict=True):
         simulate(lower(kernel), given, trace=False, group="warp" if seed % 2 else "block", seed=seed)
     assert d.tobytes() == expected(p, args).tobytes(), (p, c)
-
-
-def check_config(p: GemmProblem, c: Any) -> None:
-    """The rules of its family."""
-    (gemm_simt_rules if isinstance(c, SimtConfig) else gemm_sm80_rules).check_config(p, c)

@@ -18,28 +18,25 @@ from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
 from layoutalg.kernels.gemm import (
-    simt_configs as gemm_simt_configs,
-)
-from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
-from layoutalg.kernels.gemm import (
-    sm80_configs as gemm_sm80_configs,
-)
+from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Output, named_epilogue
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.result import ARITHMETIC, Result, declare_result
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each, first
 
 
-def declared(dtype: str, *, parts: bool = False, static: bool = False) -> tuple[Result, dict[str, object]]:
+def declared(dtype: str, *, parts: bool = False, static: bool = False) -> tuple[Output, dict[str, object]]:
     p = gemm_problem(64, 64, 64, dtype, reads_c=True, bias=True)
     k = KernelBuilder("nothing", threads=32)
     m, n = k.param("m", 64), k.param("n", 64)
-    result = declare_result(k, p, 2, m, n, part=k.block(1, 4) if parts else None, static=static)
+    result = Output(
+        k, part_problem(p) if parts else p, 2, m, n, part=k.block(1, 4) if parts else None, static=static
+    )
     return result, {q.name: q for q in k.build().params if q.name not in ("m", "n")}
 
 
@@ -60,7 +57,7 @@ def test_parts_store_sums_alone(dtype: str, nbytes: int) -> None:
     result, names = declared(dtype, parts=True)
     sums = names["sums"]
     assert list(names) == ["sums"] and isinstance(sums, Global) and sums.element_bytes == nbytes
-    assert result.alpha == () and result.c is None and result.bias is None
+    assert not result.scalars and not result.buffers
 
 
 @each("name", ["f16", "bf16", "s8", "f32", "f64"])
@@ -69,13 +66,13 @@ def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float
     """There is nearly no C: to read it is an error."""
     p = gemm_problem(40, 40, 32, name, reads_c=True)
     if name in ("f32", "f64"):
-        kernel = gemm_simt.build(p, gemm_simt_configs.configs(p)[-1])
+        kernel = gemm_simt.build(p, SIMT.configs(p)[-1])
     else:
-        kernel = gemm_sm80.build(p, gemm_sm80_configs.configs(p)[-1])
+        kernel = gemm_sm80.build(p, SM80.configs(p)[-1])
     args = arguments(p) | scalar_words(p, "beta", beta)
     mine = taken(kernel, {**args, "c": args["c"][:1]})
     simulate(lower(kernel), mine, trace=False)
-    assert mine["d"].tobytes() == expected(replace(p, reads_c=False), args).tobytes()
+    assert mine["d"].tobytes() == expected(replace(p, epilogue=PLAIN_END), args).tobytes()
     with pytest.raises(SimulationError, match="of c, which has"):
         simulate(lower(kernel), {**mine, **scalar_words(p, "beta", 1)}, trace=False)
 
@@ -113,15 +110,16 @@ def stated(p: GemmProblem, text: str) -> tuple[str, GemmProblem]:
     return said["product"], of
 
 
-TENSOR, SIMT = Sm80Config(64, 64, 32, 2, 2, 2, result_vec=2), SimtConfig(64, 64, 16, 8, 4, 4)
+PLAIN_END = named_epilogue(reads_c=False, bias=False, activation="none")
+TENSOR, PLAIN = Sm80Config(64, 64, 32, 2, 2, 2, result_vec=2), SimtConfig(64, 64, 16, 8, 4, 4)
 EPILOGUES = [*product((False, True), (False, True), ("none", "relu"))]
 CONFIGS: dict[str, tuple[str, Config]] = {
     "f16": ("f16", TENSOR),
     "direct": ("f16", replace(TENSOR, epilogue="direct")),
     "bf16, parts": ("bf16", replace(TENSOR, splits=2)),
     "s8": ("s8", replace(TENSOR, tile_k=64)),
-    "f32": ("f32", SIMT),
-    "f32, parts": ("f32", replace(SIMT, splits=2)),
+    "f32": ("f32", PLAIN),
+    "f32, parts": ("f32", replace(PLAIN, splits=2)),
 }
 
 

@@ -16,7 +16,8 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from tests.hostshim import run_cuda_text
 from tests.simt import inputs, run, strided
 from tests.sweeps import each

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.gemm.heuristic import SIMT
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.simt_configs import TILES, configs
-from layoutalg.kernels.gemm.simt_rules import check_config
+from layoutalg.kernels.gemm.validate import check_config
 from tests.simt import run
 from tests.sweeps import each
 
@@ -28,7 +28,7 @@ def test_every_problem_has_a_configuration_that_fits(
         m, n, k, dtype, a_major=a, b_major=b, lda=(k if a == "k" else m) + more,  # type: ignore[arg-type]
         ldb=(k if b == "k" else n) + more, ldd=n + more,
     )  # fmt: skip
-    found = configs(p)
+    found = SIMT.configs(p)
     assert found
     for c in found:
         check_config(p, c)
@@ -38,18 +38,18 @@ def test_every_problem_has_a_configuration_that_fits(
 @each("dtype", ["f32", "f64"])
 def test_every_configuration_passes_the_grammar(dtype: str, arch: str) -> None:
     p = gemm_problem(1000, 1001, 999, dtype, b_major="mn", reads_c=True, bias=True, activation="relu")
-    found = configs(p, arch)
+    found = SIMT.configs(p, arch)
     parts = next(c for c in found if c.splits > 1)
     for c in (*(c for c in found if c.splits == 1), parts):
         check(build(p, c), arch)
 
 
-@each("number", range(len(TILES)))
+@each("number", range(len(SIMT.tiles)))
 def test_every_tile_multiplies(number: int) -> None:
-    c = TILES[number].config
+    c = SIMT.tiles[number].config
     p = gemm_problem(c.tile_m - 3, c.tile_n + 4, 2 * c.tile_k + 1, "f32", b_major="mn")
     chosen = next(
-        x for x in configs(p) if (x.tile_m, x.tile_n, x.thread_m) == (c.tile_m, c.tile_n, c.thread_m)
+        x for x in SIMT.configs(p) if (x.tile_m, x.tile_n, x.thread_m) == (c.tile_m, c.tile_n, c.thread_m)
     )
     done = run(p, chosen)
     np.testing.assert_array_equal(done.got, done.expected)
@@ -57,7 +57,7 @@ def test_every_tile_multiplies(number: int) -> None:
 
 def test_large_products_take_the_tile_with_the_most_reuse_and_small_ones_many_blocks() -> None:
     def first(n: int) -> int:
-        c = configs(gemm_problem(n, n, n, "f32", b_major="mn"))[0]
+        c = SIMT.configs(gemm_problem(n, n, n, "f32", b_major="mn"))[0]
         return c.tile_m * c.tile_n
 
     sizes = [first(n) for n in (128, 512, 1024, 4096)]
@@ -68,4 +68,4 @@ def test_large_products_take_the_tile_with_the_most_reuse_and_small_ones_many_bl
 def test_other_types_are_refused() -> None:
     p: GemmProblem = gemm_problem(64, 64, 64, "f16")
     with pytest.raises(UnsupportedError, match="f32 and f64"):
-        configs(p)
+        SIMT.configs(p)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.simt_plan import LADDER, half, multiples
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import half
+from layoutalg.kernels.gemm.validate import multiples
 
 ROW_MAJOR = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
 

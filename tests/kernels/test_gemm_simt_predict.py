@@ -10,8 +10,9 @@ import pytest
 from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
 from layoutalg.kernels.gemm.simt_predict import accesses, multiplies, predict
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from tests.simt import run
 from tests.sweeps import each, first
 

@@ -18,8 +18,9 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
-from layoutalg.kernels.gemm.simt_rules import check_config, registers, shared_bytes
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from tests.sweeps import each
 
 GOOD = SimtConfig(128, 256, 8, 16, 8, 4)

@@ -10,8 +10,9 @@ from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.sm80_plan import LADDER, Sm80Config, mma_of
 from layoutalg.kernels.gemm.sm80_predict import mma_count, predict
+from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of
 from tests.gemm_cases import arguments, taken
 from tests.sweeps import each
 

@@ -17,8 +17,8 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.sm80_rules import check_config
+from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
 from tests.sweeps import each
 
 GOOD = Sm80Config(128, 128, 32, 2, 2, 3)

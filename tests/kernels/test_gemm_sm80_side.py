@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Var, evaluate, variables
 from layoutalg.codegen.gpu import compile_cubin, count_classes, disassemble, main_loop, parse_sass, to_cuda
 from layoutalg.codegen.program import Do, For, KernelBuilder, Let, MemRef, walk
-from layoutalg.kernels.gemm.parts import declare_part
+from layoutalg.kernels.gemm.mainloop import least_extent, tile_order, tile_start
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.sm80_side import least_extent, tile_order, tile_start
+from layoutalg.kernels.gemm.splitk import declare_part
+from layoutalg.kernels.gemm.tiles import Sm80Config
 
 
 def calls(a_major: Major, b_major: Major, config: Sm80Config) -> list[Do]:

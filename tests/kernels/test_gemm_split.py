@@ -12,9 +12,8 @@ from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, predict_combine
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
 

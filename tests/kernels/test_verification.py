@@ -20,7 +20,7 @@ from layoutalg.kernels.family import Expected
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS

@@ -29,7 +29,7 @@ from layoutalg.codegen.gpu import to_cuda
 from layoutalg.f2 import LinearLayout
 from layoutalg.kernels.gemm import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce import build_pass

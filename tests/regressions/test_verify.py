@@ -20,7 +20,7 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES, VerifyReport, api, reduce_api, verify
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
 from tests import mutate
 from tests.mutant_cases import CASES

@@ -15,26 +15,20 @@ from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )
 from layoutalg.kernels.gemm import (
-    simt_configs as gemm_simt_configs,
-)
-from layoutalg.kernels.gemm import (
     sm80 as gemm_sm80,
 )
-from layoutalg.kernels.gemm import (
-    sm80_configs as gemm_sm80_configs,
-)
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm.simt_plan import SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.suggest import checked, nearest_config
+from layoutalg.kernels.gemm.suggest import check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.sweeps import first
 
 EXTENTS = (1, 2, 7, 8, 13, 64, 100, 127, 128, 250, 1000, 1024)
 COUNTS = (-64, -1, 0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 256, 512, 1000)
 MAJORS: tuple[Major, Major] = ("k", "mn")
 FAMILIES: dict[str, tuple[tuple[str, ...], Any, Any]] = {
-    "sm80": (("f16", "bf16", "tf32", "s8"), gemm_sm80_configs, gemm_sm80.build),
-    "simt": (("f32", "f64"), gemm_simt_configs, gemm_simt.build),
+    "sm80": (("f16", "bf16", "tf32", "s8"), SM80, gemm_sm80.build),
+    "simt": (("f32", "f64"), SIMT, gemm_simt.build),
 }
 
 
@@ -62,16 +56,16 @@ def test_what_is_named_works(family: str, wanted: int) -> None:
     rng, refused, accepted = random.Random(family), 0, 0
     while refused < wanted or not accepted:
         p = random_problem(rng, family)
-        tile = rng.choice(configs.TILES).config
+        tile = rng.choice(configs.tiles).config
         c = spoilt(rng, rng.choice((tile, configs.fitted(p, tile))))
         try:
-            checked(p, c)
+            check_or_suggest(p, c)
         except LayoutAlgError as error:
             refused += 1
-            found = nearest_config(p, c)
+            found = suggest_config(p, c)
             assert found is not None and str(error).endswith(" it works")
             assert all(f"{name}={value!r}" in str(error) for name, value in difference(c, found).items())
-            checked(p, found)
+            check_or_suggest(p, found)
             if refused % 10 == 0:
                 check(build(p, found))
                 with pytest.raises(type(error)):
@@ -90,20 +84,20 @@ def test_a_single_change_is_preferred() -> None:
     )  # fmt: skip
     for name, asked, works in wanted:
         c = replace(Sm80Config(128, 256, 64, 2, 4, 4), **{name: asked})
-        found = nearest_config(p, c)
+        found = suggest_config(p, c)
         assert found is not None and difference(c, found) == {name: works}
 
 
 def test_vectors_that_a_problem_does_not_allow_are_narrowed() -> None:
-    c = nearest_config(gemm_problem(100, 102, 104), Sm80Config(128, 256, 64, 2, 4, 4))
+    c = suggest_config(gemm_problem(100, 102, 104), Sm80Config(128, 256, 64, 2, 4, 4))
     assert isinstance(c, Sm80Config) and c.edges and c.result_vec == 2
     assert (c.tile_m, c.tile_n, c.stages) == (128, 256, 4)
 
 
 def test_where_no_configuration_works_it_says_so() -> None:
     p, c = gemm_problem(256, 256, 256, "bf16"), Sm80Config(128, 256, 64, 2, 4, 4)
-    assert nearest_config(p, c, "sm_75") is None
+    assert suggest_config(p, c, "sm_75") is None
     with pytest.raises(UnsupportedError, match=r"no configuration of its family works for .* on sm_75"):
-        checked(p, c, "sm_75")
+        check_or_suggest(p, c, "sm_75")
     with pytest.raises(UnsupportedError, match="f32 and f64 are accepted; no configuration of its family"):
-        checked(gemm_problem(8, 8, 8), SimtConfig(128, 128, 8, 8, 8, 4))
+        check_or_suggest(gemm_problem(8, 8, 8), SimtConfig(128, 128, 8, 8, 8, 4))

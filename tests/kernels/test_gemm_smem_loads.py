@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from layoutalg.kernels.gemm.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import predictions
-from layoutalg.kernels.gemm.merged import merged_accesses
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt_configs import configs
-from layoutalg.kernels.gemm.simt_plan import LADDER, SimtConfig
-from layoutalg.kernels.gemm.sm80_plan import Sm80Config
-from layoutalg.kernels.gemm.smem_loads import copied_lines, copied_words, served
+from layoutalg.kernels.gemm.smem_loads import copied_lines, copied_words, counted, vectorized_loads
+from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.sweeps import each
 
 
@@ -30,7 +29,7 @@ def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_e
 
 def parts(dtype: str, k: int, splits: int) -> tuple[GemmProblem, SimtConfig]:
     p = gemm_problem(256, 256, k, dtype, b_major="mn")
-    whole = (c for c in configs(p) if c.splits == splits and not (256 % c.tile_m or 256 % c.tile_n))
+    whole = (c for c in SIMT.configs(p) if c.splits == splits and not (256 % c.tile_m or 256 % c.tile_n))
     return p, next(whole)
 
 
@@ -39,7 +38,7 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     p, c = parts("f64", 1024, 2)
     assert (c.tile_m, c.tile_n, c.tile_k) == (32, 32, 16)
     alone = predictions(p, c)[0]
-    found = served(p, c, alone)
+    found = counted(p, c, alone)
     copies = found["cp.async.8"]
     assert copied_words(p, c) == {"cp.async.8": (8 * copies.instructions, 10 * copies.instructions)}
     assert copies.total / copies.instructions == 10 > alone["cp.async.8"].total / copies.instructions
@@ -57,8 +56,8 @@ def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
     assert copied_words(p, c) == {"cp.async.4": (expected, expected)}
 
 
-def test_what_the_compiler_merges_is_served_as_vectors() -> None:
+def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:
     p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"][1]
     alone = predictions(p, c)[0]
-    assert served(p, c, alone, merged=True) == merged_accesses(p, c)
-    assert served(p, c, alone) == alone and copied_words(p, c) == {}
+    assert counted(p, c, alone, vectorized=True) == vectorized_loads(p, c)
+    assert counted(p, c, alone) == alone and copied_words(p, c) == {}

@@ -1,0 +1,414 @@
+"""How products are cut into tiles: the configurations of both families, and the published ladders, as data.
+
+    SimtConfig    fused multiply-adds of threads     `half`: what it means for one operand
+    Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+
+The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
+rows (m or n) by k, and along k the block walks in steps of tile_k through `stages` tiles in shared memory.
+
+Without tensor cores the 32 lanes of a warp are arranged lanes_m x lanes_n, and each thread keeps
+thread_m x thread_n sums in registers: per step of k it reads thread_m + thread_n elements from shared memory
+and makes thread_m * thread_n fused multiply-adds.  Each dimension of a thread's tile lies in runs:
+
+    element e of a thread    row = lane * run + e % run + e // run * lanes * run
+
+With run = 4 the lanes of a warp read neighbouring 16-byte vectors (no bank conflict); with run = thread_m a
+thread's rows are contiguous.  A tile in shared memory is stored [k][row] (order "mn", where fragments are
+vectors), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's order is not
+the matrix's, the copy turns it.
+
+With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
+by 32 bytes of k, four core matrices.
+
+Source of the second ladder: a tensor-core GEMM in six kernels for a T4; shares of cuBLAS as published, 8 to
+96 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+from types import MappingProxyType
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from layoutalg.codegen.instr import MMAS, Mma
+from layoutalg.kernels.gemm.problem import GemmProblem, Major
+from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.layout import Layout
+
+Via: TypeAlias = Literal["global", "registers", "cp.async"]
+Order: TypeAlias = Literal["mn", "matrix", "turned"]
+
+SECTOR_BYTES = 32
+"""Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimtConfig:
+    """How one block works; extents and vectors in elements.
+
+    `weave` lanes along n come first, then those along m, then the others along n.
+    `via` says how tiles reach the multiply-adds: straight from global memory, through registers, or by
+    cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
+    in shared memory; with one, `ahead` loads the next tile into registers before the current one is
+    multiplied.  `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.
+    `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers; `fragment` is
+    what a load from shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that
+    are not multiples of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles
+    are walked together.  `splits` blocks share a tile of D, each with a part of k, see splitk.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    thread_m: int
+    thread_n: int
+    lanes_m: int
+    weave: int = 2
+    run_m: int = 4
+    run_n: int = 4
+    via: Via = "cp.async"
+    turn: Via = "cp.async"
+    stages: int = 3
+    ahead: bool = False
+    fragments: int = 2
+    order: Order = "mn"
+    a_vector: int = 4
+    b_vector: int = 4
+    fragment: int = 4
+    pad: int = 4
+    edges: bool = False
+    panel: int = 8
+    result_vec: int = 4
+    min_blocks: int = 1
+    static_ld: bool = False
+    spread: int = 1
+    splits: int = 1
+
+    @property
+    def lanes_n(self) -> int:
+        """Lanes of a warp along n."""
+        return 32 // self.lanes_m
+
+    @property
+    def warps_m(self) -> int:
+        """Warps of a block along m."""
+        return self.tile_m // (self.lanes_m * self.thread_m)
+
+    @property
+    def warps_n(self) -> int:
+        """Warps of a block along n."""
+        return self.tile_n // (self.lanes_n * self.thread_n)
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return 32 * self.warps_m * self.warps_n
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """What a configuration means for one operand, whose tile has `rows` rows and `deep` k.
+
+    A thread multiplies `thread` rows in runs of `run`, next to the runs of `lanes` lanes; it reads
+    `fragment` elements at once.  `threads` threads copy `vector` elements each, `lanes_near` of them
+    along a stored row of the matrix, `near` elements long in the tile; `turned` is a tile whose stored order
+    is not the matrix's.  `pitch` is the distance of the tile's stored rows.
+    """
+
+    rows: int
+    deep: int
+    lanes: int
+    run: int
+    thread: int
+    threads: int
+    order: Major
+    major: Major
+    via: Via
+    vector: int
+    fragment: int
+    pitch: int
+    lanes_near: int
+
+    @property
+    def turned(self) -> bool:
+        """Whether copying the tile turns it."""
+        return self.major != self.order
+
+    @property
+    def near(self) -> int:
+        """Extent of the tile along the matrix's stored rows."""
+        return self.deep if self.major == "k" else self.rows
+
+    @property
+    def passes(self) -> int:
+        """Vectors that a thread moves for a tile."""
+        return self.rows * self.deep // (self.vector * self.threads)
+
+    @property
+    def layout(self) -> Layout:
+        """Where element (row, k) of the tile lies, in elements."""
+        return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
+
+    @property
+    def stage_elems(self) -> int:
+        """Elements that a tile takes, padding included."""
+        return self.pitch * (self.deep if self.order == "mn" else self.rows)
+
+
+def half(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Half:
+    """The part of a configuration that concerns one operand.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(half(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
+    (128,8):(1,132)
+    """
+    rows, lanes, run, thread, major, vector = (
+        (c.tile_m, c.lanes_m, c.run_m, c.thread_m, p.a_major, c.a_vector)
+        if side == "a"
+        else (c.tile_n, c.lanes_n, c.run_n, c.thread_n, p.b_major, c.b_vector)
+    )
+    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
+    order = orders[c.order]
+    turned = major != order
+    via = c.turn if turned and c.via != "global" else c.via
+    single = turned and via == "cp.async"
+    vector = 1 if single or via == "global" else vector
+    along = (c.tile_k if major == "k" else rows) // vector
+    lanes_near = min(along, SECTOR_BYTES // p.operand.nbytes) if single else along
+    return Half(
+        rows, c.tile_k, lanes, run, thread, c.threads, order, major, via, vector,
+        min(c.fragment, run) if order == "mn" else 1,
+        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0),
+        lanes_near,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sm80Config:
+    """How one block works; tiles in elements, vectors in bytes (`result_vec` in elements).
+
+    `panel` tile columns are walked together, so that blocks that run at one time share operands in L2.
+    `via` says how tiles reach shared memory: "cp.async" through a ring of `stages`, "registers" with one
+    stage or two, `ahead` where the next tile is loaded before the current one is multiplied.  `fragments` is
+    2 where the next fragments are loaded while the current ones are multiplied.  `mma_k` is the k of one mma,
+    0 for the largest.  `edges` is for sizes that are not multiples of the tile.
+    `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
+    of D, each with a part of k, see splitk.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    panel: int = 8
+    via: Literal["cp.async", "registers"] = "cp.async"
+    ahead: bool = True
+    fragments: Literal[1, 2] = 2
+    mma_k: int = 0
+    swizzled: bool = True
+    a_bytes: int = 16
+    b_bytes: int = 16
+    edges: bool = False
+    result_vec: int = 8
+    epilogue: Literal["shared", "direct"] = "shared"
+    min_blocks: int = 1
+    static_ld: bool = False
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return 32 * self.warps_m * self.warps_n
+
+    @property
+    def warp_m(self) -> int:
+        """Rows of a warp's tile."""
+        return self.tile_m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        """Columns of a warp's tile."""
+        return self.tile_n // self.warps_n
+
+    def ring_bytes(self, element_bytes: int) -> int:
+        """Shared memory of the ring of tiles."""
+        return (self.tile_m + self.tile_n) * self.tile_k * self.stages * element_bytes
+
+    @property
+    def stage_bytes(self) -> int:
+        """Shared memory of the epilogue's stage, which lies over the ring."""
+        return 16 * self.warp_n * 4 * self.threads // 32 if self.epilogue == "shared" else 0
+
+    def __str__(self) -> str:
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+
+
+def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
+    """The mma of a configuration: `mma_k`, or the largest k there is.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> mma_of(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).k
+    16
+    """
+    fitting = [
+        m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)
+        and c.mma_k in (0, m.k)
+    ]  # fmt: skip
+    return max(fitting, key=lambda m: m.k)
+
+
+def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
+    """Problem and configuration of what the product's kernel stores: D, or with splits the parts' sums.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p, c = stored(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, splits=2))
+    >>> p.result.name, c.result_vec
+    ('f32', 4)
+    """
+    if c.splits == 1:
+        return p, c
+    return part_problem(p), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
+
+
+def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
+    """Elements that are copied at once of A and of B, and stored at once of D.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> vectors(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
+    (8, 8, 8)
+    """
+    if isinstance(c, Sm80Config):
+        return c.a_bytes // p.operand.nbytes, c.b_bytes // p.operand.nbytes, c.result_vec
+    return half(p, c, "a").vector, half(p, c, "b").vector, c.result_vec
+
+
+_ONE = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
+                  a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
+_FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, weave=8, order="matrix")
+_SQUARE = replace(
+    _FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn", a_vector=4,
+    b_vector=4, fragment=4, result_vec=4,
+)  # fmt: skip
+_EIGHT = replace(_SQUARE, tile_m=128, tile_n=128, tile_k=8, thread_m=8, thread_n=8, run_m=8, run_n=8)
+_WARP = replace(_EIGHT, lanes_m=4, weave=2, run_m=4, run_n=4, pad=4)
+_BUFFERED = replace(_WARP, stages=2, fragments=2)
+_ASYNC = replace(_BUFFERED, via="cp.async", turn="cp.async", stages=3)
+_WIDE = replace(_ASYNC, tile_n=256, thread_m=16, panel=8, edges=True)
+
+SIMT_LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
+    {
+        "v1": ("a thread an element, straight from global memory", replace(_ONE, via="global")),
+        "v2": ("tiles of 32 x 32 x 32 in shared memory, stored across their matrices", _ONE),
+        "v3": ("the same from a linear thread index", _ONE),
+        "v4": ("tiles stored like their matrices", replace(_ONE, order="matrix")),
+        "v5": ("four elements a thread", _FOUR),
+        "v6": ("16-byte accesses", replace(_FOUR, a_vector=4, b_vector=4, fragment=4, result_vec=4)),
+        "v7": ("64 x 64 x 16 tiles, 4 x 4 elements a thread", _SQUARE),
+        "v8": ("128 x 128 x 8 tiles, 8 x 8 elements a thread", _EIGHT),
+        "warp tiles": ("lanes 4 x 8 in a warp, runs of four", _WARP),
+        "prefetch": (
+            "the next tile loaded into registers meanwhile",
+            replace(_WARP, ahead=True, fragments=2),
+        ),
+        "double buffer": ("two tiles in shared memory, one barrier a tile", _BUFFERED),
+        "cp.async": ("a ring of three tiles, copied asynchronously", _ASYNC),
+        "wide": ("128 x 256 x 8 tiles, 16 x 8 elements a thread, blocks in panels", _WIDE),
+    }
+)
+"""The published ladder and the steps after it, for sizes that are multiples of the tile: what is new, and the
+configuration.  v3 is v2, because threads are indexed linearly from the start."""
+
+
+SM80_LADDER: Mapping[str, Sm80Config] = MappingProxyType(
+    {
+        "1 hierarchical tiles": Sm80Config(
+            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
+            a_bytes=2, b_bytes=2, epilogue="direct", result_vec=2,
+        ),
+        "2 vectors": Sm80Config(
+            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
+            epilogue="direct", result_vec=2,
+        ),
+        "3 swizzle": Sm80Config(
+            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, epilogue="direct",
+            result_vec=2,
+        ),
+        "4 copy ahead": Sm80Config(
+            256, 128, 64, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
+        ),
+        "5 tile 256x128x32": Sm80Config(
+            256, 128, 32, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
+        ),
+        "6 two buffers": Sm80Config(
+            256, 128, 32, 4, 2, 2, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
+        ),
+        "7 cp.async ring, mma k16": Sm80Config(256, 128, 32, 4, 2, 4),
+        "8 two fragments, tile 128x256x64": Sm80Config(128, 256, 64, 2, 4, 4),
+    }
+)  # fmt: skip
+"""The published steps, and two more that need sm_80.
+
+The fifth step's tile was 256 x 256 on a T4, with 166 registers in f16 accumulators; f32 accumulators of that
+tile do not fit eight warps, so that it keeps 256 x 128 here.
+"""
+
+
+C = TypeVar("C", SimtConfig, Sm80Config)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Generic[C]):
+    """A configuration and its measured numbers, in nanoseconds, for 1, 2, ... blocks on a multiprocessor.
+
+    There are as many as a multiprocessor holds.  `narrow` is how much longer copies of single elements take.
+    """
+
+    config: C
+    step: tuple[float, ...]
+    block: tuple[float, ...]
+    narrow: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What parts cost beside their products: `launch` nanoseconds, and `byte` for each that is written."""
+
+    launch: float
+    byte: float
+
+
+SIMT_SUMS = Sums(2290, 0.000378)
+"""What writing parts of k and adding them up cost."""
+
+SIMT_TILES: tuple[Tile[SimtConfig], ...] = (
+    Tile(SimtConfig(128, 256, 8, 16, 8, 4), (1308,), (2378,), 1.20),
+    Tile(SimtConfig(192, 192, 8, 12, 8, 4, stages=4), (1479,), (7028,), 1.11),
+    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), (1414, 2680), (2369, 2726), 1.09),
+    Tile(SimtConfig(96, 128, 8, 12, 8, 4, min_blocks=3, stages=4),
+         (524, 999, 1497), (2590, 2534, 2412), 1.10),
+    Tile(SimtConfig(80, 128, 16, 10, 8, 4, run_m=2, min_blocks=3, stages=4),
+         (1008, 1872, 2557), (522, 0, 0), 1.13),
+    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4),
+         (828, 1495, 2016, 2629), (492, 0, 362, 1108), 1.19),
+    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), (506, 923, 1232, 1524), (674, 162, 139, 89), 1.05),
+    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), (322, 485, 709, 909), (500, 677, 378, 302), 1.08),
+)  # fmt: skip
+"""The tiles, for f32; a tile of f64 has half the columns a thread and a warp."""
+
+SM80_SUMS = Sums(1595, 0.000319)
+"""What writing parts of k and adding them up cost."""
+
+SM80_TILES: tuple[Tile[Sm80Config], ...] = (
+    Tile(Sm80Config(128, 256, 64, 2, 4, 4), (1076,), (3116,)),
+    Tile(Sm80Config(256, 128, 64, 4, 2, 4), (1079,), (3041,)),
+    Tile(Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2), (531, 1150), (3451, 3433)),
+    Tile(Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3), (371, 660, 1014), (2825, 2822, 2806)),
+    Tile(Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3), (364, 655, 1013), (2200, 2793, 2783)),
+    Tile(Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3), (245, 443, 619), (1771, 1807, 1839)),
+    Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
+)  # fmt: skip
+"""The tiles, for operands of 16 bits; the last takes single elements."""

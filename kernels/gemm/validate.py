@@ -1,0 +1,315 @@
+"""What a configuration of a product must fulfil, rule by rule, for both families.
+
+`check_config` refuses before anything is compiled: each refusal names the rule and the nearest value that
+fulfils it.  What instructions there are and how tiles divide is each family's own; vectors, edges, shared
+memory and registers are asked of both in one way.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.instr import MMAS
+from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.config_fields import check_fields
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.splitk import check_splits, part_problem
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, half, mma_of, vectors
+
+FREE_REGISTERS = {SimtConfig: 24, Sm80Config: 40}
+"""Registers of a thread that addresses and counters need beside sums, fragments and copies."""
+
+REGISTERS_PER_SM = 65536
+MOST_REGISTERS = 255
+
+
+def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = "sm_90") -> None:
+    """Raise for the first rule that a configuration breaks for a problem.
+
+    Raises what `check_fields` raises, UnsupportedError (element types, an mma or a copy that the architecture
+    lacks, ways that do not go together), DivisibilityError (tiles that warps, fragments, runs or vectors do
+    not divide), AlignmentError (leading dimensions and extents that cut vectors), ShapeError (edges without
+    `edges`) or ResourceError (threads, shared memory, registers).
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
+    >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
+    """
+    chip = find_arch(arch)
+    check_fields(c)
+    if isinstance(c, SimtConfig):
+        check_splits(p, c.splits)
+        _simt_instructions(p, c, chip)
+        _simt_tiles(p, c, chip)
+        _alignment(p, c)
+    else:
+        if not 32 <= c.threads <= chip.max_threads_per_block:
+            raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
+        check_splits(p, c.splits)
+        _sm80_instructions(p, c, chip)
+        _sm80_tiles(p, c)
+        _alignment(p if c.splits == 1 else part_problem(p), c)
+    _resources(p, c, chip)
+
+
+def check_element(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that fused multiply-adds do not take.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_element(gemm_problem(256, 256, 64, "f64"))
+    """
+    if p.operand.name not in ("f32", "f64"):
+        raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
+
+
+def _multiple(name: str, value: int, part: int, what: str) -> None:
+    if part < 1 or value < part or value % part:
+        nearest = max(1, round(value / part)) * part if part > 0 else value
+        raise DivisibilityError(
+            f"{name} = {value} is no multiple of {part}, {what}; the nearest is {nearest}"
+        )
+
+
+def _copies(chip: Arch, take: str) -> None:
+    if chip.compute_capability < (8, 0):
+        raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take {take}")
+
+
+def _simt_instructions(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
+    check_element(p)
+    if "global" in (c.via, c.turn) and c.via != "global":
+        raise UnsupportedError("turn = 'global': turned tiles go through 'registers' or by 'cp.async'")
+    if c.via == "global" and c.splits > 1:
+        raise UnsupportedError(
+            "parts of k without tiles: take via = 'registers' or 'cp.async', or splits = 1"
+        )
+    if c.via == "global":
+        return
+    if "cp.async" in (c.via, c.turn):
+        _copies(chip, "'registers'")
+        if c.stages < 2:
+            raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
+    if c.stages < 1:
+        raise UnsupportedError(f"stages = {c.stages}: at least 1 is needed")
+
+
+def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
+    if c.lanes_m not in (1, 2, 4, 8, 16, 32):
+        raise DivisibilityError(f"lanes_m = {c.lanes_m} does not divide a warp; powers of two up to 32 do")
+    _multiple("lanes_n", c.lanes_n, c.weave, "the weave")
+    for name, tile, lanes, thread, run in (
+        ("m", c.tile_m, c.lanes_m, c.thread_m, c.run_m), ("n", c.tile_n, c.lanes_n, c.thread_n, c.run_n)
+    ):  # fmt: skip
+        _multiple(f"thread_{name}", thread, run, f"run_{name}")
+        _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
+    if c.threads > chip.max_threads_per_block:
+        raise ResourceError(
+            "threads a block", c.threads, chip.max_threads_per_block, hint="take a larger tile a thread"
+        )
+    if c.fragments not in (1, 2):
+        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
+    if c.fragments == 2:
+        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    size = p.operand.nbytes
+    _multiple("run_n", c.run_n, c.result_vec, "result_vec")
+    for name, elems in (
+        ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
+        ("fragment", c.fragment),
+    ):  # fmt: skip
+        if elems * size not in (4, 8, 16) or elems < 1:
+            raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
+    if c.via == "global":
+        return
+    for side in ("a", "b"):
+        h = half(p, c, "a" if side == "a" else "b")
+        _multiple(f"a thread's {h.run} rows of {side}", h.run, h.fragment, "a load of a fragment")
+        if h.fragment * size not in (4, 8, 16):
+            raise UnsupportedError(
+                f"fragments of {h.fragment} elements of {side}, as its runs are: powers of two up to "
+                f"{16 // size} are loaded at once"
+            )
+        _multiple(f"the pitch of {side}'s tile", h.pitch, h.fragment, "a load of a fragment: pad")
+        _multiple(f"rows of {h.near} elements of {side}", h.near, h.vector, "vectors")
+        _multiple(
+            f"the tile of {side}, {h.rows} x {h.deep} elements,", h.rows * h.deep, h.vector * c.threads,
+            f"vectors of {c.threads} threads",
+        )  # fmt: skip
+        if c.threads % h.lanes_near:
+            raise DivisibilityError(
+                f"{c.threads} threads copy rows of {h.lanes_near} vectors of {side}: the threads must be a "
+                f"multiple, such as {max(1, c.threads // h.lanes_near) * h.lanes_near}"
+            )
+        _multiple(f"rows of {h.near} elements of {side}", h.near, h.lanes_near * h.vector, "a pass")
+        across = h.deep if h.major == "mn" else h.rows
+        _multiple(f"the tile of {side}, {across} stored rows,", across, c.threads // h.lanes_near, "a pass")
+
+
+def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
+    if not rows:
+        known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
+        raise UnsupportedError(f"no mma.sync multiplies {p.operand} into {p.accumulator}: there are {known}")
+    if c.mma_k and c.mma_k not in (ks := [m.k for m in rows]):
+        raise UnsupportedError(f"mma_k = {c.mma_k} of {p.operand}: {' and '.join(map(str, ks))} are accepted")
+    major, minor = chip.compute_capability
+    mma = mma_of(p, c)
+    if 10 * major + minor < mma.sm:
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
+    if c.via == "cp.async":
+        _copies(chip, "via='registers'")
+    if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
+        raise UnsupportedError(
+            f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
+        )
+    if c.via == "cp.async" and not c.stages >= 2:
+        raise ResourceError("stages of the ring", c.stages, 2, hint="cp.async needs at least two")
+    if c.via == "registers" and c.stages not in (1, 2):
+        raise ResourceError("stages through registers", c.stages, 2)
+    if c.via == "registers" and c.stages == 2 and not c.ahead:
+        raise UnsupportedError("two buffers without loading ahead have no use: take stages=1 or ahead=True")
+
+
+def _sm80_tiles(p: GemmProblem, c: Sm80Config) -> None:
+    size = p.operand.nbytes
+    if c.fragments not in (1, 2):
+        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
+    for name, tile, part in (
+        ("tile_m", c.tile_m, 16 * c.warps_m),
+        ("tile_n", c.tile_n, 16 * c.warps_n),
+        ("tile_k", c.tile_k, 32 // size),
+    ):  # fmt: skip
+        _multiple(name, tile, part, "fragments of its warps" if name != "tile_k" else "fragments of 32 bytes")
+    if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
+        raise UnsupportedError(
+            f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
+            f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
+        )
+    for name, tile in (("tile_m", c.tile_m), ("tile_n", c.tile_n), ("tile_k", c.tile_k)):
+        if tile & (tile - 1):
+            raise DivisibilityError(
+                f"{name} = {tile} is no power of two, which the swizzle needs; the nearest is "
+                f"{1 << tile.bit_length() - 1}"
+            )
+    for name, rows, nbytes, major in (
+        ("a_bytes", c.tile_m, c.a_bytes, p.a_major), ("b_bytes", c.tile_n, c.b_bytes, p.b_major)
+    ):  # fmt: skip
+        widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
+        if nbytes not in widths or nbytes < size:
+            raise UnsupportedError(
+                f"{name} = {nbytes} by {c.via}: {', '.join(map(str, widths))} are accepted"
+            )
+        along = (c.tile_k if major == "k" else rows) * size // nbytes
+        if (c.threads % along and along % c.threads) or along > c.threads:
+            raise DivisibilityError(f"{c.threads} threads copy rows of {along} vectors: threads must divide")
+        _multiple(
+            f"the {rows} x {c.tile_k} tile", rows * c.tile_k * size, nbytes * c.threads, "a pass of copies"
+        )
+    if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
+        raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
+    if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:
+        raise UnsupportedError(f"result_vec = {c.result_vec} of {p.result}: 16 bytes a lane are the most")
+    if c.epilogue == "direct" and c.result_vec != 2:
+        raise UnsupportedError(
+            f"result_vec = {c.result_vec} with epilogue='direct': accumulators come in pairs"
+        )
+
+
+def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
+    """Vectors end where rows do, and extents are whole tiles, or with edges whole vectors."""
+    size, to = p.operand.nbytes, p.result.nbytes
+    a, b, across = vectors(p, c)
+    rows = [("lda", p.lda, a, size), ("ldb", p.ldb, b, size), ("ldd", p.ldd, across, to)]
+    for name, leading, vec, nbytes in rows + [("ldc", p.ldc, across, to)] * p.reads_c:
+        if leading % vec:
+            raise AlignmentError(
+                f"{name} = {leading} cuts vectors of {vec} elements; vectors of {gcd(leading, vec)} fit",
+                offset=leading * nbytes,
+                required_bytes=vec * nbytes,
+            )
+    extents = ("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)
+    for (name, extent, tile), vec in zip(extents, along_extents(p, c), strict=True):
+        if not c.edges and extent % tile:
+            raise ShapeError(f"{name} = {extent} is no multiple of the tile's {tile}: take edges=True")
+        if extent % vec:
+            raise AlignmentError(
+                f"{name} = {extent} cuts vectors of {vec} elements; vectors of {gcd(extent, vec)} fit",
+                offset=extent * size,
+                required_bytes=vec * size,
+            )
+
+
+def along_extents(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
+    """The elements of the longest vectors along m, n and k.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> along_extents(gemm_problem(100, 100, 100, "f32", b_major="mn"), SimtConfig(128, 128, 8, 8, 8, 4))
+    (1, 4, 1)
+    """
+    a, b, across = vectors(p, c)
+    return (
+        a if p.a_major == "mn" else 1,
+        max(across, b if p.b_major == "mn" else 1),
+        max(a if p.a_major == "k" else 1, b if p.b_major == "k" else 1),
+    )
+
+
+def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
+    """What m, n and k must be multiples of: the tile's extents, or with edges the vectors along them.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> multiples(gemm_problem(128, 128, 64), Sm80Config(128, 128, 64, 2, 2, 3))
+    (128, 128, 64)
+    """
+    return along_extents(p, c) if c.edges else (c.tile_m, c.tile_n, c.tile_k)
+
+
+def _resources(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> None:
+    needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
+    if needed > most:
+        one = needed // c.stages
+        raise ResourceError(
+            f"shared memory bytes of {c}", needed, most,
+            hint=f"{most // one} stages fit" if most >= one else "take a smaller tile",
+        )  # fmt: skip
+    held, most = registers(p, c), min(MOST_REGISTERS, REGISTERS_PER_SM // (c.threads * c.min_blocks))
+    if held > most:
+        hint = "take more warps, a smaller tile or fragments=1"
+        if isinstance(c, SimtConfig):
+            hint = "take fewer elements a thread or min_blocks = 1"
+        raise ResourceError(f"registers a thread of {c}", held, most, hint=hint)
+
+
+def shared_bytes(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+    """Shared memory of a block.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> shared_bytes(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4))
+    25344
+    """
+    if isinstance(c, Sm80Config):
+        return max(c.ring_bytes(p.operand.nbytes), c.stage_bytes)
+    if c.via == "global":
+        return 0
+    return sum(half(p, c, side).stage_elems for side in ("a", "b")) * c.stages * p.operand.nbytes
+
+
+def registers(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+    """Registers that a thread needs at least: sums, fragments, staged vectors, addresses.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> registers(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
+    200
+    """
+    free, size = FREE_REGISTERS[type(c)], p.operand.nbytes
+    if isinstance(c, Sm80Config):
+        held = c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
+        held += c.fragments * (c.warp_m + c.warp_n) // 16 * 4
+        if c.via == "registers":
+            held += (c.tile_m + c.tile_n) * c.tile_k * size // (4 * c.threads)
+        return held + free
+    held = c.thread_m * c.thread_n + c.fragments * (c.thread_m + c.thread_n)
+    for h in (half(p, c, "a"), half(p, c, "b")):
+        if h.via == "registers":
+            held += h.passes * h.vector
+    return held * (size // 4) + free
