@@ -7,11 +7,12 @@ import random
 import numpy as np
 import pytest
 
+from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
-from layoutalg.kernels.rowwise.walk import Bases, Chunk
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, minus
 from tests.norms import random_problem
 from tests.sweeps import each
 
@@ -90,6 +91,18 @@ def test_a_vector_has_the_elements_of_its_row(at: int, held: list[int]) -> None:
     assert [e for e in range(4) if chunk.has(e)] == held
     places = np.full(5, at)
     assert bool(Chunk(0, 0, 0, places, 3, 10).has(2).all()) == (2 in held)
+
+
+@each("most", [1, 4, 7, 8, 12])
+def test_a_difference_is_exact_or_wraps_to_a_power_of_two(most: int) -> None:
+    top = 1 << most.bit_length()
+    i, j = Var("i", most + 1), Var("j", most + 1)
+    for x in range(most + 1):
+        for y in range(most + 1):
+            wanted = x - y if x >= y else top - (y - x)
+            assert minus(x, y, most) == minus(np.array([x]), y, most)[0] == wanted
+            for found in (minus(i, j, most), minus(x, j, most), minus(i, y, most)):
+                assert evaluate(as_expr(found), {i: x, j: y}) == wanted
 
 
 def test_bases_are_where_rows_begin() -> None:

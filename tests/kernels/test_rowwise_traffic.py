@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from layoutalg.codegen.traffic import Cost, copied, traffic
 from layoutalg.kernels.rowwise import (
     NormConfig,
     NormLaunches,
+    NormProblem,
     ReduceConfig,
     norm_problem,
     plan_with,
@@ -57,6 +59,26 @@ def test_norms_of_every_plan(batch: int) -> None:
             c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
         launches = plan(p, config=c)
         assert traced_norm(launches) == [dict(traffic(k, {})) for k in launches.kernels], (p, c)
+
+
+@each(
+    ("p", "c"),
+    [
+        (norm_problem("softmax", (8192,), 0, "f16"), NormConfig(8, 1, 32, "global", 4, 2, 8)),
+        (norm_problem("layer_norm", (1, 8, 1504), (0, 2), "f16"), NormConfig(8, 1, 32, "global", 4, 2, 8)),
+        (norm_problem("layer_norm", (2560,), 0, "f16"), NormConfig(8, 1, 32, "global", 4, 1, 8)),
+        (norm_problem("softmax", (300, 64), 0, "bf16"), NormConfig(8, 4, 16, "global", 2, 1, 4)),
+    ],
+    ids=str,
+)
+def test_a_ring_copies_every_vector_once_per_reading(p: NormProblem, c: NormConfig) -> None:
+    """Forwards and backwards, the copies that its last turn starts are of no vector."""
+    launches = plan(p, config=c)
+    found = traced_norm(launches)
+    assert found == [dict(traffic(k, {})) for k in launches.kernels]
+    copies = [one["cp.async.16:global"] for one in found]
+    read = sum(cost.total for cost in copies)
+    assert read == sum(cost.ideal for cost in copies) == 2 * prod(p.axes.shape) * p.dtype.nbytes // 32
 
 
 def traced_reduction(plan: Any, seed: int) -> list[dict[str, Cost]]:
