@@ -63,7 +63,7 @@ def test_the_command_lines_that_a_bench_states_are_taken(name: str, monkeypatch:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, *words = way.split()
+    name, *words = shlex.split(way)
     with pytest.raises(SystemExit) as ended:
         started(monkeypatch, name, words)
     assert ended.value.code == 0
@@ -80,7 +80,7 @@ def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatc
 )
 def test_a_bench_of_nothing_is_refused(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It printed that nothing was wrong."""
-    name, *words = way.split()
+    name, *words = shlex.split(way)
     with pytest.raises(SystemExit) as ended:
         started(monkeypatch, name, words)
     assert ended.value.code == 2

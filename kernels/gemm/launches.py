@@ -52,9 +52,9 @@ def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = SimtConfig(128, 256, 8, 16, 8, 4, edges=True)
-    >>> one, other = (shared_launches(gemm_problem(n, n, n, "f32"), c) for n in (5000, 6000))
+    >>> one, other = (shared_launches(gemm_problem(n, n, n, "f32"), c) for n in (5008, 6000))
     >>> one.kernels == other.kernels, dict(one.scalars)["m"]
-    (True, 5000)
+    (True, 5008)
     """
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
     return sequence_of(p, c.splits, wide.kernels)

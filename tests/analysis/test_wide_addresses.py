@@ -35,7 +35,6 @@ from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.reduce import build as build_reduction
 from layoutalg.testing import compile_shared
-from tests.sequences import MATRIX_OPS
 from tests.sweeps import each
 
 FAR = 1 << 31
@@ -140,7 +139,7 @@ def agree(kernel: Kernel, scalars: dict[str, int]) -> None:
     assert not disagreements(found)
 
 
-@each("family", MATRIX_OPS)
+@each("family", FAMILIES)
 @each("name", PRODUCTS)
 def test_products(name: str, family: str) -> None:
     (dtype, configs, build), ((m, n, k), a_major, b_major, extra, way) = FAMILIES[family], PRODUCTS[name]

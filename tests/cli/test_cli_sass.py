@@ -42,7 +42,7 @@ def test_the_table_says_the_same() -> None:
 @each(
     ("words", "error", "message"),
     [
-        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, gemm-simt, gemm-sm80"),
+        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, permute"),
         (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
         (("transpose", "--step", "1"), "UnsupportedError", "transpose has no steps"),
         (("gemm-sm80", "--step", "99"), "UnknownNameError", "unknown step of gemm-sm80 '99'"),

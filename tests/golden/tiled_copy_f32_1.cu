@@ -16,6 +16,7 @@
 //   src  an address that is a multiple of 16
 //   dst  an address that is a multiple of 16
 //   n <= ldd
+//   n <= ldd
 // A buffer that is written must not overlap another one.
 
 using u8 = unsigned char;
@@ -59,12 +60,12 @@ copy_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __re
     const u32 lane0 = tid * 16;
     const u32 m0 = block_x / ((n + 127) / 128) * 32;
     const u32 n0 = block_x % ((n + 127) / 128) * 128;
-    const u32 row = m0 + tid / 32;
-    const u32 column = n0 + tid % 32 * 4;
+    const u32 src_0 = m0 + tid / 32;
+    const u32 src_1 = n0 + tid % 32 * 4;
     if (m0 + 32 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            cp_async_16(smem + lane0 + i * 4096, src + (row + i * 8) * lds + column);
+            cp_async_16(smem + lane0 + i * 4096, src + (src_0 + i * 8) * lds + src_1);
         }
         cp_async_commit();
         cp_async_wait<0>();
@@ -74,7 +75,7 @@ copy_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __re
         }
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            stg128_whole(dst + (row + i * 8) * ldd + column, v[i]);
+            stg128_whole(dst + (src_0 + i * 8) * ldd + src_1, v[i]);
         }
     } else {
         const u32* src_at0 = src + m0 * lds + tid / 32 * lds + n0 + tid % 32 * 4;

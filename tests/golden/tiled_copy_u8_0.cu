@@ -14,6 +14,7 @@
 //   src  an address that is a multiple of 16
 //   dst  an address that is a multiple of 16
 //   n <= ldd
+//   n <= ldd
 // A buffer that is written must not overlap another one.
 
 using u8 = unsigned char;
@@ -40,16 +41,16 @@ copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __rest
     u32 one[4];
     const u32 m0 = block_x / ((n + 511) / 512) * 32;
     const u32 n0 = block_x % ((n + 511) / 512) * 512;
-    const u32 row = m0 + tid / 32;
-    const u32 column = n0 + tid % 32 * 16;
+    const u32 src_0 = m0 + tid / 32;
+    const u32 src_1 = n0 + tid % 32 * 16;
     if (m0 + 32 <= m && n0 + 512 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            ldg128(v[i], src + (row + i * 8) * lds + column);
+            ldg128(v[i], src + (src_0 + i * 8) * lds + src_1);
         }
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-            stg128_whole(dst + (row + i * 8) * ldd + column, v[i]);
+            stg128_whole(dst + (src_0 + i * 8) * ldd + src_1, v[i]);
         }
     } else {
         const u8* src_at0 = src + m0 * lds + tid / 32 * lds + n0 + tid % 32 * 16;
