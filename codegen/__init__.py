@@ -17,11 +17,11 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
 
     expr       index expressions: what is known of them, how they simplify, how they print
     instr      instructions: text and effect; formulas of registers
-    program    tensors, fragments, tiled copies, pipelines; statements; checks; lowering
+    program    statements, checks, lowering
     sim        the simulator
-    traffic    what memory accesses cost, read off the program
+    costs      what memory accesses cost, read off the program
     gpu        CUDA text, machine code, launches
-    language   what is done with a finished program
+    language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
 
 docs/kernel_language.md teaches it by three kernels.
@@ -37,6 +37,7 @@ if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
 
 if TYPE_CHECKING:
+    from layoutalg.codegen.costs import traffic
     from layoutalg.codegen.gpu import to_cuda
     from layoutalg.codegen.instr import (
         BAR,
@@ -58,11 +59,18 @@ if TYPE_CHECKING:
         value,
         write,
     )  # fmt: skip
-    from layoutalg.codegen.language import compile, launch, simulate, verify
-    from layoutalg.codegen.program import Fragment, MemRef, Tensor, local_tile, pipeline
-    from layoutalg.codegen.program.builder import KernelBuilder as Kernel
-    from layoutalg.codegen.program.tile import Kernel as Program
-    from layoutalg.codegen.program.values import (
+    from layoutalg.codegen.language import (
+        Fragment,
+        Tensor,
+        compile,
+        launch,
+        local_tile,
+        pipeline,
+        simulate,
+        verify,
+    )
+    from layoutalg.codegen.language.builder import KernelBuilder as Kernel
+    from layoutalg.codegen.language.values import (
         exp,
         exp2,
         maximum,
@@ -72,24 +80,28 @@ if TYPE_CHECKING:
         sqrt,
         tanh,
     )  # fmt: skip
+    from layoutalg.codegen.program import MemRef
+    from layoutalg.codegen.program.tile import Kernel as Program
 
 _PLACES = {
+    "costs": "traffic",
     "gpu": "to_cuda",
     "instr": (
         "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
         "Instr imm into out read updated value write"
     ),
-    "language": "Kernel Program compile launch simulate verify",
-    "program": (
-        "Fragment MemRef Tensor exp exp2 local_tile maximum minimum pipeline reciprocal rsqrt sqrt tanh"
+    "language": (
+        "Fragment Kernel Program Tensor compile exp exp2 launch local_tile maximum minimum pipeline "
+        "reciprocal rsqrt simulate sqrt tanh verify"
     ),
+    "program": "MemRef",
 }
 
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
     "Fragment", "Instr", "Kernel", "MemRef", "Program", "Tensor", "compile", "exp", "exp2", "imm", "into",
     "launch", "local_tile", "maximum", "minimum", "out", "pipeline", "read", "reciprocal", "rsqrt",
-    "simulate", "sqrt", "tanh", "to_cuda", "updated", "value", "verify", "write",
+    "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -46,7 +46,8 @@ from layoutalg.codegen.instr import (
     WARP,
     WARP_SYNC,
 )
-from layoutalg.codegen.program import KernelBuilder, Reg, RegRef, Shared
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.f2 import Columns
 from layoutalg.registers import (

@@ -7,7 +7,8 @@ import numpy
 
 from layoutalg.analysis import Access, GlobalReport, analyze
 from layoutalg.codegen.instr import LDG, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.relayout import relayout
 from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
-from layoutalg.codegen.traffic import Prediction, sequence_traffic, total_costs
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.moved import moved

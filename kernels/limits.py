@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from layoutalg.arch import Arch, Board, find_arch
-from layoutalg.codegen.traffic import Prediction
+from layoutalg.codegen.costs import Prediction
 from layoutalg.errors import UnsupportedError
 
 FLOPS_PER_CYCLE = 256

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.gpu import (
     compile_sequence,
     load_sequence,
@@ -30,7 +31,6 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
-from layoutalg.codegen.traffic import Cost, Prediction, sequence_traffic, total_costs
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.family import Expected, Family

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutalg.codegen.instr import LDG, STG, Instr
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 
 LANES = 32
 

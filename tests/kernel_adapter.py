@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
+from layoutalg.codegen.costs import Prediction, total_costs
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.preparation import dynamic_bytes
 from layoutalg.codegen.program import Global, Kernel
-from layoutalg.codegen.traffic import Prediction, total_costs
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate, simplify
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, CP_COMMIT, LDG, LDS
-from layoutalg.codegen.program import Global, Kernel, KernelBuilder, MemRef, Reg, Shared
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, Kernel, MemRef, Reg, Shared
 from layoutalg.layout import Layout
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutalg.codegen.instr import LDG, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.relayout import relayout
 from layoutalg.f2 import LinearLayout, apply
 from layoutalg.registers import Conversion, PlanKind, converted

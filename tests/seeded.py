@@ -21,7 +21,8 @@ from layoutalg.codegen.instr import (
     WARP_SYNC,
     Instr,
 )
-from layoutalg.codegen.program import Global, Kernel, KernelBuilder, Reg, Shared
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, Kernel, Reg, Shared
 from layoutalg.layout import Layout
 from tests.tileprograms import copy_through_shared
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.program import LaunchSequence
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels import FAMILIES, Family, VerifyReport, verify
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem

@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from layoutalg.codegen.costs import Cost
 from layoutalg.codegen.gpu import version
 from layoutalg.codegen.program import Kernel
-from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
 from tests import kernel_adapter
 from tests.bench import bench_kernels

@@ -8,7 +8,8 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.layout import AnyLayout, Layout
 

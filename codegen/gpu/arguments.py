@@ -21,7 +21,7 @@ __all__ = ["Packed", "check_aligned", "check_argument", "check_integers", "launc
 def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
     """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
     (1, 1, 1)
     """
@@ -40,7 +40,7 @@ def pointer_address(p: Global, value: Any) -> int:
 
     >>> from types import SimpleNamespace
     >>> array = SimpleNamespace(__cuda_array_interface__={"data": (4096, False), "typestr": "<f4"})
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> pointer_address(KernelBuilder("copy", threads=32).pointer("src", 4), array)
     4096
     """

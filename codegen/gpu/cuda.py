@@ -44,7 +44,7 @@ def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
 
     Raises what `printed` raises.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> print(to_cuda(KernelBuilder("empty", threads=32).build()).splitlines()[-1])
     }
     """
@@ -54,7 +54,7 @@ def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
 def print_kernel(kernel: Kernel) -> str:
     """CUDA C++ source of a kernel as it stands.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> "__global__" in print_kernel(KernelBuilder("empty", threads=32).build())
     True
     """

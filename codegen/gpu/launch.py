@@ -58,7 +58,8 @@ def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
 
     Raises what `prepare` raises.
 
-    >>> from layoutalg.codegen.program import KernelBuilder, launch_sequence
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> from layoutalg.codegen.program import launch_sequence
     >>> one = launch_sequence([KernelBuilder("empty", threads=32).build()])
     >>> compile_sequence(one, "sm_80").ready().kernels[0].grid
     (1, 1, 1)

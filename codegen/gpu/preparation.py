@@ -68,7 +68,7 @@ def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
 
     `source` replaces the printed text.  Raises what `to_cuda` and `compile_cubin` raise.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> prepare(KernelBuilder("empty", threads=32).build(), "sm_80").cubin.name
     'empty'
     """
@@ -100,7 +100,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
     Raises ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right
     for, ResourceError for a grid past CUDA's limits.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
     (1, 1, 1)
     """
@@ -124,7 +124,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
 def dynamic_bytes(kernel: Kernel) -> int:
     """Bytes of shared memory that a launch has to ask for.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
     0
     """

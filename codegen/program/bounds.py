@@ -93,7 +93,7 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
 
     Or in those where variables of the launch, which are blocks and parameters, have the values `given`.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.instr import LDS
     >>> from layoutalg.layout import Layout
     >>> k = KernelBuilder("k", threads=64)
@@ -122,7 +122,7 @@ def find_outside(kernel: Kernel) -> Reach | None:
 
     None where all are proven to stay inside, and where none of `LAUNCHES` blocks shows one that leaves.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> find_outside(KernelBuilder("empty", threads=32).build())
     """
     if all(reach.is_inside for reach in shared_reach(kernel)):

@@ -39,7 +39,7 @@ from layoutalg.errors import AlignmentError, IRError, ResourceError, Unsupported
 def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     """Check every rule on `kernel` for an architecture.  Raises the first violation found.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> check(KernelBuilder("empty", threads=32).build())
     """
     chip = find_arch(arch)

@@ -38,7 +38,7 @@ def dependent(
     `written`: those of its pointers, by name, that the kernel in front writes; `read`: those that it reads.
     A kernel that shares nothing with the one in front, but for what both of them read, stays as it is.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("read", threads=32)
     >>> k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("partial", 4), k.tid))
     >>> print(dependent(k.build(), ["partial"], "sm_90"))

@@ -41,7 +41,7 @@ from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, Mem
 from layoutalg.errors import AlignmentError, IRError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.program.tensor import Tensor
+    from layoutalg.codegen.language.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def check_tensors(kernel: Kernel) -> None:
 
     Raises IRError for a coordinate that can pass an extent, AlignmentError that names the stride.
 
-    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> check_tensors(KernelBuilder("empty", threads=32).build())
     """
     _body(kernel.body, Known({}))

@@ -84,7 +84,7 @@ class Contract:
 def contract(kernel: Kernel) -> Contract:
     """What a launch of a kernel must give it.  Raises ResourceError where no grid holds its blocks.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)
     >>> m = k.param("m", 100, 8, multiple=8)
     >>> [str(p) for p in contract(k.build()).parameters]
@@ -113,7 +113,7 @@ def _parameter(p: Var | Global, holds: str) -> Parameter:
 def is_dynamic(kernel: Kernel) -> bool:
     """True when the kernel's shared memory must be passed at launch.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> is_dynamic(KernelBuilder("empty", threads=32).build())
     False
     """
@@ -123,7 +123,7 @@ def is_dynamic(kernel: Kernel) -> bool:
 def pointer_type(buffer: Global) -> str:
     """The C type of a pointer parameter.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> pointer_type(KernelBuilder("empty", threads=32).pointer("src", 2))
     'const u16*'
     """
@@ -150,7 +150,7 @@ def check_integers(kernel: Kernel, values: Mapping[str, object]) -> None:
 
     ArgumentTypeError for what is not an int, ShapeError for another value and for a condition that fails.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)
     >>> k.require(k.param("n", 8) <= k.param("ld", 16))
     >>> check_integers(k.build(), {"n": 8, "ld": 7})
@@ -179,7 +179,7 @@ def text(node: Expr) -> str:
 def lines(terms: Contract) -> Iterator[str]:
     """The contract in words, as it stands above the printed text.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)
     >>> src = k.pointer("src", 4)
     >>> for line in lines(contract(k.build())): print(line)

@@ -79,7 +79,7 @@ _STILL = frozenset({"thread", "block", "param", "base"})
 def lower(kernel: Kernel) -> Kernel:
     """An equal kernel with trivial unrolls and branches written out and shared addresses split.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> lower(KernelBuilder("empty", threads=32).build()).body
     ()
     """

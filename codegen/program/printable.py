@@ -19,7 +19,7 @@ from layoutalg.codegen.program.tile import Kernel
 def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
     """The program whose text is printed for a kernel.  Raises what `check` raises.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> printed(KernelBuilder("empty", threads=32).build()).name
     'empty'
     """

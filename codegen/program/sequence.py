@@ -70,7 +70,7 @@ def launch_sequence(
     With an `arch`, every kernel after the first may start while the one in front of it ends, where that
     architecture can.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("copy", threads=32)
     >>> src, dst, n = k.pointer("src", 4), k.pointer("dst", 4, writable=True), k.param("n", 32)
     >>> one = launch_sequence([k.build()], {"src": "x"}, scalars={"n": 8})

@@ -29,7 +29,7 @@ from layoutalg.errors import IRError, ShapeError
 from layoutalg.layout import AnyLayout, innermost, layout_size, modes
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.program.tensor import Tensor
+    from layoutalg.codegen.language.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

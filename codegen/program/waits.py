@@ -28,7 +28,7 @@ _MOVABLE = frozenset(instr.name for instr in LDG.values())
 def check_waits(kernel: Kernel) -> None:
     """Raise IRError where a kernel may touch what it has to wait for too early.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> check_waits(KernelBuilder("empty", threads=32).build())
     """
     pointers = {p.name: p for p in kernel.params if isinstance(p, Global)}

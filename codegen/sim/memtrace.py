@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.arch import Arch, Space, find_arch
-from layoutalg.codegen.traffic import warp_costs
+from layoutalg.codegen.costs import warp_costs
 
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
 _CHUNK = 4096

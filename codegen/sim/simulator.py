@@ -100,7 +100,7 @@ def simulate(
     SimulationError for what the kernel does.
 
     >>> from layoutalg.codegen.instr import LDG, STG
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("reverse", threads=32)
     >>> src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
     >>> v = k.reg("v", 1)

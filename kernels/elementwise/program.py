@@ -15,7 +15,8 @@ from math import prod
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import LDG, STG_WHOLE
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, LayoutAlgError
 from layoutalg.kernels.elementwise.problem import OUT, MapProblem
 from layoutalg.layout import Layout

@@ -28,7 +28,8 @@ from layoutalg.codegen.expr import Const, Expr, Var, check_name
 from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Instr, ScalarFunction
 from layoutalg.codegen.instr import arith as instr_float
 from layoutalg.codegen.instr import double as instr_double
-from layoutalg.codegen.program import Global, KernelBuilder, Reg, RegRef, Tensor, local_tile, whole
+from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 
 if TYPE_CHECKING:

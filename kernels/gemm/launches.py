@@ -11,8 +11,8 @@ from math import gcd
 from typing import TypeAlias
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm import (
     simt as gemm_simt,
 )

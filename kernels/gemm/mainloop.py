@@ -33,7 +33,8 @@ from layoutalg.atoms import TiledCopy, make_tiled_copy
 from layoutalg.codegen.expr import Const, Expr, Select, Var, simplify
 from layoutalg.codegen.expr import Operand as Value
 from layoutalg.codegen.instr import BAR, CLEAR, CP_ASYNC, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT, LDG, STS, Instr
-from layoutalg.codegen.program import KernelBuilder, MemRef, Reg, Tensor, local_tile, partition, whole
+from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partition, whole
+from layoutalg.codegen.program import MemRef, Reg
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.problem import Major
 from layoutalg.kernels.gemm.splitk import Part

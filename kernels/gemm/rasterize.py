@@ -14,7 +14,7 @@ The last panel is as wide as what is left, so that every block has a tile, and t
 from __future__ import annotations
 
 from layoutalg.codegen.expr import Const, Expr, Select, Var
-from layoutalg.codegen.program import KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
 
 PANEL = 8
 """Columns of tiles that are walked together."""

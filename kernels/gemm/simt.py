@@ -20,7 +20,8 @@ from typing import Literal
 from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import CLEAR, LDG, LDS, STG, STG_WHOLE, fma_outer
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import Mainloop, Operand, OperandPlan, operand_copy

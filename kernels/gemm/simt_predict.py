@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from layoutalg.arch import Arch, Space
-from layoutalg.codegen.traffic import Cost, Costs, Prediction
+from layoutalg.codegen.costs import Cost, Costs, Prediction
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.mainloop import OperandPlan
 from layoutalg.kernels.gemm.problem import GemmProblem

@@ -41,7 +41,8 @@ from layoutalg.codegen.instr import (
     Mma,
     unpack,
 )
-from layoutalg.codegen.program import Kernel, KernelBuilder, Reg
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, Reg
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import (

@@ -20,7 +20,7 @@ from typing import Literal
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch
-from layoutalg.codegen.traffic import Costs, Prediction
+from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.traffic import Costs, Prediction
+from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt_predict import accesses, word_copies

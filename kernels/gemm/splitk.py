@@ -26,10 +26,11 @@ from math import gcd
 from typing import Any
 
 from layoutalg.arch import Arch
+from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr import CLEAR, LDG
-from layoutalg.codegen.program import Kernel, KernelBuilder
-from layoutalg.codegen.traffic import Costs, Prediction
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem

@@ -34,6 +34,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.expr import Const, index_cost, substitute
 from layoutalg.codegen.gpu import (
     Cubin,
@@ -46,7 +47,6 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict

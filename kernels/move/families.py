@@ -12,9 +12,9 @@ from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
-from layoutalg.codegen.traffic import sequence_traffic
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_assign

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from layoutalg.codegen.costs import describe
 from layoutalg.codegen.instr import (
     BAR,
     CP_COMMIT,
@@ -36,8 +37,8 @@ from layoutalg.codegen.instr import (
     TRANSPOSE_16,
     Instr,
 )
-from layoutalg.codegen.program import Fragment, Kernel, KernelBuilder, Tensor, local_tile
-from layoutalg.codegen.traffic import describe
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
+from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move.matrix_plan import (

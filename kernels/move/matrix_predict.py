@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.traffic import Costs
+from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.matrix_plan import (
     CopyConfig,

@@ -23,7 +23,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.program import KernelBuilder, MemRef, Shared, Tensor, whole
+from layoutalg.codegen.language import KernelBuilder, Tensor, whole
+from layoutalg.codegen.program import MemRef, Shared
 from layoutalg.kernels.move.misaligned import Ends, Index, bent, in_halo, in_row, to_chunk
 from layoutalg.kernels.move.stage import Stage, coordinate_of, coordinates
 

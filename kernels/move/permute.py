@@ -33,7 +33,8 @@ from layoutalg.codegen.instr import (
     STG_WHOLE,
     STS,
 )
-from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Reg, RegRef, Shared, Tensor
+from layoutalg.codegen.language import KernelBuilder, Tensor
+from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.misaligned import block_base, parts

@@ -37,7 +37,8 @@ from layoutalg.codegen.instr import (
     unpack,
     within,
 )
-from layoutalg.codegen.program import Global, KernelBuilder, MemRef, Reg, RegRef, Shared
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns

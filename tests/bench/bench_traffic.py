@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.traffic import Cost, Prediction, total_costs, traffic_by_access
+from layoutalg.codegen.costs import Cost, Prediction, total_costs, traffic_by_access
 from tests.kernel_adapter import Launch, plan
 from tests.kernel_cases import drawn, label
 from tests.kernel_freeze import stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutalg.codegen.traffic import Cost, Costs, describe
+from layoutalg.codegen.costs import Cost, Costs, describe
 
 
 def test_costs_add_field_by_field_and_drop_out_at_zero_tiles() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
-from layoutalg.codegen.program import KernelBuilder, check_argument
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import check_argument
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do as Run
-from layoutalg.codegen.program import Kernel, KernelBuilder, MemRef, Shared, Stmt
+from layoutalg.codegen.program import Kernel, MemRef, Shared, Stmt
 from layoutalg.codegen.program.bounds import find_outside, interval, shared_reach
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Var
 from layoutalg.codegen.expr.facts import between
 from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, STG
-from layoutalg.codegen.program import Do, For, If, KernelBuilder, Let, RegRef, Unroll
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, For, If, Let, RegRef, Unroll
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import Layout
 from tests.sweeps import each

@@ -8,7 +8,8 @@ import pytest
 
 from layoutalg.codegen.expr import Const, Var
 from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS
-from layoutalg.codegen.program import Do, Kernel, KernelBuilder, MemRef, RegRef
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, Kernel, MemRef, RegRef
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import AlignmentError, IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.layout import Layout

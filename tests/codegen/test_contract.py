@@ -11,10 +11,10 @@ import pytest
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     GRID_LIMITS,
     Kernel,
-    KernelBuilder,
     check_argument,
     check_integers,
     contract,

@@ -21,7 +21,8 @@ from layoutalg.codegen.instr import (
     butterfly,
     fill,
 )
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.converged import Together, agreement
 from layoutalg.codegen.sim import simulate

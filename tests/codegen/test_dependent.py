@@ -10,17 +10,8 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, disassemble, to_cuda
 from layoutalg.codegen.instr import LDG, STG
-from layoutalg.codegen.program import (
-    Do,
-    Global,
-    Kernel,
-    KernelBuilder,
-    LaunchSequence,
-    MemRef,
-    dependent,
-    overlapped,
-    walk,
-)
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, Global, Kernel, LaunchSequence, MemRef, dependent, overlapped, walk
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem

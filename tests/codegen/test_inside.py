@@ -13,7 +13,8 @@ import pytest
 from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate, variables
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder, local_tile
+from layoutalg.codegen.language import KernelBuilder, local_tile
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.inside import Known
 from layoutalg.codegen.sim import simulate

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import decode, encode, fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr.arith import ONE_F32, add_same, add_scaled
-from layoutalg.codegen.program import KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
 from tests.hostshim import run_cuda_text

@@ -25,7 +25,8 @@ from layoutalg.codegen.instr import (
     encode,
 )
 from layoutalg.codegen.instr.mma import find_mma
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout

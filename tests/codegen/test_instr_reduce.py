@@ -10,7 +10,8 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import LDG, NEUTRAL, STG, butterfly, fill, fold, window, within
 from layoutalg.codegen.instr.reduce import joined, tree
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError, UnknownNameError, UnsupportedError
 from tests.hostshim import run_cuda_text

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import BYTE_PERMUTE, LDG, SELECT, SHUFFLE_LANE, SHUFFLE_XOR, STG
 from layoutalg.codegen.instr.shuffle import INSTRUCTIONS
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from tests.hostshim import run_cuda_text
 

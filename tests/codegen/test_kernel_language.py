@@ -12,8 +12,8 @@ from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
 from layoutalg.codegen.instr import STG
-from layoutalg.codegen.language import words
-from layoutalg.codegen.program import KernelBuilder, Let, walk
+from layoutalg.codegen.language import KernelBuilder, words
+from layoutalg.codegen.program import Let, walk
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Expr, Minus, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import LDG, LDS, STG, STS
-from layoutalg.codegen.program import Do, For, If, KernelBuilder, Let, MemRef, Unroll, lower, walk
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, For, If, Let, MemRef, Unroll, lower, walk
 from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 

@@ -15,7 +15,8 @@ from layoutalg.codegen.expr import Const, Var, check_name
 from layoutalg.codegen.expr.names import BUILT_IN
 from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.codegen.instr import STG
-from layoutalg.codegen.program import Global, If, Kernel, KernelBuilder, Let, Reg, Shared
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, If, Kernel, Let, Reg, Shared
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
 from layoutalg.layout import Layout

@@ -9,7 +9,8 @@ import pytest
 
 from layoutalg.codegen.instr import LDG, LDS, STG, Instr
 from layoutalg.codegen.instr.record import imm, write
-from layoutalg.codegen.program import KernelBuilder, MemRef, Reg, RegRef
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import MemRef, Reg, RegRef
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, LayoutAlgError, UnsupportedError
 from layoutalg.layout import Layout

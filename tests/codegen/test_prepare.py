@@ -11,7 +11,8 @@ import pytest
 
 from layoutalg.codegen.gpu import Prepared, in_processes, prepare, to_cuda
 from layoutalg.codegen.instr import LDG, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ShapeError
 
 

@@ -7,7 +7,8 @@ import pytest
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.cuda import print_kernel
 from layoutalg.codegen.instr import BAR
-from layoutalg.codegen.program import KernelBuilder, Unroll, printed, walk
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Unroll, printed, walk
 from layoutalg.errors import IRError
 from layoutalg.kernels import FAMILIES
 from tests.sequences import MATRIX_OPS

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.instr import LDG, LDS, STG, STS, Instr, Operand
 from layoutalg.codegen.instr.record import into, out
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import BAR, CLEAR, LDG, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.relayout import relayout
 from layoutalg.codegen.sim import Simulation, simulate

@@ -29,7 +29,8 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.runtime import GpuStatus
-from layoutalg.codegen.program import Kernel, KernelBuilder, check_argument, dependent
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, check_argument, dependent
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.cuda_driver import STREAM, Array, Driver

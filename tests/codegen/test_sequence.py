@@ -9,14 +9,8 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.instr import LDG, STG
-from layoutalg.codegen.program import (
-    Kernel,
-    KernelBuilder,
-    LaunchSequence,
-    launch_sequence,
-    overlapped,
-    printed_sequence,
-)
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence, overlapped, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, ShapeError
 

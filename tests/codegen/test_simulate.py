@@ -26,7 +26,8 @@ from layoutalg.codegen.instr import (
     Operand,
 )
 from layoutalg.codegen.instr.record import out
-from layoutalg.codegen.program import Kernel, KernelBuilder, lower
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import (
     ArgumentTypeError,

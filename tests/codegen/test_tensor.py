@@ -11,19 +11,8 @@ import pytest
 from layoutalg.atoms import make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT
-from layoutalg.codegen.program import (
-    Do,
-    Fragment,
-    Kernel,
-    KernelBuilder,
-    Let,
-    MemRef,
-    Tensor,
-    local_tile,
-    partition,
-    pipeline,
-    walk,
-)
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, partition, pipeline
+from layoutalg.codegen.program import Do, Kernel, Let, MemRef, walk
 from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError, NotInjectiveError, ShapeError, SimulationError, UnsupportedError

@@ -21,7 +21,8 @@ from layoutalg.codegen.instr import (
     reciprocal,
     unpack,
 )
-from layoutalg.codegen.program import Fragment, Kernel, KernelBuilder, local_tile
+from layoutalg.codegen.language import Fragment, KernelBuilder, local_tile
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from tests.codegen.test_tensor import transposing_copy

@@ -8,13 +8,13 @@ import pytest
 
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate
 from layoutalg.codegen.instr import BAR, LDG, STS
+from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     Do,
     For,
     Global,
     If,
     Kernel,
-    KernelBuilder,
     Let,
     MemRef,
     Reg,

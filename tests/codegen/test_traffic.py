@@ -7,11 +7,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 
-from layoutalg.codegen.expr import Const, Operand
-from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, LDS, STG, STS
-from layoutalg.codegen.program import Kernel, KernelBuilder, lower
-from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import (
+from layoutalg.codegen.costs import (
     MAX_EXECUTIONS,
     MAX_POINTS,
     Cost,
@@ -19,6 +15,11 @@ from layoutalg.codegen.traffic import (
     traffic_by_access,
     traffic_enumerated,
 )
+from layoutalg.codegen.expr import Const, Operand
+from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, LDS, STG, STS
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, lower
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.random_programs import RandomProgram, programs
@@ -53,7 +54,7 @@ def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:
 @settings(deadline=None)
 @given(programs())
 def test_short_variables_may_be_taken_apart_too(p: RandomProgram) -> None:
-    with mock.patch("layoutalg.codegen.traffic.accesses._LONG", 2):
+    with mock.patch("layoutalg.codegen.costs.accesses._LONG", 2):
         assert traffic(p.kernel, p.params) == traffic_enumerated(p.kernel, p.params)
 
 

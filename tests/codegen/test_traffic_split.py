@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from layoutalg.codegen.costs.split import Axis, Digits, Evaluator, Split, whole
 from layoutalg.codegen.expr import Add, Const, Expr, Le, Lt, Minus, Select, Var, evaluate
-from layoutalg.codegen.traffic.split import Axis, Digits, Evaluator, Split, whole
 from layoutalg.errors import IRError, ResourceError
 from tests.expressions import expressions
 

@@ -10,7 +10,8 @@ import pytest
 
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import CP_ASYNC, CP_COMMIT, CP_WAIT, GRID_WAIT, LDG, LDG_FRESH, STG
-from layoutalg.codegen.program import Kernel, KernelBuilder, LaunchSequence
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.launches import launches

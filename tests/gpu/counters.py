@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.rowwise import cases as rowwise_cases

@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.traffic import Costs
+from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.move.gather import reads
 from layoutalg.kernels.move.misaligned import Index, block_base
 from layoutalg.kernels.move.partition import Store

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import copied, total_costs, traffic
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.codegen.traffic import copied, total_costs, traffic
 from layoutalg.kernels.rowwise import OPS, NormLaunches, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_traffic import traffic as memory_traffic

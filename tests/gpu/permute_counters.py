@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare, random_bytes, require_gpu
-from layoutalg.codegen.traffic import copied, traffic
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import CASES as QUOTED
 from layoutalg.kernels.move.cases import random_cases

@@ -23,7 +23,8 @@ import numpy as np
 
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
-from layoutalg.codegen.program import Kernel, KernelBuilder
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DTYPES, DType

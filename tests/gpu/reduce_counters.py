@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.codegen.traffic import traffic
 from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
 from layoutalg.kernels.rowwise.reduce import build
 from tests.gpu.counters import (

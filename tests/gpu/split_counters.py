@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.gpu import require_gpu
-from layoutalg.codegen.traffic import Prediction
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.launches import Config, predictions
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem

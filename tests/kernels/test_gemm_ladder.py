@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder.gemm import ARCH, FLOPS_PER_CYCLE, Step, effects, predict_steps

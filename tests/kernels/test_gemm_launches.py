@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from layoutalg.codegen.costs import Cost
 from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.program import SCRATCH, Global, check_argument, lower
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import (

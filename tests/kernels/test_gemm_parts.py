@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.program import KernelBuilder, Let
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Let
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.splitk import MOST_SPLITS, check_splits, declare_part, part_problem

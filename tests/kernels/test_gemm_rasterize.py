@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.program import KernelBuilder, Let
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Let
 from layoutalg.kernels.gemm.rasterize import declare_tile
 
 TILE = (32, 16)

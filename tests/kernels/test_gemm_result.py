@@ -11,7 +11,8 @@ import pytest
 
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.program import SCRATCH, Global, KernelBuilder, lower
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import SCRATCH, Global, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.costs import Cost
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.simt_predict import accesses, multiplies, predict

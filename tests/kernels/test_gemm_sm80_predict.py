@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from layoutalg.codegen.costs import Cost
 from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Var, evaluate, variables
 from layoutalg.codegen.gpu import compile_cubin, count_classes, disassemble, main_loop, parse_sass, to_cuda
-from layoutalg.codegen.program import Do, For, KernelBuilder, Let, MemRef, walk
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, For, Let, MemRef, walk
 from layoutalg.kernels.gemm.mainloop import least_extent, tile_order, tile_start
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layoutalg.codegen.costs import Cost
 from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem

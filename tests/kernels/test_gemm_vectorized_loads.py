@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutalg.codegen.traffic import Costs
+from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import tiled_mma
 from layoutalg.kernels.gemm.simt_predict import predict

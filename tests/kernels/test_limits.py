@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.traffic import Cost
+from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.limits import find_board, limits
 

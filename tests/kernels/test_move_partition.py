@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from layoutalg.codegen.expr import Expr, Var, as_expr, evaluate
-from layoutalg.codegen.program import KernelBuilder, Tensor
+from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.kernels.move import normalise, permute_configs
 from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import (

@@ -93,7 +93,7 @@ def test_large_problems_fill_the_gpu(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
-    from layoutalg.codegen.traffic import traffic
+    from layoutalg.codegen.costs import traffic
     from layoutalg.kernels.move.permute import build
 
     x = normalise(permute_problem((4096, 4096), (1, 0), dtype))

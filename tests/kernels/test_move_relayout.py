@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost, traffic
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.expr import variables
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost, traffic
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.move.misaligned import parts
 from layoutalg.kernels.move.permute import build

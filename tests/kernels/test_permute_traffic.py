@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from layoutalg.codegen.traffic import copied, traffic
+from layoutalg.codegen.costs import copied, traffic
 from layoutalg.kernels.move.partition import block_origins
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs

@@ -14,7 +14,8 @@ import pytest
 import layoutalg
 from layoutalg.codegen.gpu import ReadySequence, compile_cubin, compile_sequence, cubin_cache
 from layoutalg.codegen.instr import LDG, STG, Instr, updated
-from layoutalg.codegen.program import KernelBuilder, LaunchSequence, launch_sequence
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm.problem import scalar_words

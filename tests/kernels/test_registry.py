@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from layoutalg.codegen.costs import Cost, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.traffic import Cost, total_costs
 from layoutalg.errors import (
     AlignmentError,
     LayoutAlgError,

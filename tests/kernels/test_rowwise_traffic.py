@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.costs import Cost, copied, traffic
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.codegen.traffic import Cost, copied, traffic
 from layoutalg.kernels.rowwise import (
     NormConfig,
     NormLaunches,

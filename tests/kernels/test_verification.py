@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.costs import Cost, sequence_traffic
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
-from layoutalg.codegen.traffic import Cost, sequence_traffic
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of

@@ -14,7 +14,8 @@ from layoutalg.codegen.gpu import Cubin, Loaded, to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cuda import print_kernel
 from layoutalg.codegen.instr import BAR
-from layoutalg.codegen.program import Kernel, KernelBuilder, check_integers
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.matrix import buffers, reference

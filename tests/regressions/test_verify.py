@@ -13,7 +13,8 @@ from layoutalg.codegen.expr import Const
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import LDMATRIX, MMA_SYNC, Instr, fill
 from layoutalg.codegen.instr.mma import find_mma
-from layoutalg.codegen.program import Do, Global, Kernel, KernelBuilder, MemRef, RegRef, Stmt, lower, walk
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, Stmt, lower, walk
 from layoutalg.codegen.program import printable as printed_module
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate

@@ -35,8 +35,8 @@ from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.program.builder import KernelBuilder
-    from layoutalg.codegen.program.fragment import Fragment
+    from layoutalg.codegen.language.builder import KernelBuilder
+    from layoutalg.codegen.language.fragment import Fragment
 
 
 class Arithmetic:
@@ -80,7 +80,7 @@ class Arithmetic:
 class Scalar(Arithmetic):
     """A parameter of the kernel that is a number of type `element`: its bits are the word `var`.
 
-    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> print(KernelBuilder("k", 32).scalar("alpha", "f32") * 2 + 1)
     add(mul(alpha, 2), 1)
     """
@@ -96,7 +96,7 @@ class Scalar(Arithmetic):
 class Value(Arithmetic):
     """An operation on registers, parameters and numbers, which is computed when it is mapped or stored.
 
-    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> k = KernelBuilder("k", 32)
     >>> v = k.fragment("v", "f32", (4,))
     >>> print(k.map(1 / (v * v + 1)))

@@ -42,9 +42,9 @@ from layoutalg.codegen.instr import (
     Instr,
     Mma,
 )
-from layoutalg.codegen.program.fragment import Fragment
-from layoutalg.codegen.program.tensor import Side, Tensor, partition
-from layoutalg.codegen.program.tile import Global, Shared
+from layoutalg.codegen.language.fragment import Fragment
+from layoutalg.codegen.language.tensor import Side, Tensor, partition
+from layoutalg.codegen.program import Global, Shared
 from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     ComposedLayout,
@@ -58,7 +58,7 @@ from layoutalg.layout import (
 )
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.program.builder import KernelBuilder
+    from layoutalg.codegen.language.builder import KernelBuilder
 
 Where: TypeAlias = "Callable[..., Expr] | None"
 """A predicate by the place in a partition, such as its `inside`; None where every element is moved."""
@@ -79,7 +79,7 @@ class ThreadSlice:
     """What one thread of a tiled copy or a tiled MMA has; `thread` is an expression.
 
     >>> from layoutalg.atoms import make_tiled_copy
-    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> k = KernelBuilder("k", 32)
     >>> x = k.tensor("x", "f32", (4, 64), (64, 1))
     >>> copy = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((4, 8), (8, 1)), Layout((1, 4)))

@@ -22,7 +22,8 @@ import numpy
 
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.gpu import Cubin, load, prepare
-from layoutalg.codegen.program import Do, Global, KernelBuilder, MemRef, Tensor, walk
+from layoutalg.codegen.language import KernelBuilder, Tensor
+from layoutalg.codegen.program import Do, Global, MemRef, walk
 from layoutalg.codegen.program import Kernel as Program
 from layoutalg.codegen.sim import Simulation
 from layoutalg.codegen.sim import simulate as run
@@ -44,7 +45,7 @@ SPAN = 160
 def words(kernel: Program, args: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments with the numbers of typed parameters as the words that a launch passes.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("k", threads=32)
     >>> alpha = k.scalar("alpha", "f32")
     >>> hex(words(k.build(), {"alpha": 1.5})["alpha"])
@@ -68,7 +69,7 @@ def simulate(kernel: Program, args: Mapping[str, Any], **options: Any) -> Simula
     Options and errors are those of layoutalg.codegen.sim.simulate.
 
     >>> from layoutalg.codegen.instr import STG, fill
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("ones", threads=32)
     >>> y, v = k.tensor("y", "f32", (32,), (1,), writable=True), k.reg("v", 1)
     >>> k.do(fill(1), v, 0x3F800000)
@@ -86,7 +87,7 @@ def compile(kernel: Program, arch: str = "sm_90a") -> Cubin:
 
     Raises CompileError, and UnsupportedError where the architecture lacks an instruction.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> compile(KernelBuilder("empty", threads=32).build(), "sm_80").spill_bytes
     0
     """
@@ -122,7 +123,7 @@ def verify(
     where no sizes were found, ArgumentTypeError for pointers that are no tensors.
 
     >>> from layoutalg.codegen.instr import LDG, STG
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("copy", threads=32)
     >>> n, v = k.extent("n", 1 << 20), k.reg("v", 1)
     >>> x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)

@@ -24,8 +24,8 @@ from typing import TypeAlias
 
 import numpy
 
+from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, whole
 from layoutalg.codegen.expr import Expr, Var, children
-from layoutalg.codegen.traffic.split import Array, Axis, Digits, Evaluator, Value, whole
 from layoutalg.errors import ResourceError
 
 MAX_POINTS = 1 << 20

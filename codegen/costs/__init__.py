@@ -10,16 +10,16 @@ count        traffic: the same numbers as the definition, from classes
 
 from __future__ import annotations
 
-from layoutalg.codegen.traffic.classes import MAX_EXECUTIONS, MAX_POINTS
-from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
-from layoutalg.codegen.traffic.count import (
+from layoutalg.codegen.costs.classes import MAX_EXECUTIONS, MAX_POINTS
+from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
+from layoutalg.codegen.costs.count import (
     AccessTraffic,
     copied,
     sequence_traffic,
     traffic,
     traffic_by_access,
 )
-from layoutalg.codegen.traffic.enumerated import traffic_enumerated
+from layoutalg.codegen.costs.enumerated import traffic_enumerated
 
 __all__ = [
     "MAX_EXECUTIONS",

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from layoutalg.arch import Arch, Space
+from layoutalg.codegen.costs.classes import Address, Place, Scope
+from layoutalg.codegen.costs.split import Axis, Evaluator
 from layoutalg.codegen.expr import And, Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program import (
@@ -28,8 +30,6 @@ from layoutalg.codegen.program import (
     expressions,
     walk,
 )
-from layoutalg.codegen.traffic.classes import Address, Place, Scope
-from layoutalg.codegen.traffic.split import Axis, Evaluator
 from layoutalg.errors import ArgumentTypeError
 
 _LONG = 256

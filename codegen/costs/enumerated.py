@@ -8,6 +8,9 @@ from typing import Any, assert_never
 import numpy
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.costs.accesses import bound, grid, space_of
+from layoutalg.codegen.costs.cost import Costs, Prediction
+from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.program import (
     Do,
@@ -20,9 +23,6 @@ from layoutalg.codegen.program import (
     Stmt,
     Unroll,
 )
-from layoutalg.codegen.traffic.accesses import bound, grid, space_of
-from layoutalg.codegen.traffic.cost import Costs, Prediction
-from layoutalg.codegen.traffic.split import Array
 
 
 def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
@@ -30,7 +30,7 @@ def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Ar
 
     Raises as `traffic` does, except that it takes its time.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.instr import LDG
     >>> k = KernelBuilder("rows", threads=64)
     >>> k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("x", 4), k.block(0, 3) * 9 + k.tid))

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
-from layoutalg.codegen.program.tile import Reg, RegRef
-from layoutalg.codegen.program.values import Arithmetic
+from layoutalg.codegen.language.values import Arithmetic
+from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError

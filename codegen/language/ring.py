@@ -24,7 +24,7 @@ from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT
 from layoutalg.errors import IRError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.program.builder import KernelBuilder
+    from layoutalg.codegen.language.builder import KernelBuilder
 
 Step: TypeAlias = "Callable[[Expr, Expr], None]"
 """What is written for a tile and its stage."""
@@ -35,7 +35,7 @@ def pipeline(k: KernelBuilder, tiles: Operand, stages: int, produce: Step, consu
 
     Raises IRError for fewer than two stages.
 
-    >>> from layoutalg.codegen.program.builder import KernelBuilder
+    >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> k, seen = KernelBuilder("ring", 32), []
     >>> pipeline(k, 4, 3, lambda t, s: seen.append(f"copy {t} to {s}"), lambda t, s: seen.append(f"read {s}"))
     >>> print(*seen, sep="; ")

@@ -38,7 +38,7 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, simplify
-from layoutalg.codegen.program.tile import Global, MemRef, Shared
+from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError
 from layoutalg.layout import (

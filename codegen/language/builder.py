@@ -37,11 +37,11 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.program.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
-from layoutalg.codegen.program.fragment import Fragment, words_of
-from layoutalg.codegen.program.inside import check_tensors
-from layoutalg.codegen.program.tensor import Tensor, whole
-from layoutalg.codegen.program.tile import (
+from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
+from layoutalg.codegen.language.fragment import Fragment, words_of
+from layoutalg.codegen.language.tensor import Tensor, whole
+from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
+from layoutalg.codegen.program import (
     Arg,
     Do,
     For,
@@ -55,8 +55,8 @@ from layoutalg.codegen.program.tile import (
     Shared,
     Stmt,
     Unroll,
+    check_tensors,
 )
-from layoutalg.codegen.program.values import Arithmetic, Scalar, Value, mapped, reduced
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError, UnsupportedError

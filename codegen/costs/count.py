@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
+from layoutalg.codegen.costs.classes import classes_of, lanes_of
+from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
+from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.program import Do, Kernel, LaunchSequence
-from layoutalg.codegen.traffic.accesses import MemoryAccess, ProgramReader
-from layoutalg.codegen.traffic.classes import classes_of, lanes_of
-from layoutalg.codegen.traffic.cost import Cost, Costs, Prediction
-from layoutalg.codegen.traffic.split import Array
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
@@ -54,7 +54,7 @@ def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
     points would have to be told apart than classes.MAX_POINTS, UnsupportedError for an operation that
     the architecture lacks.
 
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.instr import LDG
     >>> k = KernelBuilder("sums", threads=256)
     >>> n = k.param("n", 1 << 30)
@@ -107,7 +107,7 @@ def copied(
     Raises as `traffic` does.
 
     >>> from layoutalg.codegen.instr import CP_ASYNC
-    >>> from layoutalg.codegen.program import KernelBuilder
+    >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.layout import Layout
     >>> from layoutalg.model import tag_sectors
     >>> k = KernelBuilder("copies", threads=64)

@@ -1,0 +1,75 @@
+"""What kernels are written in: tensors, fragments, tiled copies, rings; what is done with a finished program.
+
+tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
+fragment    Fragment: the registers of a thread by the places of a partition
+values      arithmetic on fragments: v * alpha + b
+copying     tiled copies: load, store and copy partitions, under predicates
+ring        pipeline: a ring of shared tiles that cp.async fills, stated once
+builder     KernelBuilder: how a program is written
+run         simulate, verify, compile and launch, by names and numbers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from layoutalg.codegen.language.builder import KernelBuilder
+from layoutalg.codegen.language.copying import ThreadSlice, Where
+from layoutalg.codegen.language.fragment import Fragment
+from layoutalg.codegen.language.ring import pipeline
+from layoutalg.codegen.language.tensor import Side, Tensor, local_tile, partition, whole
+from layoutalg.codegen.language.values import (
+    Arithmetic,
+    Scalar,
+    Value,
+    exp,
+    exp2,
+    maximum,
+    minimum,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    tanh,
+)
+from layoutalg.later import later
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.language.run import Kernel, Program, compile, launch, simulate, verify, words
+
+_OF_RUN = "Kernel Program compile launch simulate verify words"
+
+__all__ = [
+    "Arithmetic",
+    "Fragment",
+    "Kernel",
+    "KernelBuilder",
+    "Program",
+    "Scalar",
+    "Side",
+    "Tensor",
+    "ThreadSlice",
+    "Value",
+    "Where",
+    "compile",
+    "exp",
+    "exp2",
+    "launch",
+    "local_tile",
+    "maximum",
+    "minimum",
+    "partition",
+    "pipeline",
+    "reciprocal",
+    "rsqrt",
+    "simulate",
+    "sqrt",
+    "tanh",
+    "verify",
+    "whole",
+    "words",
+]
+
+__getattr__ = later(
+    "layoutalg.codegen.language",
+    dict.fromkeys(_OF_RUN.split(), "layoutalg.codegen.language.run"),
+)
