@@ -57,7 +57,7 @@ _ROOMS: Mapping[str, str] = {
         "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
-    "codegen.traffic": "kernels.predict=cost",
+    "codegen.costs": "kernels.predict=cost",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
