@@ -45,10 +45,11 @@ _ROOMS: Mapping[str, str] = {
         "codegen.instr_double=double codegen.instr_reduce=reduce codegen.instr_norm=norm"
     ),
     "codegen.program": (
-        "codegen.tile codegen.builder codegen.bounds codegen.check=checks "
+        "codegen.tile codegen.bounds codegen.check=checks "
         "codegen.contract=launch_contract codegen.converged codegen.waits "
         "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=printable"
     ),
+    "codegen.language": "codegen.builder",
     "codegen.sim": (
         "codegen.hazards codegen.copies codegen.machine codegen.memtrace codegen.closures "
         "codegen.operands codegen.simulate=simulator"

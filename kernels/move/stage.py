@@ -364,8 +364,17 @@ class Stage:
         return tuple((self.tile[k], self.coefficients[k], 0) for k in self.dst_run)
 
     def run_place(self, position: Any) -> Any:
-        """Bytes of shared memory between a position in a run of the destination and its first element."""
-        return coordinate_of(self.run_digits, position, 1)[0]
+        """Bytes of shared memory between a position in a run of the destination and its first element.
+
+        A lead moves positions past the run's end, so that the last mode takes what is left, even one of 1.
+        """
+        *inner, (_, last, _) = self.run_digits
+        found = 0
+        for extent, step, _ in inner:
+            if extent > 1:
+                found = found + position % extent * step
+                position = position // extent
+        return found + position * last
 
     @cached_property
     def layout(self) -> AnyLayout:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Literal
 
+import numpy as np
 import pytest
 
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, row_distance
@@ -87,3 +92,22 @@ def test_channels_fold_into_the_row() -> None:
     stage = Stage(x, PermuteConfig("staged", (256, 3, 1), 256, 4, 4))
     assert stage.src_run == (1, 0) and stage.dst_run == (0,)
     assert stage.src_length == 768 and stage.coefficients == (12, 4, 0)
+
+
+@each("shape", [(), (1,), (1, 1), (3,), (4, 1), (1, 4), (2, 3, 1)])
+@each("dtype", ["u8", "u16", "f32", "f64"])
+def test_few_elements_that_start_anywhere_are_moved(dtype: str, shape: tuple[int, ...]) -> None:
+    """A lead moves positions past the end of a run, of one element too."""
+    family = FAMILIES["permute"]
+    for n in range(2 * 16 // (family.problem((1,), (0,), dtype).element_bytes)):
+        axes = tuple(reversed(range(len(shape))))
+        p = permute_problem(shape, axes, dtype, src_offset=n, dst_offset=n)
+        kernel = family.build(p, family.choose(p))
+        source = np.random.default_rng(n).integers(0, 256, 256, dtype=np.uint8)
+        found = np.zeros(256, np.uint8)
+        simulate(kernel, {"src": source, "dst": found}, trace=False)
+        carrier = CARRIER[p.element_bytes]
+        expected = np.zeros(256, np.uint8).view(carrier)
+        moved = source.view(carrier)[n : n + math.prod(shape)].reshape(shape).transpose(axes).reshape(-1)
+        expected[n : n + math.prod(shape)] = moved
+        assert np.array_equal(found.view(carrier), expected), (shape, dtype, n)
