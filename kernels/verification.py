@@ -250,4 +250,4 @@ def machine_code_checks(kernels: Iterable[Kernel]) -> Iterator[Check]:
     for kernel in kernels:
         cubin = prepare(kernel, "sm_90a").cubin
         spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
-        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers a thread, {spills}")
+        yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers per thread, {spills}")

@@ -205,7 +205,7 @@ class KernelBuilder:
     ) -> Shared:
         """A shared buffer of `size_elems` elements, placed after the ones before it, or over them.
 
-        Raises IRError when the layout reaches past it, or for an alignment that is no power of two.
+        Raises IRError when the layout reaches past it, or for an alignment that is not a power of two.
         """
         if align_bytes < 1 or align_bytes & (align_bytes - 1):
             raise IRError("alignment", name, f"{name} aligned to {align_bytes}: a power of two is needed")

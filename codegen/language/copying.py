@@ -178,7 +178,7 @@ def run_of(part: Tensor) -> int:
 
 
 def _steps(part: Tensor) -> list[tuple[int, Expr | None]]:
-    """(extent, stride in the buffer) of the leaves of mode 0; None where there is no one stride."""
+    """(extent, stride in the buffer) of the leaves of mode 0; None where one stride does not say it."""
     out: list[tuple[int, Expr | None]] = []
     for extent, d in leaves(modes(part.coordinates)[0]):
         if extent > 1:

@@ -120,7 +120,7 @@ def verify(
     Every case runs whole blocks at a time, then warp by warp in a random order.
 
     Raises MismatchError at the first difference, SimulationError for a race or a wild address, UndecidedError
-    where no sizes were found, ArgumentTypeError for pointers that are no tensors.
+    where no sizes were found, ArgumentTypeError for pointers that are not tensors.
 
     >>> from layoutalg.codegen.instr import LDG, STG
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -202,7 +202,7 @@ def _tensors(kernel: Program) -> dict[str, Tensor]:
         if isinstance(p, Global):
             mine = found.get(p.name)
             if mine is None or mine.element is None or None in mine.extents:
-                raise ArgumentTypeError(f"{p.name} of {kernel.name} is no tensor with extents and a type")
+                raise ArgumentTypeError(f"{p.name} of {kernel.name} is not a tensor with extents and a type")
     return found
 
 
