@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy
 
+from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.gpu import Cubin, load, prepare
 from layoutalg.codegen.language import KernelBuilder, Tensor
-from layoutalg.codegen.program import Do, Global, MemRef, walk
+from layoutalg.codegen.program import Do, Global, MemRef, printed, walk
 from layoutalg.codegen.program import Kernel as Program
-from layoutalg.codegen.sim import Simulation
+from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnsupportedError
@@ -117,10 +118,12 @@ def verify(
     scalars as numbers.  It returns the array that the program writes, or a mapping by name where it writes
     several.  Extents that `sizes` gives are not drawn.  Two values agree when they differ by at most
     `tolerance` times the larger of 1 and the expected one.  Elements beside a tensor's must not change.
-    Every case runs whole blocks at a time, then warp by warp in a random order.
+    Every case runs the program whole blocks at a time, then the program that is printed for it, warp by warp in
+    a random order; what that one accesses is counted and compared with `traffic`.
 
-    Raises MismatchError at the first difference, SimulationError for a race or a wild address, UndecidedError
-    where no sizes were found, ArgumentTypeError for pointers that are not tensors.
+    Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
+    SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError
+    for pointers that are not tensors.
 
     >>> from layoutalg.codegen.instr import LDG, STG
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -134,17 +137,22 @@ def verify(
     >>> len(verify(k.build(), lambda x: x))
     3
     """
-    rng = random.Random(seed)
+    rng, ran = random.Random(seed), printed(kernel)
     found = []
     for _ in range(cases):
         drawn = _sizes(kernel, sizes, rng)
-        _verify(kernel, reference, drawn, tolerance, rng.randrange(1 << 32))
+        _verify(kernel, ran, reference, drawn, tolerance, rng.randrange(1 << 32))
         found.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
     return tuple(found)
 
 
 def _verify(
-    kernel: Program, reference: Callable[..., Any], drawn: Mapping[Var, int], tolerance: float, seed: int
+    kernel: Program,
+    ran: Program,
+    reference: Callable[..., Any],
+    drawn: Mapping[Var, int],
+    tolerance: float,
+    seed: int,
 ) -> None:
     numbers, scalars = numpy.random.default_rng(seed), dict(kernel.scalars)
     tensors = _tensors(kernel)
@@ -155,9 +163,10 @@ def _verify(
               for name, kind in scalars.items()}  # fmt: skip
     wanted = _expected(kernel, reference, {**given, **{n: v.copy() for n, v in views.items()}})
     at = ", ".join(f"{name} = {n}" for name, n in given.items())
-    for group in ("block", "warp"):
+    for group, program in (("block", kernel), ("warp", ran)):
         arrays = {name: b.copy() for name, b in buffers.items()}
-        run(kernel, words(kernel, {**given, **arrays}), group=group, seed=seed % 1024, trace=False)
+        args = words(kernel, {**given, **arrays})
+        simulated = run(program, args, group=group, seed=seed % 1024, trace=program is ran)
         for name, expected in wanted.items():
             got = _view(tensors[name], drawn, arrays[name])
             _compare(f"{name} of {kernel.name} with {at}", got, numpy.asarray(expected), tolerance)
@@ -169,6 +178,17 @@ def _verify(
                     f"{kernel.name} with {at} writes beside {name}: element {where} of its memory",
                     index=where,
                 )
+    integers = {p.name: args[p.name] for p in kernel.params if isinstance(p, Var)}
+    _compare_accesses(f"{kernel.name} with {at}", traffic(kernel, integers), simulated.trace)
+
+
+def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -> None:
+    """What the printed program has accessed is what is counted of the one that was written."""
+    ran = {op: Cost(*trace.total(op)) for op in sorted({site.op for site in trace.sites})}
+    for op in sorted({*ran, *counted}):
+        mine, theirs = (found.get(op, Cost(0, 0, 0)) for found in (ran, counted))
+        if mine != theirs:
+            raise MismatchError(f"{what}: {op} is {mine} where it is run, and {theirs} as it was written")
 
 
 def _sizes(kernel: Program, sizes: Mapping[str, int], rng: random.Random) -> dict[Var, int]:
