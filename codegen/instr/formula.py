@@ -147,6 +147,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
             "static_cast<int>({b})))", _signed(numpy.minimum), sm=80,
         ),
         "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
@@ -250,7 +251,7 @@ def elementwise(formula: Formula, n: int) -> Instr:
     inputs, given = _leaves(formula)
     writer = _Writer(formula, n, element, inputs)
     name = f"map{n}_{'_'.join(writer.ops) or 'move'}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
-    regs = [(chr(ord("a") + i), _words(x, n), x) for i, x in enumerate(inputs)]
+    regs = [(_name(i), _words(x, n), x) for i, x in enumerate(inputs)]
     refs = [f"u32{'&' if words_of_vector(n, element) == 1 else '*'} d"]
     refs += [f"const u32{'&' if words == 1 else '*'} {x}" for x, words, _ in regs]
     refs += [f"u32 s{w.index}" for w in given]
@@ -268,6 +269,11 @@ def elementwise(formula: Formula, n: int) -> Instr:
 
     text = f"void {name}({', '.join(refs)}) {{\n{writer.body()}}}"
     return Instr(name, tuple(operands), text, effect, Requires(sm=writer.sm))
+
+
+def _name(index: int) -> str:
+    """Of an operand, beside d, the result, and i, which counts elements."""
+    return "abc"[index] if index < 3 else f"x{index}"
 
 
 def _leaves(formula: Formula) -> tuple[tuple[Input, ...], tuple[Word, ...]]:
@@ -412,7 +418,7 @@ class _Writer:
         return visit(self.formula)
 
     def _input(self, f: Input, e: int, name: Callable[[], str], lines: list[str]) -> str:
-        x, words = chr(ord("a") + f.index), _words(f, self.n)
+        x, words = _name(f.index), _words(f, self.n)
         if f.element not in NARROW:
             at = self._at(x, words, e)
             return f"__uint_as_float({at})" if f.element == "f32" else at

@@ -27,7 +27,7 @@ from layoutalg.layout import Layout
 from tests.documents import ROOT, blocks
 from tests.sweeps import each
 
-MOST_LINES = {"scaled_transpose": 20, "softmax": 45, "gemm": 50}
+MOST_LINES = {"scaled_transpose": 20, "softmax": 45, "gemm": 50, "gemm_bias_gelu": 55, "rotary_pairs": 50}
 COPY = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout(128), Layout(4))
 
 
@@ -38,7 +38,7 @@ def documented() -> dict[str, tuple[str, Any]]:
         if language == "python":
             names: dict[str, Any] = {"__name__": "document"}
             exec(compile(text, "document", "exec"), names)
-            found[names["kernel"].name] = text, names["kernel"]
+            found |= {x.name: (text, x) for x in names.values() if isinstance(x, cg.Program)}
     return found
 
 
