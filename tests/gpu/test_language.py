@@ -25,7 +25,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "kernel_language.md"
 @pytest.fixture(scope="module")
 def documented() -> dict[str, Any]:
     """The programs of the document by name."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.M | re.S):
         names: dict[str, Any] = {"__name__": "document"}
         exec(compile(text, "document", "exec"), names)
