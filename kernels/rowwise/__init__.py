@@ -13,14 +13,16 @@ Numbers are f32 inside; `kernels.rounding` bounds the results.
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.axes import AxesProblem, axes_problem, find_axes
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     OPS,
+    AxesProblem,
     NormProblem,
     ReduceProblem,
+    axes_problem,
     checked_eps,
+    find_axes,
     norm_problem,
     normed,
     reduce_problem,

@@ -27,8 +27,7 @@ from math import ceil, prod
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.axes import Form, normalise
-from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, can_skew, can_vector, row_ends
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Walk

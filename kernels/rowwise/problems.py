@@ -1,25 +1,51 @@
-"""Problems along some modes of a tensor, as they are asked: reductions and norms, and their definitions.
+"""What is asked: a tensor of which some modes are reduced, what is made of it, and its normal form.
 
     reduce_problem(shape, axes, "sum", dtype)          sum, max, mean
     norm_problem("softmax", shape, axes, dtype)        softmax, layer norm, rms norm
+    normalise(axes_problem(shape, axes, dtype))        the few modes that are left of it
 
 Both check what is asked once; `reduced` and `normed` are what they mean, in float64.  Elements are f32, f16
 or bf16, and all that is computed between is a float.
+
+The normal form.  Every mode is reduced or kept, with a stride in the source, one in the destination if that
+has the mode, and one in weight and bias: `modes.normal_form` of these sides, led by the source.
+
+    (64,256,56,56) over (0,2,3)        R 3136 : 1              images of 56 x 56 are one run
+                                       K 256 : 3136 -> 1       channels
+                                       R 64 : 802816           batch
+    (32,1024,1024) over (1,)           K 1024 : 1 -> 1,  R 1024 : 1024,  K 32 : 1048576 -> 1024
+
+If the first mode has stride 1 the source is read in vectors: along what is reduced ("rows") or across it
+("columns").
+
+Notes.  Strides and offsets are in elements and count from a 16-byte boundary, so a base that is not aligned
+is an offset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan, prod
 from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError, shown
-from layoutalg.kernels.rowwise.axes import AxesProblem, axes_problem
+from layoutalg.errors import (
+    ArgumentTypeError,
+    NotInjectiveError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+    shown,
+)
+from layoutalg.layout import Layout
+
+MOST_RANK = 8
+"""Modes that a problem may have."""
 
 ELEMENTS = ("f32", "f16", "bf16")
 """Element types that can be computed with."""
@@ -37,6 +63,281 @@ OPS = tuple(PARAMETERS)
 
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""
+
+
+# --- tensors with reduced modes -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AxesProblem:
+    """A tensor of `shape`, of which the modes `axes` are reduced; strides and offsets are in elements.
+
+    `dst` has a stride for every mode; `keeps` says that the destination has the reduced modes too, as that
+    of a softmax has; those of a sum count for nothing and are 0.  `source_elems` and `target_elems` are the
+    lengths of the buffers, from a 16-byte boundary to the last element.
+
+    >>> print(axes_problem((2, 3), (1,), "f32"))
+    (2,3) over (1) f32, src (3,1) -> dst (1,0)
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    dtype: DType
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    src_offset: int
+    dst_offset: int
+    source_elems: int
+    target_elems: int
+    keeps: bool
+
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        """Extents of the modes that are not reduced."""
+        return tuple(n for k, n in enumerate(self.shape) if k not in self.axes)
+
+    @property
+    def outputs(self) -> int:
+        """Number of groups of elements that are reduced together."""
+        return prod(self.kept_shape)
+
+    @property
+    def count(self) -> int:
+        """Elements of each group."""
+        return prod(self.shape[k] for k in self.axes)
+
+    @property
+    def read_elems(self) -> int:
+        """Elements of the source that exist once."""
+        return prod(n for n, s in zip(self.shape, self.src, strict=True) if s)
+
+    def __str__(self) -> str:
+        shape, axes, src, dst = (
+            f"({','.join(map(str, t))})" for t in (self.shape, self.axes, self.src, self.dst)
+        )
+        at = f" at {self.src_offset} -> {self.dst_offset}" if self.src_offset or self.dst_offset else ""
+        return f"{shape} over {axes} {self.dtype}, src {src} -> dst {dst}{at}"
+
+
+def find_axes(axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes as they are asked for, in order and counted from 0: one, several, or None for all.
+
+    Negative ones count from the last mode.  Raises ShapeError for what is not an axis, or named twice.
+
+    >>> find_axes(-1, 3), find_axes((2, 0), 3), find_axes(None, 2)
+    ((2,), (0, 2), (0, 1))
+    """
+    if axes is None:
+        return tuple(range(rank))
+    asked = (axes,) if isinstance(axes, int) else tuple(axes)
+    for a in asked:
+        if not isinstance(a, int) or isinstance(a, bool) or not -rank <= a < rank:
+            raise ShapeError(
+                f"axis {shown(a)} of a tensor with {rank} modes: {-rank} to {rank - 1} are accepted"
+            )
+    found = tuple(sorted(a % rank for a in asked))
+    if len(set(found)) < len(found):
+        raise ShapeError(f"axes {asked} of a tensor with {rank} modes name one mode twice")
+    return found
+
+
+def axes_problem(
+    shape: tuple[int, ...],
+    axes: int | Iterable[int] | None,
+    dtype: str | DType,
+    src: tuple[int, ...] | None = None,
+    dst: tuple[int, ...] | None = None,
+    src_offset: int = 0,
+    dst_offset: int = 0,
+    *,
+    keeps: bool = False,
+) -> AxesProblem:
+    """A checked problem; strides, one per mode on either side, are row-major by default.
+
+    The strides in `dst` of modes that the destination does not have count for nothing.  Raises ShapeError
+    for axes, extents, strides and offsets that make no tensor, NotInjectiveError for a destination that
+    aliases, UnknownNameError for a dtype that does not exist.
+
+    >>> axes_problem((4, 6), 0, "f16").dst, axes_problem((4, 6), 0, "f16", keeps=True).dst
+    ((0, 1), (6, 1))
+    """
+    shape, rank = tuple(shape), len(shape)
+    if rank > MOST_RANK:
+        raise ShapeError(f"shape {shape} has {rank} modes; at most {MOST_RANK} are accepted")
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"shape {shape}: extents must not be negative")
+    reduced = find_axes(axes, rank)
+    has = [keeps or k not in reduced for k in range(rank)]
+    src = compact_strides(shape) if src is None else tuple(src)
+    if dst is None:
+        dst = compact_strides(tuple(n if h else 1 for n, h in zip(shape, has, strict=True)))
+    if not rank == len(src) == len(dst):
+        raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
+    dst = tuple(d if h else 0 for d, h in zip(dst, has, strict=True))
+    _check_written(shape, dst, has)
+    return AxesProblem(
+        shape,
+        reduced,
+        find_dtype(dtype),
+        src,
+        dst,
+        src_offset,
+        dst_offset,
+        _length("source", shape, src, src_offset),
+        _length("destination", shape, dst, dst_offset),
+        keeps,
+    )
+
+
+def _length(name: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
+    """The length of a buffer that reaches to the last element.  Raises ShapeError where one lies before."""
+    steps = [(n - 1) * d for n, d in zip(shape, strides, strict=True)]
+    if prod(shape) and offset < -sum(min(s, 0) for s in steps):
+        raise ShapeError(f"the {name} of offset {offset} and strides {strides} starts before its buffer")
+    return offset + sum(max(s, 0) for s in steps) + 1
+
+
+def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, the last mode fastest; 0 for modes of extent 1.
+
+    >>> compact_strides((2, 3, 4)), compact_strides((2, 1, 4))
+    ((12, 4, 1), (4, 0, 1))
+    """
+    return tuple(prod(shape[k + 1 :]) if n != 1 else 0 for k, n in enumerate(shape))
+
+
+def _check_written(shape: tuple[int, ...], dst: tuple[int, ...], has: list[bool]) -> None:
+    """Raise NotInjectiveError for a destination that has one place for two coordinates."""
+    written = [(n, abs(d)) for n, d, h in zip(shape, dst, has, strict=True) if h and n != 1]
+    if not written or any(n == 0 for n, _ in written):
+        return
+    target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
+    clash = find_collision(target)
+    if clash is not None:
+        raise NotInjectiveError(
+            f"the destination {target} has one place for two coordinates, {clash[0]} and {clash[1]}",
+            layout=target,
+            a=clash[0],
+            b=clash[1],
+        )
+
+
+# --- the normal form ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One mode that is left: its extent, its strides in elements, and whether it is reduced.
+
+    `src` is >= 0.  `dst` and `weight` may be negative: the buffer runs backwards.  They are 0 in modes that
+    the destination or the weight does not have.
+    """
+
+    extent: int
+    src: int
+    dst: int
+    reduced: bool
+    weight: int = 0
+
+    def __str__(self) -> str:
+        to = f"->{self.dst}" if self.dst or not self.reduced else ""
+        weight = f" w{self.weight}" if self.weight else ""
+        return f"{'R' if self.reduced else 'K'} {self.extent}:{self.src}{to}{weight}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The normal form of a problem: modes by source stride, and the offsets of the lowest elements.
+
+    >>> print(normalise(axes_problem((64, 256, 56, 56), (0, 2, 3), "f32")))
+    R 3136:1, K 256:3136->1, R 64:802816
+    """
+
+    modes: tuple[Mode, ...]
+    src_offset: int
+    dst_offset: int
+
+    @property
+    def lead(self) -> Mode:
+        """The first mode; one of a single reduced element where none is left."""
+        return self.modes[0] if self.modes else Mode(1, 1, 1, reduced=True, weight=1)
+
+    @property
+    def kept(self) -> tuple[Mode, ...]:
+        """The modes that are not reduced, by source stride."""
+        return tuple(m for m in self.modes if not m.reduced)
+
+    @property
+    def reduced(self) -> tuple[Mode, ...]:
+        """The modes that are reduced, by source stride."""
+        return tuple(m for m in self.modes if m.reduced)
+
+    @property
+    def outputs(self) -> int:
+        """Number of groups of elements that are reduced together."""
+        return prod(m.extent for m in self.kept)
+
+    @property
+    def count(self) -> int:
+        """Elements of each group."""
+        return prod(m.extent for m in self.reduced)
+
+    @property
+    def dst_start(self) -> int:
+        """Where coordinate 0 lies in the destination, from the boundary on; in the source, at `src_offset`.
+
+        >>> backwards = normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True))
+        >>> print(backwards, backwards.dst_offset, backwards.dst_start)
+        R 3:1->1, K 2:3->-3 1 4
+        """
+        return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.modes)) or "one element"
+
+
+def normalise(p: AxesProblem, *, weighted: bool = False) -> Form:
+    """The normal form of a problem: the same elements in the same groups, by fewer modes.
+
+    `weighted`: beside the source and the destination there is a buffer of the reduced modes, row-major.
+
+    >>> print(normalise(axes_problem((32, 1024, 1024), 1, "f32")))
+    K 1024:1->1, R 1024:1024, K 32:1048576->1024
+    >>> print(normalise(axes_problem((8, 100), 1, "f32", src=(100, -1), src_offset=99)))
+    R 100:1, K 8:100->1
+    """
+    inner = compact_strides(tuple(p.shape[k] for k in p.axes))
+    weights = dict(zip(p.axes, inner, strict=True)) if weighted else {}
+    modes, src_low, dst_low = [], p.src_offset, p.dst_offset
+    for k, (n, s, d) in enumerate(zip(p.shape, p.src, p.dst, strict=True)):
+        if n == 1:
+            continue
+        src_low -= (n - 1) * max(-s, 0)
+        dst_low -= (n - 1) * max(-d, 0)
+        sign = -1 if s < 0 or (s == 0 and d < 0) else 1
+        modes.append(Mode(n, abs(s), sign * d, k in p.axes, sign * weights.get(k, 0)))
+    return Form(coalesced(modes), src_low, dst_low)
+
+
+def coalesced(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    """Modes by source stride, neighbours of one kind that are contiguous on all sides made one.
+
+    >>> [str(m) for m in coalesced((Mode(8, 4, 4, False), Mode(4, 1, 1, False), Mode(6, 32, 0, True)))]
+    ['K 32:1->1', 'R 6:32']
+    """
+    found: list[Mode] = []
+    for m in sorted(modes, key=lambda m: (m.src == 0, m.src, m.reduced, abs(m.dst))):
+        if found and _continues(found[-1], m):
+            found[-1] = replace(found[-1], extent=found[-1].extent * m.extent)
+        else:
+            found.append(m)
+    return tuple(found)
+
+
+def _continues(low: Mode, m: Mode) -> bool:
+    """Whether m steps from end to end of `low`, on every side."""
+    n = low.extent
+    return (m.reduced, m.src, m.dst, m.weight) == (low.reduced, n * low.src, n * low.dst, n * low.weight)
 
 
 # --- reductions ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from layoutalg.dtype import DType
-from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.problems import Form
 from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns, row_ends
 from layoutalg.kernels.rowwise.walk import Tiling, Walk
 
@@ -57,7 +57,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> x, c = axes_problem((64, 1001), 1, "f32", keeps=True), NormConfig(4, 1, 32, "registers")
     >>> type(walk_of(normalise(x), dtype("f32"), c)).__name__
     'MaskedRows'
@@ -100,7 +100,7 @@ class Schedule:
     """The rounds of a walk's threads.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> x, c = axes_problem((64, 1001), 1, "f16", keeps=True), NormConfig(8, 1, 32, "registers")
     >>> [(s.first, s.count, s.plain) for s in Schedule(walk_of(normalise(x), dtype("f16"), c), c).segments]
     [(0, 1, False), (1, 2, True), (3, 1, False)]
