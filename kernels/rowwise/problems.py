@@ -25,7 +25,7 @@ is an offset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan, prod
 from numbers import Real
 from types import MappingProxyType
@@ -42,6 +42,7 @@ from layoutalg.errors import (
     UnsupportedError,
     shown,
 )
+from layoutalg.kernels.modes import StridedMode, buffer_elems, compact_strides, lowest, normal_form
 from layoutalg.layout import Layout
 
 MOST_RANK = 8
@@ -65,7 +66,7 @@ MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""
 
 
-# --- tensors with reduced modes -----------------------------------------------------------------------
+# --- tensors with reduced modes ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,62 +168,37 @@ def axes_problem(
     if any(n < 0 for n in shape):
         raise ShapeError(f"shape {shape}: extents must not be negative")
     reduced = find_axes(axes, rank)
-    has = [keeps or k not in reduced for k in range(rank)]
-    src = compact_strides(shape) if src is None else tuple(src)
-    if dst is None:
-        dst = compact_strides(tuple(n if h else 1 for n, h in zip(shape, has, strict=True)))
+    written = tuple(n if keeps or k not in reduced else 1 for k, n in enumerate(shape))
+    src = _dense(shape) if src is None else tuple(src)
+    dst = _dense(written) if dst is None else dst
     if not rank == len(src) == len(dst):
         raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
-    dst = tuple(d if h else 0 for d, h in zip(dst, has, strict=True))
-    _check_written(shape, dst, has)
+    dst = tuple(d if keeps or k not in reduced else 0 for k, d in enumerate(dst))
+    _check_written(written, dst)
+    sides = (("source", shape, src, src_offset), ("destination", written, dst, dst_offset))
+    lengths = (buffer_elems(*side) if prod(side[1]) else side[-1] + 1 for side in sides)
     return AxesProblem(
-        shape,
-        reduced,
-        find_dtype(dtype),
-        src,
-        dst,
-        src_offset,
-        dst_offset,
-        _length("source", shape, src, src_offset),
-        _length("destination", shape, dst, dst_offset),
-        keeps,
-    )
+        shape, reduced, find_dtype(dtype), src, dst, src_offset, dst_offset, *lengths, keeps
+    )  # fmt: skip
 
 
-def _length(name: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
-    """The length of a buffer that reaches to the last element.  Raises ShapeError where one lies before."""
-    steps = [(n - 1) * d for n, d in zip(shape, strides, strict=True)]
-    if prod(shape) and offset < -sum(min(s, 0) for s in steps):
-        raise ShapeError(f"the {name} of offset {offset} and strides {strides} starts before its buffer")
-    return offset + sum(max(s, 0) for s in steps) + 1
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, 0 for modes of extent 1."""
+    return tuple(d if n != 1 else 0 for n, d in zip(shape, compact_strides(shape), strict=True))
 
 
-def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides, the last mode fastest; 0 for modes of extent 1.
-
-    >>> compact_strides((2, 3, 4)), compact_strides((2, 1, 4))
-    ((12, 4, 1), (4, 0, 1))
-    """
-    return tuple(prod(shape[k + 1 :]) if n != 1 else 0 for k, n in enumerate(shape))
-
-
-def _check_written(shape: tuple[int, ...], dst: tuple[int, ...], has: list[bool]) -> None:
+def _check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
     """Raise NotInjectiveError for a destination that has one place for two coordinates."""
-    written = [(n, abs(d)) for n, d, h in zip(shape, dst, has, strict=True) if h and n != 1]
+    written = [(n, abs(d)) for n, d in zip(shape, dst, strict=True) if n != 1]
     if not written or any(n == 0 for n, _ in written):
         return
-    target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
-    clash = find_collision(target)
-    if clash is not None:
-        raise NotInjectiveError(
-            f"the destination {target} has one place for two coordinates, {clash[0]} and {clash[1]}",
-            layout=target,
-            a=clash[0],
-            b=clash[1],
-        )
+    target = Layout(*zip(*written, strict=True))
+    if clash := find_collision(target):
+        said = f"the destination {target} has one place for two coordinates, {clash[0]} and {clash[1]}"
+        raise NotInjectiveError(said, layout=target, a=clash[0], b=clash[1])
 
 
-# --- the normal form ----------------------------------------------------------------------------------
+# --- the normal form -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,36 +284,18 @@ def normalise(p: AxesProblem, *, weighted: bool = False) -> Form:
     """
     inner = compact_strides(tuple(p.shape[k] for k in p.axes))
     weights = dict(zip(p.axes, inner, strict=True)) if weighted else {}
-    modes, src_low, dst_low = [], p.src_offset, p.dst_offset
-    for k, (n, s, d) in enumerate(zip(p.shape, p.src, p.dst, strict=True)):
-        if n == 1:
-            continue
-        src_low -= (n - 1) * max(-s, 0)
-        dst_low -= (n - 1) * max(-d, 0)
-        sign = -1 if s < 0 or (s == 0 and d < 0) else 1
-        modes.append(Mode(n, abs(s), sign * d, k in p.axes, sign * weights.get(k, 0)))
-    return Form(coalesced(modes), src_low, dst_low)
+    modes = (
+        Mode(n, s, d, k in p.axes, weights.get(k, 0))
+        for k, (n, s, d) in enumerate(zip(p.shape, p.src, p.dst, strict=True))
+    )
+    low = (lowest(p.shape, *side) for side in ((p.src, p.src_offset), (p.dst, p.dst_offset)))
+    return Form(fewest(modes), *low)
 
 
-def coalesced(modes: Iterable[Mode]) -> tuple[Mode, ...]:
-    """Modes by source stride, neighbours of one kind that are contiguous on all sides made one.
-
-    >>> [str(m) for m in coalesced((Mode(8, 4, 4, False), Mode(4, 1, 1, False), Mode(6, 32, 0, True)))]
-    ['K 32:1->1', 'R 6:32']
-    """
-    found: list[Mode] = []
-    for m in sorted(modes, key=lambda m: (m.src == 0, m.src, m.reduced, abs(m.dst))):
-        if found and _continues(found[-1], m):
-            found[-1] = replace(found[-1], extent=found[-1].extent * m.extent)
-        else:
-            found.append(m)
-    return tuple(found)
-
-
-def _continues(low: Mode, m: Mode) -> bool:
-    """Whether m steps from end to end of `low`, on every side."""
-    n = low.extent
-    return (m.reduced, m.src, m.dst, m.weight) == (low.reduced, n * low.src, n * low.dst, n * low.weight)
+def fewest(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    """The fewest modes that step through the same places, by source stride; see `modes.normal_form`."""
+    sides = (StridedMode(m.extent, (m.src, m.dst, m.weight), m.reduced) for m in modes)
+    return tuple(Mode(m.extent, *m.strides[:2], bool(m.kind), m.strides[2]) for m in normal_form(sides))
 
 
 # --- reductions ----------------------------------------------------------------------------------------

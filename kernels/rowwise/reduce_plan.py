@@ -34,7 +34,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, normalise
+from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
 
@@ -239,7 +239,7 @@ def _joining(part: Pass, form: Form) -> Form:
     for m in form.kept:
         modes.append(Mode(m.extent, step, m.dst, reduced=False))
         step *= m.extent
-    return Form(coalesced(modes), 0, form.dst_offset)
+    return Form(fewest(modes), 0, form.dst_offset)
 
 
 # --- candidates ----------------------------------------------------------------------------------------
