@@ -14,6 +14,7 @@ Numbers are f32 inside; `kernels.rounding` bounds the results.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
+from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     OPS,
@@ -29,7 +30,6 @@ from layoutalg.kernels.rowwise.problems import (
     reduced,
 )
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
-from layoutalg.kernels.rowwise.schedule import NormConfig
 
 __all__ = [
     "FOLD",

@@ -1,6 +1,6 @@
 """The families that compute along some modes of a tensor, as records: sum, max, mean, softmax, layer_norm.
 
-They are verified on the trials of `rowwise.trials`, whose results have bounds (`rowwise.bounds`), and timed
+They are verified on the trials of `rowwise.trials`, whose results have bounds (`rowwise.trials`), and timed
 beside PyTorch, CuPy and what memory can do: to a reduction our sum of as many bytes as one long vector
 ("read"), to a norm the driver's copy of as many bytes ("copy").
 """
@@ -8,10 +8,12 @@ beside PyTorch, CuPy and what memory can do: to a reduction our sum of as many b
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import (
@@ -30,15 +32,15 @@ from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.limits import find_board
 from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import (
     norm,
     norm_plan,
-    norm_traffic,
     reduce,
 )
-from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
-from layoutalg.kernels.rowwise.cases import CASES, DTYPES, Case, random_cases
+from layoutalg.kernels.rowwise.norm import NormLaunches
+from layoutalg.kernels.rowwise.norm_plan import form_of, walk_of
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     OPS,
@@ -54,7 +56,7 @@ from layoutalg.kernels.rowwise.reduce_plan import (
     plan_with,
     plans,
 )
-from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, tensor_numbers
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, norm_bound, reduction_bound, tensor_numbers
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""
@@ -71,6 +73,88 @@ def _reduced(op: str, shape: tuple[int, ...], axes: Any, dtype: str | DType = "f
 
 def _normed(op: str, shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **rest: Any) -> Any:
     return norm_problem(op, shape, axes, dtype, **rest)
+
+
+# --- problems that are timed --------------------------------------------------------------------------
+
+Shape = tuple[int, ...]
+
+
+class Case(NamedTuple):
+    """`op` over `axes` of a dense tensor of `shape` and `dtype`."""
+
+    op: str
+    shape: Shape
+    axes: Shape
+    dtype: str
+
+    def __str__(self) -> str:
+        shape, axes = ("x".join(map(str, self.shape)), ",".join(map(str, self.axes)))
+        return f"{self.op} {shape} over {axes} {self.dtype}"
+
+
+DTYPES = ("f32", "f16", "bf16")
+
+REDUCED: tuple[tuple[Shape, Shape], ...] = (
+    ((8192, 8192), (1,)), ((8192, 8192), (0,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)),
+    ((1024, 65536), (1,)), ((1024, 65536), (0,)), ((64, 256, 56, 56), (0, 2, 3)), ((32, 1024, 1024), (1,)),
+    ((1 << 26,), (0,)), ((8191, 8193), (1,)), ((8191, 8193), (0,)), ((256, 256), (1,)), ((256, 256), (0,)),
+)  # fmt: skip
+"""(shape, axes) that are summed, of every type."""
+
+NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
+    ((8192, 8192), (1,), ("f32", "bf16")), ((8192, 8192), (0,), ("f32", "bf16")),
+    ((65536, 1024), (1,), ("f32", "bf16")), ((65536, 1024), (0,), ("f32", "bf16")),
+    ((32, 1024, 1024), (1,), ("f32", "bf16")), ((64, 1000), (1,), ("f32",)), ((4096, 50257), (1,), ("f16",)),
+    ((1, 1 << 24), (1,), ("f32",)), ((8191, 8193), (1,), ("f32", "bf16")),
+    ((8191, 8193), (0,), ("f32", "bf16")),
+)  # fmt: skip
+"""(shape, axes, types) of which softmax and layer norm are made."""
+
+DRAWN_NORMS = ("softmax", "layer_norm")
+"""The norms that random cases are drawn from: another one would change what a seed draws."""
+
+RMS_NORMED: tuple[tuple[Shape, Shape], ...] = (((8192, 8192), (1,)), ((65536, 1024), (1,)))
+"""(shape, axes) of which rms norms of f32 and bf16 are made."""
+
+CASES = tuple(
+    [Case("sum", shape, axes, dtype) for shape, axes in REDUCED for dtype in DTYPES]
+    + [
+        Case(op, shape, axes, dtype)
+        for op in DRAWN_NORMS
+        for shape, axes, dtypes in NORMED
+        for dtype in dtypes
+    ]
+    + [Case("rms_norm", shape, axes, dtype) for shape, axes in RMS_NORMED for dtype in ("f32", "bf16")]
+)
+
+SEED, DRAWN_REDUCED, DRAWN_NORMED = 2027, 12, 8
+ELEMS = 1 << 25
+"""Elements of a drawn tensor, about."""
+
+
+def random_cases(
+    seed: int = SEED, reduced: int = DRAWN_REDUCED, normed: int = DRAWN_NORMED
+) -> tuple[Case, ...]:  # fmt: skip
+    """Dense tensors of 2 to 5 modes with some of them reduced, the same for the same seed.
+
+    >>> random_cases() == random_cases(), len(random_cases(1, 3, 2))
+    (True, 5)
+    """
+    rng = random.Random(seed)
+    found: list[Case] = []
+    for ops, count in ((tuple(FOLD), reduced), (DRAWN_NORMS, reduced + normed)):
+        while len(found) < count:
+            rank = rng.randint(2, 5)
+            cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
+            shares = [b - a for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
+            grain = rng.choice((1, 1, 8, 32))
+            shape = tuple(max(1, round(ELEMS**share / grain)) * grain for share in shares)
+            axes = tuple(sorted(rng.sample(range(rank), rng.randint(1, rank - 1))))
+            case = Case(rng.choice(ops), shape, axes, rng.choice(DTYPES))
+            if ELEMS // 2 < prod(shape) < 2 * ELEMS:
+                found.append(case)
+    return tuple(found)
 
 
 # --- data, and results by definition -------------------------------------------------------------------
@@ -175,6 +259,48 @@ def _norm_launches(p: NormProblem, c: Any, arch: str | Arch = "sm_90") -> Launch
     return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
 
 
+# --- bytes of memory that a norm moves ----------------------------------------------------------------
+
+KEPT_BYTES = 24 << 20
+"""What is found in L2 again."""
+
+RESIDENT_THREADS = 1024
+"""Threads of a multiprocessor, with 64 registers each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that memory is asked to read and to write."""
+
+    read: int
+    written: int
+
+
+def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
+    """Bytes of memory read and written by all launches; see the module's notes.
+
+    Raises UnsupportedError for an architecture without a board.
+
+    >>> from layoutalg.kernels.rowwise.norm import plan
+    >>> from layoutalg.kernels.rowwise import norm_problem
+    >>> traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
+    Traffic(read=134217728, written=134217728)
+    """
+    p, c = launches.problem, launches.config
+    w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
+    elements = p.axes.read_elems * size
+    between = 0
+    if c.splits > 1:
+        between = elements
+    elif c.hold == "global":
+        resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
+        between = resident * (elements // w.blocks)
+    read = elements * (2 if between > KEPT_BYTES else 1)
+    read += (p.weight + p.bias) * w.form.count * size
+    scratch = launches.workspace_elems * 4
+    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
+
+
 # --- the bench -----------------------------------------------------------------------------------------
 
 
@@ -241,7 +367,7 @@ def _check(p: ReduceProblem | NormProblem, arrays: Mapping[str, Any], ours: Laun
 def _notes(p: ReduceProblem | NormProblem, c: Any, arch: str) -> dict[str, Any]:
     """Bytes that have to be moved, and bytes that memory is expected to move."""
     if isinstance(p, NormProblem):
-        expected = norm_traffic.traffic(norm.plan(p, arch, c), arch)
+        expected = traffic(norm.plan(p, arch, c), arch)
         memory = expected.read + expected.written
     else:
         memory = _memory_bytes(plan_with(p, c, arch))
