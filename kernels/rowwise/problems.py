@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from math import nan, prod
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
@@ -176,9 +176,9 @@ def axes_problem(
     dst = tuple(d if keeps or k not in reduced else 0 for k, d in enumerate(dst))
     _check_written(written, dst)
     sides = (("source", shape, src, src_offset), ("destination", written, dst, dst_offset))
-    lengths = (buffer_elems(*side) if prod(side[1]) else side[-1] + 1 for side in sides)
+    read, made = (buffer_elems(*side) if prod(side[1]) else side[-1] + 1 for side in sides)
     return AxesProblem(
-        shape, reduced, find_dtype(dtype), src, dst, src_offset, dst_offset, *lengths, keeps
+        shape, reduced, find_dtype(dtype), src, dst, src_offset, dst_offset, read, made, keeps
     )  # fmt: skip
 
 
@@ -295,7 +295,9 @@ def normalise(p: AxesProblem, *, weighted: bool = False) -> Form:
 def fewest(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     """The fewest modes that step through the same places, by source stride; see `modes.normal_form`."""
     sides = (StridedMode(m.extent, (m.src, m.dst, m.weight), m.reduced) for m in modes)
-    return tuple(Mode(m.extent, *m.strides[:2], bool(m.kind), m.strides[2]) for m in normal_form(sides))
+    return tuple(
+        Mode(m.extent, m.strides[0], m.strides[1], bool(m.kind), m.strides[2]) for m in normal_form(sides)
+    )
 
 
 # --- reductions ----------------------------------------------------------------------------------------
@@ -313,6 +315,14 @@ class ReduceProblem:
     axes: AxesProblem
     result: DType
 
+    in_place: ClassVar[bool] = False
+    parameters: ClassVar[Mapping[str, int]] = MappingProxyType({})
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the elements of the source."""
+        return self.axes.dtype
+
     @property
     def empty(self) -> bool:
         """True when nothing is read: no outputs, or outputs of nothing."""
@@ -327,14 +337,9 @@ class ReduceProblem:
         return None if self.axes.count or not self.axes.outputs else {"sum": 0.0, "mean": nan}[self.op]
 
     @property
-    def read_bytes(self) -> int:
-        """Bytes of the source that exist once."""
-        return self.axes.read_elems * self.axes.dtype.nbytes
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes of the outputs."""
-        return self.axes.outputs * self.result.nbytes
+    def moved_bytes(self) -> int:
+        """Bytes that must be read and written: every element of the source that exists, and all outputs."""
+        return self.axes.read_elems * self.dtype.nbytes + self.axes.outputs * self.result.nbytes
 
     def __str__(self) -> str:
         return f"{self.op} of {self.axes}"
@@ -420,6 +425,11 @@ class NormProblem:
     @property
     def dtype(self) -> DType:
         """Type of the elements of source, destination, weight and bias."""
+        return self.axes.dtype
+
+    @property
+    def result(self) -> DType:
+        """Type of the results, that of the elements."""
         return self.axes.dtype
 
     @property
