@@ -25,9 +25,13 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm import (
     sm80_predict as gemm_sm80_predict,
 )
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem
+from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+
+WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
+"""Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""
@@ -70,6 +74,7 @@ def sequence_of(
     1024
     """
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
+    scalars |= batch_scalars(p)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
@@ -95,7 +100,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for many of its neighbours.
 
     Extents grow to a power of two times the tile, those under a tile to almost one; leading dimensions to a
-    power of two, unless the configuration makes them constants.  What their vectors of up to 16 elements
+    power of two, unless the configuration makes them constants; a batch to the largest.  What their vectors of up to 16 elements
     divide stays as it is.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -104,7 +109,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     (4104, 2048, 8193, 16385)
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    wide = replace(p, m=m, n=n, k=k)
+    wide = replace(p, m=m, n=n, k=k, batch=(BatchMode(*WIDEST_BATCH),) * len(p.batch))
     if c.static_ld:
         return wide
     rows = {
