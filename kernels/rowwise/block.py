@@ -39,8 +39,8 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.rowwise.norm_plan import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from layoutalg.kernels.rowwise.walk import Bases, Chunk, Index, Walk, minus
 from layoutalg.layout import Layout
@@ -141,7 +141,7 @@ class RowBlock(Block):
 
     >>> from layoutalg.kernels.rowwise.norm_plan import form_of
     >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> from layoutalg.kernels.rowwise.schedule import walk_of
+    >>> from layoutalg.kernels.rowwise.norm_plan import walk_of
     >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
     >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
     (2, 4)

@@ -65,9 +65,8 @@ from layoutalg.codegen.program import Global, Kernel, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
 from layoutalg.kernels.rowwise.walk import Index, Walk, minus
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]

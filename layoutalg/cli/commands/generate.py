@@ -75,13 +75,13 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import compile_cubin, to_cuda
+    from layoutalg.codegen.gpu import prepare, to_cuda
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
     problem, kernel, part, parts = find_kernel(family, options, arch, part=part)
     source = to_cuda(kernel, arch)
-    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    compiled = [prepare(kernel, target, source).cubin for target in compile_for or ()]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
