@@ -182,8 +182,8 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: 
 
 
 def _new_tensor(like: View, shape: tuple[int, ...], kind: str, *, zeros: bool) -> Any:
-    dtype = getattr(sys.modules["torch"], kind) if kind else like.array.dtype
-    return (like.array.new_zeros if zeros else like.array.new_empty)(shape, dtype=dtype)
+    made = like.array.new_zeros if zeros else like.array.new_empty
+    return made(shape, dtype=getattr(sys.modules["torch"], kind)) if kind else made(shape)
 
 
 @functools.lru_cache(KEPT_FORMS)
