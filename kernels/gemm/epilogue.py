@@ -247,10 +247,10 @@ def wrapped(value: Any) -> Any:
     return (value + 2.0**31) % 2.0**32 - 2.0**31
 
 
-def named_epilogue(*, reads_c: bool, bias: bool, activation: str) -> Epilogue:
+def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal["n", "m"] = "n") -> Epilogue:
     """activation(alpha v + beta C + bias), with C, the bias and the activation where they are asked for.
 
-    Raises UnsupportedError for another activation.
+    The bias is `along` n, a number per column, or m.  Raises UnsupportedError for another activation.
 
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
@@ -262,7 +262,7 @@ def named_epilogue(*, reads_c: bool, bias: bool, activation: str) -> Epilogue:
     if reads_c:
         end |= AddMatrix()
     if bias:
-        end |= AddVector()
+        end |= AddVector(along=along)
     return end if activation == "none" else end | Map(FUNCTIONS[activation])
 
 
@@ -285,8 +285,9 @@ class Output:
     """Where the sums of a kernel go, `vec` of a row at a time, and what is done to them on the way.
 
     Declares d (or of a `part` the workspace `sums`) and what the epilogue takes; with registers for what is
-    read or packed.  A block's results start at row and column `first`, wherever it has sums when None; they
-    are those of the product at `batch`.  Rows start at multiples of `vec` elements; `static` makes the problem's leading dimensions constants.
+    read or packed.  A block's results start at row and column `first`, wherever it has sums when None, of the
+    product at `batch`.  Rows start at multiples of `vec` elements; `static` makes the problem's leading
+    dimensions constants.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> k = KernelBuilder("nothing", threads=32)

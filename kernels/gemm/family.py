@@ -33,7 +33,7 @@ from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
-from layoutalg.kernels.gemm.launches import Config, launches, shared_launches
+from layoutalg.kernels.gemm.launches import Config, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, operand_view, scalar_words
 from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
 from layoutalg.kernels.gemm.validate import check_config
@@ -297,6 +297,7 @@ def _family(
         asks={"m": LARGEST, "n": LARGEST, "k": SIDE},
         bench=_bench(problem),
         shared=shared_launches,
+        called=called_launches,
         way=way,
         steps=steps,
         written=lambda config: bool(config.splits == 1),

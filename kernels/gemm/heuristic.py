@@ -153,7 +153,8 @@ class Choice(Generic[C]):
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
     """Elements that the rows of A, of B, and of C and D are cut into, wherever these start."""
-    a, b, d = (x // size for x, size in zip(p.align_bytes, (*(p.operand.nbytes,) * 2, p.result.nbytes)))
+    size = p.operand.nbytes
+    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
     return (
         gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
         gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),

@@ -1,4 +1,4 @@
-"""Which tile of which D a block computes: down panels of columns, so that blocks of one time share operands in L2.
+"""Which tile of D a block computes: down panels of columns, so that blocks of one time share operands in L2.
 
 The idea.  Blocks run about in the order of their numbers.  Walking along whole rows of tiles, those that run
 together read few rows of A and all of B; walking down a panel of P columns of tiles, they read a near-square

@@ -225,7 +225,7 @@ def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     ):  # fmt: skip
         steps = [(f"a step of {name} = {step}", step) for step in p.steps(name)]
         at = (f"the start of {name}, at a multiple of {start} bytes,", start // nbytes)
-        for what, elems in [(f"ld{name} = {leading}", leading), *steps, at]:
+        for what, elems in [(f"ld{name} = {leading}", leading), *steps, *[at] * (start < 16)]:
             if elems % vec:
                 raise AlignmentError(
                     f"{what} cuts vectors of {vec} elements; vectors of {gcd(elems, vec)} fit",
