@@ -5,6 +5,7 @@ record      LaunchRecord: kernels in order, their parameters, grids and buffers
 
 from __future__ import annotations
 
+from layoutalg.codegen.printing.cuda import to_cuda
 from layoutalg.codegen.printing.record import (
     Buffer,
     LaunchRecord,
@@ -14,4 +15,4 @@ from layoutalg.codegen.printing.record import (
     launch_record,
 )
 
-__all__ = ["Buffer", "LaunchRecord", "Step", "buffer_lines", "launch_fields", "launch_record"]
+__all__ = ["Buffer", "LaunchRecord", "Step", "buffer_lines", "launch_fields", "launch_record", "to_cuda"]

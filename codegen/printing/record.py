@@ -4,9 +4,9 @@
     launch_fields(record)           what `generate --json` says
     buffer_lines(record)            the same for people
 
-The idea.  A kernel's own contract has its grid, its block and what its parameters may be.  What its text cannot
-know is added here: which buffer of the computation a pointer is, how many bytes that buffer has, and which
-kernels are launched before it.  Sizes are expressions of the parameters, as grids are.
+The idea.  A kernel's own contract has its grid, its block and what its parameters may be.  What it cannot know
+is added here: which buffer of the computation a pointer is, how many bytes that buffer has, and which kernels
+are launched before it.  Sizes are expressions of the parameters, as grids are.
 """
 
 from __future__ import annotations
