@@ -17,6 +17,7 @@ bits.
 
 from __future__ import annotations
 
+from layoutalg.codegen.expr.expr import variables
 from layoutalg.codegen.expr.nodes import Expr
 from layoutalg.codegen.expr.rewrite import Rules, rewrite
 from layoutalg.codegen.expr.rules_bits import BIT_RULES
@@ -52,8 +53,9 @@ def simplify(node: Expr) -> Expr:
 
 
 def forget() -> None:
-    """Forget all normal forms.
+    """Forget what is kept of expressions: normal forms and variables.
 
     >>> forget()
     """
     _known.clear()
+    variables.cache_clear()

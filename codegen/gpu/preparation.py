@@ -25,8 +25,8 @@ from typing import TypeVar
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.gpu.cuda import to_cuda
 from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.printing import to_cuda
 from layoutalg.codegen.program import Global, Kernel, check_integers, contract
 from layoutalg.errors import ArgumentTypeError
 

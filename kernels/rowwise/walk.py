@@ -32,6 +32,7 @@ from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.atoms import TiledCopy, make_tiled_copy
+from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.dtype import DType
 from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.layout import Layout, ScaledBasis, has_bases
@@ -102,6 +103,11 @@ class Chunk:
     at: Index = 0
     low: Index = 0
     high: Index = 0
+
+    @property
+    def ends(self) -> tuple[Expr, Expr, Expr]:
+        """(at, low, high) as expressions."""
+        return as_expr(self.at), as_expr(self.low), as_expr(self.high)
 
     def has(self, e: Index) -> Index:
         """The predicate that element e is the row's.
