@@ -1,11 +1,11 @@
 """Random products of arrays, what they are by definition, and how far a result may be from that.
 
-    case = draw(seed)                   types, shapes, strides, a batch, an epilogue, an out array
-    wrong = judge(case, made, result)   "" or what is wrong, bytes around the result included
+    case = draw(seed)           types, shapes, strides, a batch, an epilogue, an out array
+    wrong = run(case, library)  "" or what is wrong, bytes around the result included
 
 The idea.  A case says of every array how it lies in a buffer of its own: modes in any order, padded, stepped
-over, run backwards, broadcast.  Whoever runs it makes the buffers' bytes arrays of a library, with `placed`.
-The definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
+over, run backwards, broadcast.  The libraries are those of tests/view_judge.py and tests/gpu/views.py.  The
+definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
 
     k eps |alpha| (|A| |B|) + eps of every step of the epilogue, then one rounding of the result's type
 
@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from layoutalg.kernels.product_api import matmul
+from tests import views
+from tests.view_judge import Arrays
 
 KINDS = ("float32", "float16", "bfloat16", "float64", "int8")
 NBYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int8": 1, "int32": 4}
@@ -51,11 +55,14 @@ class Placed:
         """Where the first element lies in it."""
         return GUARD_BYTES + self.start * NBYTES[self.kind]
 
+    def at(self, name: str) -> views.Placed:
+        """The same in bytes."""
+        strides = tuple(d * NBYTES[self.kind] for d in self.strides)
+        return views.Placed(self.shape, strides, self.start_bytes, name)
+
     def of(self, raw: Any) -> Any:
         """The array's bits in its buffer, as unsigned integers."""
-        size = NBYTES[self.kind]
-        strides = tuple(d * size for d in self.strides)
-        return np.ndarray(self.shape, f"u{size}", raw.data, self.start_bytes, strides)
+        return self.at("").of(raw, NBYTES[self.kind])
 
 
 @dataclass(frozen=True)
@@ -278,3 +285,17 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
         if not np.array_equal(kept, now):
             return f"bytes of {name} that are no results were written"
     return ""
+
+
+def run(case: Case, library: Arrays, **options: Any) -> str:
+    """Make the call on arrays of a library, and judge it."""
+    made = make(case)
+    held = {x: library.place(raw) for x, raw in made.items() if not (x == "c" and case.c_is_out)}
+    arrays = {x: library.view(h, case.arrays[x].at(x), case.arrays[x].kind) for x, h in held.items()}
+    if case.c_is_out:
+        arrays["c"], held["c"] = arrays["out"], held["out"]
+    a, b = arrays.pop("a"), arrays.pop("b")
+    result = matmul(a, b, **arrays, **case.options, **options)
+    if "out" in arrays and result is not arrays["out"]:
+        return "out is not what is returned"
+    return judge(case, made, library.words(result), {x: library.read(h) for x, h in held.items()})
