@@ -1,8 +1,7 @@
-"""matmul of arrays on the CPU, in the simulator, and on a GPU that is host memory; on one: tests/gpu/test_matmul.py."""
+"""matmul of arrays on the CPU, in the simulator, by the code of a GPU; on one: tests/gpu/test_matmul.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +9,10 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    NotInjectiveError,
-    ResourceError,
     ShapeError,
-    UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.product_api import MOST_SIMULATED, matmul
+from layoutalg.kernels.product_api import matmul
 from tests import products
 from tests.hostgpu import HostArray, HostGpu, allocation, planning_gpu, simulated_gpu
 from tests.sweeps import each
@@ -68,7 +62,9 @@ def arrays(gpu: HostGpu, *shapes: tuple[int, ...], kind: str = "float32") -> lis
     """Dense arrays of ones on a GPU that is host memory."""
     found = []
     for shape in shapes:
-        found.append(gpu.array(allocation(8 * int(np.prod(shape, dtype=int)) + 16), 0, kind, shape, dense(shape, kind)))
+        found.append(
+            gpu.array(allocation(8 * int(np.prod(shape, dtype=int)) + 16), 0, kind, shape, dense(shape, kind))
+        )
         found[-1].fill(1)
     return found
 
@@ -84,16 +80,28 @@ def dense(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
 @each(
     ("a", "b"),
     [
-        ((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)),
-        ((2, 1, 3, 4), (7, 4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5)), ((1, 3, 4), (2, 4, 5)), ((0, 3, 4), (4, 5)),
-        ((3, 0), (0, 5)), ((0,), (0,)), ((0, 4), (4, 5)), ((2, 0, 3, 4), (1, 4, 5)),
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (7, 4, 5)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+        ((1, 3, 4), (2, 4, 5)),
+        ((0, 3, 4), (4, 5)),
+        ((3, 0), (0, 5)),
+        ((0,), (0,)),
+        ((0, 4), (4, 5)),
+        ((2, 0, 3, 4), (1, 4, 5)),
     ],
 )
 def test_shapes_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, y = np.ones(a, "f4"), np.ones(b, "f4")
     wanted = np.matmul(x, y)
-    for options in ({}, {"simulate": True}):
-        found = matmul(x, y, **options)
+    for simulate in (False, True):
+        found = matmul(x, y, simulate=simulate)
         assert found.shape == wanted.shape and found.dtype == wanted.dtype and np.array_equal(found, wanted)
     with simulated_gpu("sm_90") as gpu:
         left, right = arrays(gpu, a, b)
@@ -103,7 +111,15 @@ def test_shapes_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 @each(
     ("a", "b"),
-    [((3, 4), (3, 5)), ((4,), (5,)), ((2, 3, 4), (3, 4, 5)), ((), (4,)), ((3, 4), ()), ((3, 4), (5,)), ((1,), (2, 2))],
+    [
+        ((3, 4), (3, 5)),
+        ((4,), (5,)),
+        ((2, 3, 4), (3, 4, 5)),
+        ((), (4,)),
+        ((3, 4), ()),
+        ((3, 4), (5,)),
+        ((1,), (2, 2)),
+    ],
 )
 def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, y = np.ones(a, "f4"), np.ones(b, "f4")
@@ -119,10 +135,10 @@ def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -
 
 
 def test_another_size_and_other_factors_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.codegen.gpu import preparation
+    from layoutalg.codegen.gpu import cubin_cache, preparation
 
     ran: list[str] = []
-    compiled = preparation.cached_cubin
+    compiled = cubin_cache.cached_cubin
 
     def counted(text: str, name: str, *rest: Any) -> Any:
         ran.append(name)
