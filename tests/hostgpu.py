@@ -36,8 +36,9 @@ from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels import plan_cache
 from layoutalg.kernels.elements import bits_of
+from tests.sequences import called_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256
@@ -219,8 +220,7 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
         return LoadedSequence(tuple(launches), sequence.scratch_bytes)
 
     def planned(family: str, p: Any, arch: str, folder: object, scalars: object) -> LaunchSequence:
-        found = FAMILIES[family]
-        return (found.called or found.launches)(p, found.choose(p, arch), arch)
+        return called_of(family, p, arch)
 
     with _standing_in(arch, planned, load) as gpu:
         made.append(gpu)
