@@ -279,8 +279,8 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
     """
     if result.shape != case.shape:
         return f"the shape is {result.shape}, not {case.shape}"
-    exact, allowed = expected(case, before)
-    found = numbers(np.ascontiguousarray(result), case.result)
+    exact, allowed = map(np.asarray, expected(case, before))
+    found = np.asarray(numbers(np.ascontiguousarray(result), case.result)).reshape(case.shape)
     with np.errstate(all="ignore"):
         near = np.abs(found - exact) <= allowed
         if case.result in MOST:
