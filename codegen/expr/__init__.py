@@ -6,7 +6,7 @@
     expr         what is done with any tree: evaluate, substitute, variables
     sums         sums as lists of terms
     rewrite      rules applied until none fits
-    rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
+    rules_bits, rules_order, rules_sums   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
     columns      an expression as a map over F2: its columns
     ctext        an expression as C
