@@ -56,10 +56,11 @@ _ROOMS: Mapping[str, str] = {
         "codegen.operands codegen.simulate=simulator"
     ),
     "codegen.gpu": (
-        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
+        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
     "codegen.costs": "kernels.predict=cost",
+    "codegen.printing": "codegen.cuda",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
