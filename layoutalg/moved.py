@@ -36,7 +36,7 @@ _ROOMS: Mapping[str, str] = {
         "arch.atoms_sm89=sm89 arch.atoms_sm90=sm90 arch.atoms_wgmma=wgmma"
     ),
     "codegen.expr": (
-        "codegen.names codegen.facts codegen.nodes codegen.sums codegen.rewrite codegen.rules_bits "
+        "codegen.names codegen.facts codegen.nodes codegen.sums=trees codegen.rewrite codegen.rules_bits "
         "codegen.rules_sums codegen.rules_truth=rules_order codegen.simplify=simplifier codegen.ctext "
         "codegen.cost"
     ),

@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from layoutalg.codegen.expr.expr import is_predicate
 from layoutalg.codegen.expr.nodes import (
     Add,
     And,
@@ -47,7 +46,7 @@ from layoutalg.codegen.expr.nodes import (
     Var,
     Xor,
 )
-from layoutalg.codegen.expr.sums import is_power_of_two, terms
+from layoutalg.codegen.expr.trees import is_power_of_two, is_predicate, terms
 
 VARIABLE_DIVISION = 18
 """Instructions of a 32-bit quotient by a variable: float reciprocal, two corrections (measured, sm_90a)."""

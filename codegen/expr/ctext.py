@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from layoutalg.codegen.expr.expr import children, is_predicate, variables
 from layoutalg.codegen.expr.nodes import (
     SYMBOL,
     Add,
@@ -43,7 +42,7 @@ from layoutalg.codegen.expr.nodes import (
     Var,
     Xor,
 )
-from layoutalg.codegen.expr.sums import signed_terms
+from layoutalg.codegen.expr.trees import children, is_predicate, signed_terms, variables
 from layoutalg.errors import IRError, ResourceError
 
 _SELECT_POWER = 1

@@ -23,7 +23,7 @@ from math import gcd
 
 from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, FloorDiv, Le, Lt, Minus, Select
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import (
+from layoutalg.codegen.expr.trees import (
     ONE,
     cancelled,
     combination,
