@@ -38,7 +38,7 @@ _ROOMS: Mapping[str, str] = {
     "codegen.expr": (
         "codegen.names codegen.facts codegen.nodes codegen.sums=trees codegen.rewrite codegen.rules_bits "
         "codegen.rules_sums codegen.rules_truth=rules_order codegen.simplify=simplifier codegen.ctext "
-        "codegen.cost"
+        "codegen.cost=ctext"
     ),
     "codegen.instr": (
         "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "

@@ -8,8 +8,7 @@
     rules_bits, rules_order, rules_sums   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
     columns      an expression as a map over F2: its columns
-    ctext        an expression as C
-    cost         what an expression costs in instructions
+    ctext        an expression as C, and what it costs in instructions
 
 Expressions are only added, multiplied, divided by constants and compared; no layout ever holds one.
 """
@@ -17,8 +16,7 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 from __future__ import annotations
 
 from layoutalg.codegen.expr.columns import Affine, affine
-from layoutalg.codegen.expr.cost import index_cost
-from layoutalg.codegen.expr.ctext import ctype, summands, to_c
+from layoutalg.codegen.expr.ctext import ctype, index_cost, summands, to_c
 from layoutalg.codegen.expr.names import check_name
 from layoutalg.codegen.expr.nodes import (
     Add,
