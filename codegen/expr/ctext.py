@@ -35,10 +35,10 @@ so that the swizzled address `(tid * 8 ^ tid & 56) + i * 1024` is three instruct
     >>> dict(instructions((tid * 8 ^ tid & 56) + i * 1024))
     {'LEA': 1, 'LOP3': 1, 'SHF': 1}
 
-Notes.  The cost is a model, not a promise: the compiler sees more (ranges of thread indices, what neighbours share).  It
-counts each distinct subexpression once, constants as immediates, x % 2^n as a mask, a quotient by a constant
-as a high product and a shift, values past 32 bits twice.  Uniform forms (UIADD3, ULOP3, USHF, ULEA) count
-like the vector ones.  Its test compares it with the SASS that NVRTC makes for sm_90a.
+Notes.  The cost is a model, not a promise: the compiler sees more (ranges of thread indices, what neighbours
+share).  It counts each distinct subexpression once, constants as immediates, x % 2^n as a mask, a quotient by
+a constant as a high product and a shift, values past 32 bits twice.  Uniform forms (UIADD3, ULOP3, USHF,
+ULEA) count like the vector ones.  Its test compares it with the SASS that NVRTC makes for sm_90a.
 """
 
 from __future__ import annotations

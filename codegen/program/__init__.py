@@ -4,8 +4,7 @@
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
-    waits       dependent kernels wait before they touch memory
-    dependent_launch   a kernel that may start early
+    dependent_launch   a kernel that may start early, and waits before it touches memory
     launch_contract    what a launch must give a kernel
     conditions  what is known inside a branch
     lowering    an equal program with cheap addresses
