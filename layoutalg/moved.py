@@ -48,7 +48,7 @@ _ROOMS: Mapping[str, str] = {
     "codegen.program": (
         "codegen.tile codegen.bounds codegen.check=checks "
         "codegen.contract=launch_contract codegen.converged codegen.waits=dependent_launch "
-        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=printable"
+        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=lowering"
     ),
     "codegen.language": "codegen.builder",
     "codegen.sim": (
