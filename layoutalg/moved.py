@@ -36,8 +36,9 @@ _ROOMS: Mapping[str, str] = {
         "arch.atoms_sm89=sm89 arch.atoms_sm90=sm90 arch.atoms_wgmma=wgmma"
     ),
     "codegen.expr": (
-        "codegen.names codegen.facts codegen.nodes codegen.sums codegen.rewrite codegen.rules_bits "
-        "codegen.rules_sums codegen.rules_truth codegen.simplify=simplifier codegen.ctext codegen.cost"
+        "codegen.names codegen.facts codegen.nodes codegen.sums=trees codegen.rewrite codegen.rules_bits "
+        "codegen.rules_sums codegen.rules_truth=rules_order codegen.simplify=simplifier codegen.ctext "
+        "codegen.cost=ctext"
     ),
     "codegen.instr": (
         "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "
@@ -46,8 +47,8 @@ _ROOMS: Mapping[str, str] = {
     ),
     "codegen.program": (
         "codegen.tile codegen.bounds codegen.check=checks "
-        "codegen.contract=launch_contract codegen.converged codegen.waits "
-        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=printable"
+        "codegen.contract=launch_contract codegen.converged codegen.waits=dependent_launch "
+        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=lowering"
     ),
     "codegen.language": "codegen.builder",
     "codegen.sim": (
@@ -55,10 +56,11 @@ _ROOMS: Mapping[str, str] = {
         "codegen.operands codegen.simulate=simulator"
     ),
     "codegen.gpu": (
-        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
+        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
     "codegen.costs": "kernels.predict=cost",
+    "codegen.printing": "codegen.cuda",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "

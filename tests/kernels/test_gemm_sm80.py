@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
-from layoutalg.codegen.expr.expr import rebuild
+from layoutalg.codegen.expr.trees import rebuild
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower
 from layoutalg.codegen.program.checks import check
