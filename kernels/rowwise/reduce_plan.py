@@ -154,7 +154,8 @@ class Pass:
     def target(self, place: Index, e: int, split: Index) -> Index:
         """Where element e of a place goes: to the destination, or to the workspace of the splits."""
         if self.config.splits == 1:
-            return self.walk.target(place, e)
+            crd = self.walk.target(place, e)
+            return self.walk.along(crd, self.form.kept, "dst") + self.form.dst_offset
         return split * self.form.outputs + place * self.walk.values + e
 
 
