@@ -99,6 +99,7 @@ class Operand:
     """An operand in a kernel that is being written: what a thread has of its matrix and of its ring of tiles.
 
     The tile starts at row `first` of the matrix; rows from `extent` on stand for row 0, unless it is None.
+    The matrix is that of the product at `batch`, whose modes have `steps`.
     """
 
     def __init__(
@@ -112,12 +113,17 @@ class Operand:
         *,
         stages: int,
         align_bytes: int,
+        batch: tuple[Expr, ...] = (),
+        steps: tuple[Expr, ...] = (),
     ) -> None:
         self.k, self.plan, self.extent, size = k, plan, extent, plan.element.nbytes
         self.nbytes = plan.vector * size
-        self.matrix = k.tensor(name, plan.element, (None, None), (leading, 1), align_bytes=self.nbytes)
+        strides = (*steps, leading, 1)
+        self.matrix = k.tensor(name, plan.element, (None,) * len(strides), strides, align_bytes=self.nbytes)
+        if batch:
+            self.matrix = self.matrix[*batch, None, None]
         by_k = self.matrix if plan.major == "k" else self.matrix.transposed
-        tile = local_tile(by_k, (plan.rows, plan.deep), (0, 0)).moved(*self._stored(first, Const(0)))
+        tile = self._moved(local_tile(by_k, (plan.rows, plan.deep), (0, 0)), first, Const(0))
         copy, read = k.get_slice(plan.copy), k.get_slice(plan.read)
         self.staged: Reg | None = None
         if plan.via == "global":
@@ -183,21 +189,26 @@ class Operand:
     def read(self, into: Reg, k: Expr) -> None:
         """Load the fragments of one k straight from the matrix."""
         with self.k.Unroll("f", self.plan.fragments) as f:
-            at = self.fragment.moved(*self._stored(Const(0), k)).coordinate((0, f), 0, 0)
-            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at)))
+            at = self._moved(self.fragment, Const(0), k).coordinate((0, f), 0, 0)
+            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at[-2:])))
 
     def _stage(self, ring: Tensor, stage: Value) -> Tensor:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
         """Where a place of the thread's part of a tile comes from, and whether its k exists."""
-        row, deep = self._stored(*self.source.moved(*self._stored(Const(0), base)).coordinate(at))
+        row, deep = self._stored(*self._moved(self.source, Const(0), base).coordinate(at)[-2:])
         return self._there(row, deep), None if bound is None else deep < bound
 
     def _there(self, row: Expr, deep: Expr) -> MemRef:
         if self.extent is not None:
             row = Select(row < self.extent, row, Const(0))
         return self.matrix.at(*self._stored(row, deep))
+
+    def _moved(self, view: Tensor, row: Expr, k: Expr) -> Tensor:
+        """A view of the matrix further on."""
+        modes = len(self.matrix.origin) - 2
+        return view.moved(*(Const(0),) * modes, *self._stored(row, k))
 
     def _stored(self, row: Expr, k: Expr) -> tuple[Expr, Expr]:
         """(row, k) in the order in which the matrix is stored, or the other way round."""

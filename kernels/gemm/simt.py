@@ -26,7 +26,7 @@ from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import Mainloop, Operand, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.rasterize import declare_tile
+from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
 from layoutalg.kernels.gemm.splitk import declare_part, part_problem
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import SimtConfig, half
@@ -106,7 +106,7 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
         k.param(name, most, of, multiple=of)
         for name, most, of in zip("mnk", (p.m, p.n, p.k), multiples(p, c), strict=True)
     )
-    corner = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
+    corner, batch = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel), declare_batch(k, p)
 
     def operand(side: Literal["a", "b"]) -> Operand:
         plan, leading = operand_plan(p, c, side), p.lda if side == "a" else p.ldb
@@ -116,13 +116,14 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
             k, plan, side, k.constant(ld, leading) if c.static_ld else k.param(
                 ld, leading, plan.vector, multiple=plan.vector
             ), first, extent if c.edges else None, stages=c.stages, align_bytes=128,
+            batch=batch, steps=batch_strides(k, p, side, plan.vector),
         )  # fmt: skip
 
     operands = operand("a"), operand("b")
     part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
     stored = p if part.which is None else part_problem(p)
     stores = STG if part.which is None else STG_WHOLE
-    output = Output(k, stored, c.result_vec, m, n, part=part.which, stores=stores)
+    output = Output(k, stored, c.result_vec, m, n, part=part.which, batch=batch, stores=stores)
     words = p.operand.nbytes // 4
     ra, rb = (
         k.reg(f"r{name}", c.fragments, x.plan.fragments, x.plan.words)

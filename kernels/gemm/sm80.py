@@ -54,7 +54,7 @@ from layoutalg.kernels.gemm.mainloop import (
     tile_start,
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import declare_tile
+from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
 from layoutalg.kernels.gemm.splitk import declare_part
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of, stored
@@ -152,7 +152,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         k.param(name, getattr(p, name), max(least[name], of), multiple=of)
         for name, of in zip("mnk", multiples(p, c), strict=True)
     )
-    corner = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
+    corner, batch = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel), declare_batch(k, p)
     inward = (
         tile_start(k, "a_row", corner[0], c.tile_m, m, edges=c.edges),
         tile_start(k, "b_row", corner[1], c.tile_n, n, edges=c.edges),
@@ -166,13 +166,15 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
             k, plan, side, k.constant(ld, leading) if c.static_ld else k.param(
                 ld, leading, plan.vector, multiple=plan.vector
             ), first, extent if small else None, stages=c.stages, align_bytes=1024,
+            batch=batch, steps=batch_strides(k, p, side, plan.vector),
         )  # fmt: skip
 
     operands = operand("a"), operand("b")
     part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
     output = Output(
-        k, p, c.result_vec, m, n, first=corner if c.edges else None, part=part.which, static=c.static_ld
-    )
+        k, p, c.result_vec, m, n, first=corner if c.edges else None, part=part.which, batch=batch,
+        static=c.static_ld,
+    )  # fmt: skip
     ra, rb = (
         k.reg(f"r{name}", c.fragments, x.plan.fragments, x.plan.words)
         for name, x in zip("ab", operands, strict=True)
