@@ -55,7 +55,7 @@ from layoutalg.kernels.rowwise.problems import (
     reduce_problem,
     reduced,
 )
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, norm_bound, reduction_bound, tensor_numbers
 
 Shape: TypeAlias = tuple[int, ...]
@@ -212,6 +212,7 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     """What stands, best first, then what was dropped."""
     if isinstance(p, ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
+        yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
         return
     tried = dict.fromkeys(norm_plan.candidates(p, arch))
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
