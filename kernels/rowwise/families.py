@@ -112,7 +112,10 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
 DRAWN_NORMS = ("softmax", "layer_norm")
 """The norms that random cases are drawn from: another one would change what a seed draws."""
 
-RMS_NORMED = tuple((shape, (1,), ("f32", "bf16")) for shape in ((8192, 8192), (65536, 1024)))
+RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f32", "bf16")) for one in (
+    ((8192, 8192), (1,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)), ((1, 1 << 24), (1,)),
+    ((8191, 8193), (1,)), ((8191, 8193), (0,)),
+))  # fmt: skip
 """(shape, axes, types) of which rms norms are made."""
 
 CASES = tuple(
