@@ -38,7 +38,7 @@ from tests.kernel_cases import label
 from tests.kernel_freeze import stored
 
 METRICS = (*TRAFFIC, ARRIVED, COPIES, LDS)
-KERNELS = "^(permute|reduce|softmax|layer_norm|transpose|copy|gemm)_"
+KERNELS = "^(permute|reduce|softmax|layer_norm|rms_norm|transpose|copy|gemm)_"
 """Names of kernels of ours."""
 
 Case = Mapping[str, Any]
