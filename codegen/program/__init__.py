@@ -26,7 +26,6 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
-    pointer_type,
     text,
 )
 from layoutalg.codegen.program.lowering import lower, printed
@@ -85,7 +84,6 @@ __all__ = [
     "lines",
     "lower",
     "overlapped",
-    "pointer_type",
     "printed",
     "printed_sequence",
     "text",
