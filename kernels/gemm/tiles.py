@@ -1,4 +1,4 @@
-"""How products are cut into tiles: the configurations of both families, and the published ladders, as data.
+"""How products are cut into tiles: the configurations of both families, and the measured tiles, as data.
 
     SimtConfig    fused multiply-adds of threads     `half`: what it means for one operand
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
@@ -19,17 +19,12 @@ the matrix's, the copy turns it.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
 by 32 bytes of k, four core matrices.
-
-Source of the second ladder: a tensor-core GEMM in six kernels for a T4; shares of cuBLAS as published, 8 to
-96 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
-from types import MappingProxyType
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from layoutalg.codegen.instr import MMAS, Mma
@@ -284,77 +279,6 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     if isinstance(c, Sm80Config):
         return c.a_bytes // p.operand.nbytes, c.b_bytes // p.operand.nbytes, c.result_vec
     return half(p, c, "a").vector, half(p, c, "b").vector, c.result_vec
-
-
-_ONE = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
-                  a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
-_FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, weave=8, order="matrix")
-_SQUARE = replace(
-    _FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn", a_vector=4,
-    b_vector=4, fragment=4, result_vec=4,
-)  # fmt: skip
-_EIGHT = replace(_SQUARE, tile_m=128, tile_n=128, tile_k=8, thread_m=8, thread_n=8, run_m=8, run_n=8)
-_WARP = replace(_EIGHT, lanes_m=4, weave=2, run_m=4, run_n=4, pad=4)
-_BUFFERED = replace(_WARP, stages=2, fragments=2)
-_ASYNC = replace(_BUFFERED, via="cp.async", turn="cp.async", stages=3)
-_WIDE = replace(_ASYNC, tile_n=256, thread_m=16, panel=8, edges=True)
-
-SIMT_LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
-    {
-        "v1": ("a thread an element, straight from global memory", replace(_ONE, via="global")),
-        "v2": ("tiles of 32 x 32 x 32 in shared memory, stored across their matrices", _ONE),
-        "v3": ("the same from a linear thread index", _ONE),
-        "v4": ("tiles stored like their matrices", replace(_ONE, order="matrix")),
-        "v5": ("four elements a thread", _FOUR),
-        "v6": ("16-byte accesses", replace(_FOUR, a_vector=4, b_vector=4, fragment=4, result_vec=4)),
-        "v7": ("64 x 64 x 16 tiles, 4 x 4 elements a thread", _SQUARE),
-        "v8": ("128 x 128 x 8 tiles, 8 x 8 elements a thread", _EIGHT),
-        "warp tiles": ("lanes 4 x 8 in a warp, runs of four", _WARP),
-        "prefetch": (
-            "the next tile loaded into registers meanwhile",
-            replace(_WARP, ahead=True, fragments=2),
-        ),
-        "double buffer": ("two tiles in shared memory, one barrier a tile", _BUFFERED),
-        "cp.async": ("a ring of three tiles, copied asynchronously", _ASYNC),
-        "wide": ("128 x 256 x 8 tiles, 16 x 8 elements a thread, blocks in panels", _WIDE),
-    }
-)
-"""The published ladder and the steps after it, for sizes that are multiples of the tile: what is new, and the
-configuration.  v3 is v2, because threads are indexed linearly from the start."""
-
-
-SM80_LADDER: Mapping[str, Sm80Config] = MappingProxyType(
-    {
-        "1 hierarchical tiles": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
-            a_bytes=2, b_bytes=2, epilogue="direct", result_vec=2,
-        ),
-        "2 vectors": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
-            epilogue="direct", result_vec=2,
-        ),
-        "3 swizzle": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, epilogue="direct",
-            result_vec=2,
-        ),
-        "4 copy ahead": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "5 tile 256x128x32": Sm80Config(
-            256, 128, 32, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "6 two buffers": Sm80Config(
-            256, 128, 32, 4, 2, 2, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "7 cp.async ring, mma k16": Sm80Config(256, 128, 32, 4, 2, 4),
-        "8 two fragments, tile 128x256x64": Sm80Config(128, 256, 64, 2, 4, 4),
-    }
-)  # fmt: skip
-"""The published steps, and two more that need sm_80.
-
-The fifth step's tile was 256 x 256 on a T4, with 166 registers in f16 accumulators; f32 accumulators of that
-tile do not fit eight warps, so that it keeps 256 x 128 here.
-"""
 
 
 C = TypeVar("C", SimtConfig, Sm80Config)

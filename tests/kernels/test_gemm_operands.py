@@ -16,8 +16,9 @@ from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.mainloop import OperandPlan
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER, SimtConfig, Sm80Config, half, mma_of
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, half, mma_of
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
@@ -28,7 +29,7 @@ SM80_CONFIGS = {
     "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
 }  # fmt: skip
 SIMT_CONFIGS = {
-    **{name: c for name, (_, c) in SIMT_LADDER.items()},
+    **SIMT_LADDER,
     **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)},
 }
 

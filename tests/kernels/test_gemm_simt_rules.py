@@ -18,9 +18,9 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.sweeps import each
 
 GOOD = SimtConfig(128, 256, 8, 16, 8, 4)
@@ -74,7 +74,7 @@ def test_types_and_architectures() -> None:
 
 @each("name", LADDER)
 def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) -> None:
-    c = LADDER[name][1]
+    c = LADDER[name]
     check_config(ROW_MAJOR, c)
     kernel = build(ROW_MAJOR, c)
     check(kernel)

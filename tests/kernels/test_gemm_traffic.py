@@ -14,12 +14,12 @@ from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.launches import Config, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER, SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.gemm import multiplies
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from tests.gemm_cases import arguments
 from tests.sweeps import each, first
 
-STEPS: dict[str, SimtConfig] = {name: c for name, (_, c) in SIMT_LADDER.items()}
 WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
 DOUBLE = SimtConfig(
     32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
@@ -36,7 +36,7 @@ def simt_case(c: SimtConfig, dtype: str, a: Major, b: Major) -> tuple[GemmProble
 
 
 CASES: dict[str, tuple[GemmProblem, Config]] = {
-    **{name: simt_case(c, "f32", "k", "mn") for name, c in STEPS.items() if name != "v3"},
+    **{name: simt_case(c, "f32", "k", "mn") for name, c in SIMT_LADDER.items() if name != "v3"},
     "both turned": simt_case(WIDE, "f32", "k", "k"),
     "none turned": simt_case(WIDE, "f32", "mn", "mn"),
     "a turned through registers": simt_case(replace(WIDE, turn="registers", edges=True), "f32", "k", "mn"),
@@ -115,7 +115,7 @@ def by_buffer(p: GemmProblem, c: SimtConfig) -> dict[tuple[str, str], Cost]:
 
 
 def test_costs_are_proportional_to_blocks_and_tiles() -> None:
-    c = STEPS["v8"]
+    c = SIMT_LADDER["v8"]
     one, many = (
         gemm_problem(128 * i, 128 * j, 8 * k, "f32", b_major="mn") for i, j, k in ((1, 1, 1), (2, 3, 5))
     )
@@ -154,7 +154,9 @@ OBSERVED: dict[str, dict[tuple[str, str], float]] = {
 def test_what_the_author_of_the_ladder_observed(name: str) -> None:
     """Cost over ideal of accesses: 1 is conflict-free or coalesced."""
     p = gemm_problem(128, 256 if name == "wide" else 128, 32, "f32", b_major="mn")
-    ways: dict[Any, float] = {at: cost.total / cost.ideal for at, cost in by_buffer(p, STEPS[name]).items()}
+    ways: dict[Any, float] = {
+        at: cost.total / cost.ideal for at, cost in by_buffer(p, SIMT_LADDER[name]).items()
+    }
     assert {access: ways[access] for access in OBSERVED[name]} == OBSERVED[name]
 
 
@@ -170,7 +172,9 @@ def test_what_each_step_of_the_ladder_does_to_shared_memory() -> None:
 def test_weaving_the_lanes_saves_wavefronts() -> None:
     """Two quarters of a warp that read the same vectors are served at once; four rows apart they are not."""
     p = gemm_problem(128, 256, 64, "f32", b_major="mn")
-    woven, plain = (costs(p, replace(STEPS["wide"], weave=weave))[0]["ld.shared.b128"] for weave in (2, 8))
+    woven, plain = (
+        costs(p, replace(SIMT_LADDER["wide"], weave=weave))[0]["ld.shared.b128"] for weave in (2, 8)
+    )
     assert woven.instructions == plain.instructions
     assert (woven.total / woven.instructions, plain.total / plain.instructions) == (2, 8 / 3)
 

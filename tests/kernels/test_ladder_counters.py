@@ -9,9 +9,9 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import Config, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.sweeps import each
 
 
@@ -71,7 +71,7 @@ def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
 
 
 def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:
-    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"][1]
+    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"]
     kernel, params = launched(p, c)
     alone, found = traffic(kernel, params), vectorized_loads(p, c, kernel, params)
     assert counted(kernel, params) == alone and copied_words(kernel, params) == {}

@@ -10,9 +10,9 @@ import pytest
 from layoutalg.codegen.costs import Costs, Prediction, traffic
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import SimtConfig, half
 from layoutalg.kernels.ladder.counters import vectorized_loads
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout
 from tests.kernels.test_ladder_counters import launched
 
@@ -31,19 +31,19 @@ def predicted(p: GemmProblem, c: SimtConfig) -> Prediction:
 @pytest.mark.parametrize("step", COUNTED)
 def test_wavefronts_are_the_hardware_s(step: str) -> None:
     p = gemm_problem(2048, 2048, 2048, "f32", b_major="mn")
-    found = vectorized(p, LADDER[step][1])
+    found = vectorized(p, LADDER[step])
     assert sum(cost.total for op, cost in found.items() if "global" not in op) == COUNTED[step]
 
 
 def test_vectors_along_rows_is_the_program_with_vectors() -> None:
     """Tiles stored along rows, read element by element: the same loads as with fragments of four."""
-    p, c = gemm_problem(128, 128, 16, "f32", a_major="mn", b_major="mn"), LADDER["v8"][1]
+    p, c = gemm_problem(128, 128, 16, "f32", a_major="mn", b_major="mn"), LADDER["v8"]
     assert vectorized(p, replace(c, fragment=1)) == predicted(p, c)
 
 
 def test_vectors_along_k_element_by_element() -> None:
     """Each vector covers the four words that the program reads one by one; nothing else changes."""
-    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v4"][1]
+    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v4"]
     h = half(p, c, "a")
     own = tiled_mma(p.operand, c).tidfrg("A", Layout((32, 1)))(np.arange(c.threads), 0)
     vectors = [h.layout(own, k) * 4 for k in range(0, 32, 4)]
@@ -64,8 +64,8 @@ def test_vectors_along_k_element_by_element() -> None:
 def test_what_makes_no_vectors_stays() -> None:
     p = gemm_problem(128, 128, 32, "f32", b_major="mn")
     for step in ("v1", "v7", "warp tiles"):
-        c = LADDER[step][1]
+        c = LADDER[step]
         assert vectorized(p, c) == predicted(p, c)
-    odd = replace(LADDER["v4"][1], pad=1)
+    odd = replace(LADDER["v4"], pad=1)
     turned = gemm_problem(32, 32, 32, "f32", a_major="mn")
     assert vectorized(turned, replace(odd, order="turned")) == predicted(turned, replace(odd, order="turned"))
