@@ -1,7 +1,8 @@
 """How products are cut into tiles: the configurations of both families, and the measured tiles, as data.
 
-    SimtConfig    fused multiply-adds of threads     `half`: what it means for one operand
+    SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    OperandTile   what either means for one operand
 
 The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
 rows (m or n) by k, and along k the block walks in steps of tile_k through `stages` tiles in shared memory.
@@ -28,12 +29,14 @@ from math import gcd
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from layoutalg.codegen.instr import MMAS, Mma
+from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["global", "registers", "cp.async"]
 Order: TypeAlias = Literal["mn", "matrix", "turned"]
+Side: TypeAlias = Literal["a", "b"]
 
 SECTOR_BYTES = 32
 """Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
@@ -103,84 +106,6 @@ class SimtConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
-    """What a configuration means for one operand, whose tile has `rows` rows and `deep` k.
-
-    A thread multiplies `thread` rows in runs of `run`, next to the runs of `lanes` lanes; it reads
-    `fragment` elements at once.  `threads` threads copy `vector` elements each, `lanes_near` of them
-    along a stored row of the matrix, `near` elements long in the tile; `turned` is a tile whose stored order
-    is not the matrix's.  `pitch` is the distance of the tile's stored rows.
-    """
-
-    rows: int
-    deep: int
-    lanes: int
-    run: int
-    thread: int
-    threads: int
-    order: Major
-    major: Major
-    via: Via
-    vector: int
-    fragment: int
-    pitch: int
-    lanes_near: int
-
-    @property
-    def turned(self) -> bool:
-        """Whether copying the tile turns it."""
-        return self.major != self.order
-
-    @property
-    def near(self) -> int:
-        """Extent of the tile along the matrix's stored rows."""
-        return self.deep if self.major == "k" else self.rows
-
-    @property
-    def passes(self) -> int:
-        """Vectors that a thread moves for a tile."""
-        return self.rows * self.deep // (self.vector * self.threads)
-
-    @property
-    def layout(self) -> Layout:
-        """Where element (row, k) of the tile lies, in elements."""
-        return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
-
-    @property
-    def stage_elems(self) -> int:
-        """Elements that a tile takes, padding included."""
-        return self.pitch * (self.deep if self.order == "mn" else self.rows)
-
-
-def half(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Half:
-    """The part of a configuration that concerns one operand.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> print(half(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
-    (128,8):(1,132)
-    """
-    rows, lanes, run, thread, major, vector = (
-        (c.tile_m, c.lanes_m, c.run_m, c.thread_m, p.a_major, c.a_vector)
-        if side == "a"
-        else (c.tile_n, c.lanes_n, c.run_n, c.thread_n, p.b_major, c.b_vector)
-    )
-    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
-    order = orders[c.order]
-    turned = major != order
-    via = c.turn if turned and c.via != "global" else c.via
-    single = turned and via == "cp.async"
-    vector = 1 if single or via == "global" else vector
-    along = (c.tile_k if major == "k" else rows) // vector
-    lanes_near = min(along, SECTOR_BYTES // p.operand.nbytes) if single else along
-    return Half(
-        rows, c.tile_k, lanes, run, thread, c.threads, order, major, via, vector,
-        min(c.fragment, run) if order == "mn" else 1,
-        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0),
-        lanes_near,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
 class Sm80Config:
     """How one block works; tiles in elements, vectors in bytes (`result_vec` in elements).
 
@@ -229,10 +154,6 @@ class Sm80Config:
         """Columns of a warp's tile."""
         return self.tile_n // self.warps_n
 
-    def ring_bytes(self, element_bytes: int) -> int:
-        """Shared memory of the ring of tiles."""
-        return (self.tile_m + self.tile_n) * self.tile_k * self.stages * element_bytes
-
     @property
     def stage_bytes(self) -> int:
         """Shared memory of the epilogue's stage, which lies over the ring."""
@@ -269,6 +190,94 @@ def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
     return part_problem(p), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
 
 
+@dataclass(frozen=True, slots=True)
+class OperandTile:
+    """A tile of an operand, `rows` rows by `deep` k of a matrix that is stored along its `major` mode.
+
+    `threads` threads copy `vector` elements each: single elements where the tile's `order` is not the
+    matrix's.  Stored rows of the tile are `pitch` elements apart.  Of a step of k a thread loads `fragments`
+    fragments of `fragment` elements.
+    """
+
+    rows: int
+    deep: int
+    element: DType
+    major: Major
+    order: Major
+    via: Via
+    threads: int
+    vector: int
+    pitch: int
+    fragment: int
+    fragments: int
+
+    @property
+    def turned(self) -> bool:
+        """Whether copying the tile turns it."""
+        return self.major != self.order
+
+    @property
+    def near(self) -> int:
+        """Extent of the tile along the matrix's stored rows."""
+        return self.deep if self.major == "k" else self.rows
+
+    @property
+    def lanes(self) -> int:
+        """Threads that copy along a stored row; of single elements a sector."""
+        along = self.near // self.vector
+        if self.turned and self.via == "cp.async":
+            return min(along, SECTOR_BYTES // self.element.nbytes)
+        return along
+
+    @property
+    def passes(self) -> int:
+        """Vectors that a thread moves for a tile."""
+        return self.rows * self.deep // (self.vector * self.threads)
+
+    @property
+    def layout(self) -> Layout:
+        """Where element (row, k) of the tile lies, in elements, without a swizzle."""
+        return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
+
+    @property
+    def stage_elems(self) -> int:
+        """Elements that a tile takes, padding included."""
+        return self.pitch * (self.deep if self.order == "mn" else self.rows)
+
+    @property
+    def words(self) -> int:
+        """32-bit words of a fragment."""
+        return self.fragment * self.element.nbytes // 4
+
+
+def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> OperandTile:
+    """The part of a configuration that concerns one operand.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(operand_tile(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
+    (128,8):(1,132)
+    """
+    first, size = side == "a", p.operand.nbytes
+    rows, major = (c.tile_m, p.a_major) if first else (c.tile_n, p.b_major)
+    if isinstance(c, Sm80Config):
+        nbytes, warp_rows = (c.a_bytes, c.warp_m) if first else (c.b_bytes, c.warp_n)
+        return OperandTile(
+            rows, c.tile_k, p.operand, major, major, c.via, c.threads, nbytes // size,
+            c.tile_k if major == "k" else rows, 16 // size, warp_rows // 16,
+        )  # fmt: skip
+    run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
+    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
+    order = orders[c.order]
+    turned = major != order
+    via = c.turn if turned and c.via != "global" else c.via
+    fragment = min(c.fragment, run) if order == "mn" and via != "global" else 1
+    return OperandTile(
+        rows, c.tile_k, p.operand, major, order, via, c.threads,
+        1 if via == "global" or (turned and via == "cp.async") else vector,
+        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0), fragment, thread // fragment,
+    )  # fmt: skip
+
+
 def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     """Elements that are copied at once of A and of B, and stored at once of D.
 
@@ -276,9 +285,7 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     >>> vectors(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     (8, 8, 8)
     """
-    if isinstance(c, Sm80Config):
-        return c.a_bytes // p.operand.nbytes, c.b_bytes // p.operand.nbytes, c.result_vec
-    return half(p, c, "a").vector, half(p, c, "b").vector, c.result_vec
+    return operand_tile(p, c, "a").vector, operand_tile(p, c, "b").vector, c.result_vec
 
 
 C = TypeVar("C", SimtConfig, Sm80Config)

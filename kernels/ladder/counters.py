@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_by_access
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import SimtConfig, half
+from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
 from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts
 
@@ -141,19 +141,20 @@ def vectorized_loads(
     return _as_copied(costs.prediction(), kernel, params, arch)
 
 
-def _vectors(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Any:
+def _vectors(p: GemmProblem, c: SimtConfig, side: Side) -> Any:
     """Byte addresses of a tile's vectors, threads last; None where the program's own loads stay."""
     import numpy as np
 
-    h, size = half(p, c, side), p.operand.nbytes
+    h, size = operand_tile(p, c, side), p.operand.nbytes
     words = LANE_BYTES // size
     if h.via == "global" or h.fragment * size == LANE_BYTES:
         return None
     along_k = h.order == "k"
-    extent = h.deep if along_k else h.run
+    extent = h.deep if along_k else c.run_m if side == "a" else c.run_n
     if extent % words or h.pitch * size % LANE_BYTES:
         return None
     held = tiled_mma(p.operand, c).tidfrg("A" if side == "a" else "B", Layout((h.rows, 1)))
-    rows = held(np.arange(c.threads), np.arange(0, h.thread, 1 if along_k else words)[:, None])
+    own = np.arange(0, h.fragments * h.fragment, 1 if along_k else words)[:, None]
+    rows = held(np.arange(c.threads), own)
     steps = np.arange(0, h.deep, words if along_k else 1)
     return h.layout(rows[None], steps[:, None, None]) * size

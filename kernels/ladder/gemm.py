@@ -252,7 +252,7 @@ def multiplies(p: GemmProblem, c: Sm80Config | SimtConfig) -> int:
     """
     for name, extent, tile in (("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)):
         if extent % tile:
-            raise ShapeError(f"{name} = {extent} is no multiple of {tile}: whole tiles are predicted")
+            raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
     if isinstance(c, SimtConfig):
         return p.m * p.n * p.k // find_arch(ARCH).lanes
     return p.m * p.n * p.k // (16 * 8 * mma_of(p, c).k)

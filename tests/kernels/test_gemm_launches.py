@@ -102,7 +102,7 @@ def test_a_way_that_cannot_work_is_refused_before_anything_is_compiled() -> None
     (p, c), (q, d) = SPLIT[0], SPLIT[2]
     with pytest.raises(ResourceError, match="shared memory"):
         shared_launches(p, replace(c, stages=40))
-    with pytest.raises(ResourceError, match="threads a block"):
+    with pytest.raises(ResourceError, match="threads per block"):
         shared_launches(q, replace(d, tile_m=64 * 64, tile_n=64))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.tiles import half
+from layoutalg.kernels.gemm.tiles import operand_tile
 from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 
@@ -34,7 +34,7 @@ def test_threads_and_orders(name: str, threads: int, order: str) -> None:
 
 def test_the_stored_order_decides_who_is_turned() -> None:
     turned = {
-        name: tuple(half(ROW_MAJOR, LADDER[name], side).turned for side in ("a", "b"))
+        name: tuple(operand_tile(ROW_MAJOR, LADDER[name], side).turned for side in ("a", "b"))
         for name in ("v2", "v4", "v7")
     }
     assert turned == {"v2": (True, True), "v4": (False, False), "v7": (True, False)}

@@ -180,5 +180,5 @@ def test_weaving_the_lanes_saves_wavefronts() -> None:
 
 
 def test_multiplications_of_ragged_tiles_are_refused() -> None:
-    with pytest.raises(ShapeError, match="m = 100 is no multiple of 64"):
+    with pytest.raises(ShapeError, match="m = 100 is not a multiple of 64"):
         multiplies(gemm_problem(100, 64, 64, "f32"), WIDE)

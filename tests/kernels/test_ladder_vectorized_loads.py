@@ -10,7 +10,7 @@ import pytest
 from layoutalg.codegen.costs import Costs, Prediction, traffic
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import SimtConfig, half
+from layoutalg.kernels.gemm.tiles import SimtConfig, operand_tile
 from layoutalg.kernels.ladder.counters import vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout
@@ -44,7 +44,7 @@ def test_vectors_along_rows_is_the_program_with_vectors() -> None:
 def test_vectors_along_k_element_by_element() -> None:
     """Each vector covers the four words that the program reads one by one; nothing else changes."""
     p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v4"]
-    h = half(p, c, "a")
+    h = operand_tile(p, c, "a")
     own = tiled_mma(p.operand, c).tidfrg("A", Layout((32, 1)))(np.arange(c.threads), 0)
     vectors = [h.layout(own, k) * 4 for k in range(0, 32, 4)]
     assert all((v % 16 == 0).all() for v in vectors)
