@@ -101,7 +101,7 @@ def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any) -> 
             _bits(target.host)[...] = _permuted_here(_bits(source.host), order)
         else:
             with launching(source):
-                launch = _permute_on_gpu(form, order, target.form, src_at, dst_at)
+                launch = permute_on_gpu(form, order, target.form, src_at, dst_at)
                 launch((src, dst), stream_of(source))
     return of_library(x, target) if out is None else out
 
@@ -245,7 +245,7 @@ def _permute_of(
 
 
 @functools.lru_cache(LOADED_PLANS)
-def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
+def permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
     """Its kernel, on the current GPU."""
     return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
 

@@ -13,7 +13,7 @@ CARRIER: Mapping[int, str] = MappingProxyType(
 )
 """NumPy types that carry elements of a width in bytes; they are moved, never computed with."""
 
-WORD_BYTES = 4
+WORD_BYTES, UNIT_BYTES = 4, 16
 
 
 def numbers_of(bits: Any, element: str) -> Any:
@@ -42,3 +42,17 @@ def bits_of(numbers: Any, element: str) -> Any:
     with numpy.errstate(all="ignore"):
         words = encode(padded[None, :], element)[0]
     return words.view(CARRIER[int(WORD_BYTES / WORD_ELEMS[element])])[: numbers.size].reshape(numbers.shape)
+
+
+def whole_units(array: Any) -> Any:
+    """A copy of a flat array that is whole 16-byte units long, zeros behind it.
+
+    >>> import numpy
+    >>> whole_units(numpy.array([1, 2], "u2")).tolist()
+    [1, 2, 0, 0, 0, 0, 0, 0]
+    """
+    import numpy
+
+    units = numpy.zeros(-(-array.nbytes // UNIT_BYTES) * UNIT_BYTES // array.itemsize, array.dtype)
+    units[: array.size] = array
+    return units

@@ -50,7 +50,7 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.elements import bits_of, numbers_of, whole_units
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import (
@@ -341,9 +341,6 @@ def _in_elems(form: Form) -> Shape:
     return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
-UNIT_BYTES = 16
-"""Buffers are whole units."""
-
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
 """NumPy types that carry elements."""
 
@@ -357,7 +354,7 @@ def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, Vie
     bits = target.host.view(result)
     if ask.source.elems <= SIMULATED_ELEMS:
         dst = numpy.zeros(bits.size, result)
-        buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
+        buffers = {name: whole_units(array) for name, array in {**dense, "dst": dst}.items()}
         simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
@@ -375,12 +372,3 @@ def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
     """The launches that the simulator runs: those that are printed."""
     family = FAMILIES[op]
     return printed_sequence(family.launches(p, family.choose(p), "sm_90"))
-
-
-def _whole_units(array: Any) -> Any:
-    """A copy that is whole 16-byte units long."""
-    import numpy
-
-    units = numpy.zeros(-(-array.nbytes // UNIT_BYTES) * UNIT_BYTES // array.itemsize, array.dtype)
-    units[: array.size] = array
-    return units

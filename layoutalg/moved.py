@@ -67,12 +67,12 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
-        "kernels.reduce_model=reduce_plan kernels.norm_family=norm "
+        "kernels.reduce_family=reduce kernels.reduce_modes=problems kernels.reduce_plan "
+        "kernels.reduce_walk=walk kernels.reduce_model=reduce_plan kernels.norm_family=norm "
         "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
         "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
-        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule "
-        "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
+        "kernels.norm_vectors=unaligned kernels.norm_walk=norm_plan "
+        "kernels.norm_traffic=families kernels.trials kernels.reduce_bench=families"
     ),
     "kernels.gemm": (
         "kernels.gemm_bench=family kernels.gemm_choice=heuristic "

@@ -25,7 +25,7 @@ from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.move import cases as moves
 from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
 from layoutalg.kernels.rowwise import FOLD
-from layoutalg.kernels.rowwise import cases as rowwise
+from layoutalg.kernels.rowwise import families as rowwise
 
 Case: TypeAlias = dict[str, Any]
 

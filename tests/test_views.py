@@ -16,7 +16,7 @@ import pytest
 from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.rowwise import unaligned
-from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.problems import Form
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
 from tests.sequences import launches_of

@@ -13,15 +13,16 @@ Notes.  All values are >= 0.  `a - b` needs a proof that it is, from the facts o
 method `eq`.  Comparisons have range [0, 1] and stand in If, Select and predicate operands only; `&` and `|`
 combine them; truth-testing a node raises.
 
-The union is read by `match` with `assert_never`, so that a new node is found by the type checker wherever
-it must be handled.
+The union is read by `match`, where it matters with `assert_never`, so that a new node is found by the type
+checker wherever it must be handled.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from typing import Any
 
 from layoutalg.codegen.expr.nodes import (
     SYMBOL,
@@ -105,19 +106,7 @@ def children(node: Expr) -> tuple[Expr, ...]:
     >>> [str(c) for c in children(Var("i", 8) + 1)]
     ['i', '1']
     """
-    match node:
-        case Var() | Const():
-            return ()
-        case Shl(a) | Shr(a):
-            return (a,)
-        case Select(c, a, b):
-            return (c, a, b)
-        case Add(a, b) | Mul(a, b) | FloorDiv(a, b) | Mod(a, b) | Xor(a, b) | And(a, b) | Or(a, b):
-            return (a, b)
-        case Minus(a, b) | Lt(a, b) | Le(a, b) | Eq(a, b):
-            return (a, b)
-        case _:
-            assert_never(node)
+    return node.children
 
 
 def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
@@ -157,18 +146,22 @@ def _substitute(node: Expr, known: dict[Any, Expr]) -> Expr:
     return known[node]
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def variables(node: Expr) -> frozenset[Var]:
     """Every variable that occurs (the extents of variables are not searched).
 
     >>> sorted(v.name for v in variables(Var("i", 8) * 4 + Var("j", 4)))
     ['i', 'j']
     """
-    seen, waiting = {node}, [node]
-    while waiting:
-        new = set(children(waiting.pop())) - seen
-        seen |= new
-        waiting += new
-    return frozenset(v for v in seen if isinstance(v, Var))
+    found, seen, waiting = [], {node}, [node]
+    for x in waiting:
+        if isinstance(x, Var):
+            found.append(x)
+        for child in x.children:
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return frozenset(found)
 
 
 def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:

@@ -21,6 +21,8 @@ from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     GRID_LIMITS,
+    Contract,
+    Parameter,
     check_argument,
     check_integers,
     contract,
@@ -60,6 +62,7 @@ __all__ = [
     "GRID_LIMITS",
     "SCRATCH",
     "Arg",
+    "Contract",
     "Do",
     "For",
     "Global",
@@ -68,6 +71,7 @@ __all__ = [
     "LaunchSequence",
     "Let",
     "MemRef",
+    "Parameter",
     "Reg",
     "RegRef",
     "Shared",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Le, Var, ctype, evaluate, render, variables
-from layoutalg.codegen.program.tile import Global, Kernel
+from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
@@ -32,6 +32,10 @@ STATIC_SHARED_BYTES = 48 * 1024
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 """Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
+
+MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
+"""Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
 
 ELEMENT_TYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
 """The type whose pointer steps by one element; bits are moved, never interpreted."""
@@ -71,7 +75,9 @@ class Parameter:
 class Contract:
     """All that a launch gives: `parameters` in the order of the signature, those that are built in last.
 
-    `grid` in blocks, as expressions of the parameters; `conditions` hold between them.
+    `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
+    `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
+    of it ends.
     """
 
     parameters: tuple[Parameter, ...]
@@ -79,6 +85,18 @@ class Contract:
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
+    in_place: bool = False
+    early: bool = False
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """What a launch has to set beside grid, block and arguments, by the names of CUDA's runtime."""
+        found = {}
+        if self.dynamic_shared_bytes:
+            found[MOST_SHARED] = self.dynamic_shared_bytes
+        if self.early:
+            found[EARLY] = 1
+        return found
 
 
 def contract(kernel: Kernel) -> Contract:
@@ -99,7 +117,22 @@ def contract(kernel: Kernel) -> Contract:
         if n.facts.lo > most:
             raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
     limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
-    return Contract(given + fixed, kernel.conditions + limits, kernel.grid, (kernel.threads, 1, 1), shared)
+    conditions = tuple(dict.fromkeys(kernel.conditions + limits))
+    return Contract(
+        given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
+        kernel.dependent,
+    )  # fmt: skip
+
+
+def _updated(kernel: Kernel) -> set[str]:
+    """The names of pointers that are read and written."""
+    found: dict[str, set[str]] = {"read": set(), "write": set()}
+    for s in walk(kernel.body):
+        if isinstance(s, Do):
+            for operand, arg in zip(s.instr.operands, s.args, strict=True):
+                if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                    found[operand.role].add(arg.buffer.name)
+    return found["read"] & found["write"]
 
 
 def _parameter(p: Var | Global, holds: str) -> Parameter:

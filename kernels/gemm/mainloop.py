@@ -37,7 +37,7 @@ from layoutalg.codegen.instr import BAR, CLEAR, CP_ASYNC, CP_ASYNC_ZFILL, CP_COM
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program import MemRef, Reg
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.rasterize import declare_tile
+from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
 from layoutalg.kernels.gemm.splitk import Part, declare_part
 from layoutalg.kernels.gemm.tiles import OperandTile, Side, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
@@ -90,6 +90,7 @@ class Operand:
     """An operand in a kernel that is being written: what a thread has of its matrix and of its ring of tiles.
 
     The tile starts at row `first` of the matrix; rows from `extent` on stand for row 0, unless it is None.
+    The matrix is that of the product at `batch`, whose modes have `steps`.
     """
 
     def __init__(
@@ -103,14 +104,19 @@ class Operand:
         *,
         stages: int,
         align_bytes: int,
+        batch: tuple[Expr, ...] = (),
+        steps: tuple[Expr, ...] = (),
     ) -> None:
         self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
-        size = self.tile.element.nbytes
+        size, strides = self.tile.element.nbytes, (*steps, leading, 1)
         self.nbytes = self.tile.vector * size
-        self.matrix = k.tensor(name, self.tile.element, (None, None), (leading, 1), align_bytes=self.nbytes)
+        self.matrix = k.tensor(
+            name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
+        )
+        if batch:
+            self.matrix = self.matrix[*batch, None, None]
         by_k = self.matrix if self.tile.major == "k" else self.matrix.transposed
-        tile = local_tile(by_k, (self.tile.rows, self.tile.deep), (0, 0))
-        tile = tile.moved(*self._stored(first, Const(0)))
+        tile = self._moved(local_tile(by_k, (self.tile.rows, self.tile.deep), (0, 0)), first, Const(0))
         read = k.get_slice(plan.read)
         self.staged: Reg | None = None
         if self.tile.via == "global":
@@ -178,21 +184,26 @@ class Operand:
     def read(self, into: Reg, k: Expr) -> None:
         """Load the fragments of one k straight from the matrix."""
         with self.k.Unroll("f", self.tile.fragments) as f:
-            at = self.fragment.moved(*self._stored(Const(0), k)).coordinate((0, f), 0, 0)
-            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at)))
+            at = self._moved(self.fragment, Const(0), k).coordinate((0, f), 0, 0)
+            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at[-2:])))
 
     def _stage(self, ring: Tensor, stage: Value) -> Tensor:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
         """Where a place of the thread's part of a tile comes from, and whether its k exists."""
-        row, deep = self._stored(*self.source.moved(*self._stored(Const(0), base)).coordinate(at))
+        row, deep = self._stored(*self._moved(self.source, Const(0), base).coordinate(at)[-2:])
         return self._there(row, deep), None if bound is None else deep < bound
 
     def _there(self, row: Expr, deep: Expr) -> MemRef:
         if self.extent is not None:
             row = Select(row < self.extent, row, Const(0))
         return self.matrix.at(*self._stored(row, deep))
+
+    def _moved(self, view: Tensor, row: Expr, k: Expr) -> Tensor:
+        """A view of the matrix further on."""
+        modes = len(self.matrix.origin) - 2
+        return view.moved(*(Const(0),) * modes, *self._stored(row, k))
 
     def _stored(self, row: Expr, k: Expr) -> tuple[Expr, Expr]:
         """(row, k) in the order in which the matrix is stored, or the other way round."""
@@ -203,8 +214,8 @@ class Mainloop:
     """The main loop of a kernel that is being written, and what it works on.
 
     Declares m, n and k (`depth`), the leading dimensions, the operands' tiles, the block's `part` of k, and
-    registers for `fragments` of both.  The block's tile of D is at `corner`; with `inward` operands are read
-    from as far inward as `tile_start` says, at `first`.
+    registers for `fragments` of both.  The block's tile of D is at `corner` of the product at `batch`; with
+    `inward` operands are read from as far inward as `tile_start` says, at `first`.
     """
 
     def __init__(
@@ -225,6 +236,7 @@ class Mainloop:
             for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiples(p, c), strict=True)
         )
         self.corner = self.first = declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
+        self.batch = declare_batch(k, p)
         if inward:
             self.first = (
                 tile_start(k, "a_row", self.corner[0], c.tile_m, self.m, edges=c.edges),
@@ -238,7 +250,7 @@ class Mainloop:
             leading = k.constant(name, ld) if c.static_ld else k.param(name, ld, vector, multiple=vector)
             return Operand(
                 k, one, side, leading, first, extent if compared else None, stages=c.stages,
-                align_bytes=align_bytes,
+                align_bytes=align_bytes, batch=self.batch, steps=batch_strides(k, p, side, vector),
             )  # fmt: skip
 
         self.operands = operand("a", p.lda, self.first[0], self.m), operand("b", p.ldb, self.first[1], self.n)

@@ -99,8 +99,9 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     part, (ra, rb) = loop.part.which, loop.fragments
     stored = p if part is None else part_problem(p)
     output = Output(
-        k, stored, c.result_vec, loop.m, loop.n, part=part, stores=STG if part is None else STG_WHOLE
-    )
+        k, stored, c.result_vec, loop.m, loop.n, part=part, batch=loop.batch,
+        stores=STG if part is None else STG_WHOLE,
+    )  # fmt: skip
     words = p.operand.nbytes // 4
     acc = k.reg("acc", c.thread_m, c.thread_n * words)
     cleared = min(4, c.thread_n * words)

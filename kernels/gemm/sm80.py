@@ -124,7 +124,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     ra, rb = loop.fragments
     output = Output(
         k, p, c.result_vec, loop.m, loop.n, first=loop.corner if c.edges else None, part=loop.part.which,
-        static=c.static_ld,
+        batch=loop.batch, static=c.static_ld,
     )  # fmt: skip
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, mma.words[2])
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:

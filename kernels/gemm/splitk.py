@@ -30,7 +30,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
 
 MOST_SPLITS = 64
 """Parts that k may have."""
@@ -61,7 +61,8 @@ def part_problem(p: GemmProblem) -> GemmProblem:
     >>> part_problem(gemm_problem(64, 64, 512, ldd=80)).ldd
     64
     """
-    return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue())
+    align = (*p.align_bytes[:2], ALIGNED[2])
+    return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue(), align_bytes=align)
 
 
 def check_splits(p: GemmProblem, splits: int) -> None:
@@ -74,6 +75,8 @@ def check_splits(p: GemmProblem, splits: int) -> None:
         raise ShapeError(f"splits = {splits}: 1 to {MOST_SPLITS} parts of k are accepted")
     if splits > 1 and p.accumulator.name == "f16":
         raise UnsupportedError("parts of f16 sums are not added up: f32, f64 and s32 are, or take splits = 1")
+    if splits > 1 and p.batch:
+        raise UnsupportedError("parts of k of a batch are not added up: take splits = 1")
 
 
 def declare_part(k: KernelBuilder, tiles: Expr, splits: int) -> Part:
@@ -103,7 +106,8 @@ def combine_vector(p: GemmProblem) -> int:
     >>> combine_vector(gemm_problem(64, 66, 512)), combine_vector(gemm_problem(64, 64, 512, "f64"))
     (2, 2)
     """
-    return gcd(16 // part_problem(p).result.nbytes, p.n, p.ldd, p.ldc if p.reads_c else 0)
+    start = p.align_bytes[2] // p.result.nbytes
+    return gcd(16 // part_problem(p).result.nbytes, start, p.n, p.ldd, p.ldc if p.reads_c else 0)
 
 
 def build_combine(p: GemmProblem) -> Kernel:

@@ -210,14 +210,19 @@ def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     """Vectors end where rows do, and extents are whole tiles, or with edges whole vectors."""
     size, to = p.operand.nbytes, p.result.nbytes
     a, b, across = vectors(p, c)
-    rows = [("lda", p.lda, a, size), ("ldb", p.ldb, b, size), ("ldd", p.ldd, across, to)]
-    for name, leading, vec, nbytes in rows + [("ldc", p.ldc, across, to)] * p.reads_c:
-        if leading % vec:
-            raise AlignmentError(
-                f"{name} = {leading} cuts vectors of {vec} elements; vectors of {gcd(leading, vec)} fit",
-                offset=leading * nbytes,
-                required_bytes=vec * nbytes,
-            )
+    for name, leading, start, vec, nbytes in (
+        ("a", p.lda, p.align_bytes[0], a, size), ("b", p.ldb, p.align_bytes[1], b, size),
+        ("d", p.ldd, p.align_bytes[2], across, to), *[("c", p.ldc, p.align_bytes[2], across, to)] * p.reads_c,
+    ):  # fmt: skip
+        steps = [(f"a step of {name} = {step}", step) for step in p.steps(name)]
+        at = (f"the start of {name}, at a multiple of {start} bytes,", start // nbytes)
+        for what, elems in [(f"ld{name} = {leading}", leading), *steps, *[at] * (start < 16)]:
+            if elems % vec:
+                raise AlignmentError(
+                    f"{what} cuts vectors of {vec} elements; vectors of {gcd(elems, vec)} fit",
+                    offset=elems * nbytes,
+                    required_bytes=vec * nbytes,
+                )
     extents = ("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)
     for (name, extent, tile), vec in zip(extents, along_extents(p, c), strict=True):
         if not c.edges and extent % tile:

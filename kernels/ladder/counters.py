@@ -133,7 +133,7 @@ def vectorized_loads(
             vectors.get(access.buffer) is None or not access.op.startswith("ld.shared")
         ):
             costs.add(access.op, access.cost)
-    blocks = (p.m // c.tile_m) * (p.n // c.tile_n)
+    blocks = (p.m // c.tile_m) * (p.n // c.tile_n) * p.products
     for addresses in vectors.values():
         if addresses is not None:
             lanes = addresses.reshape(-1, 32)

@@ -17,6 +17,7 @@ Notes.  What threads exchange is in block_reduce.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -39,14 +40,28 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
+from layoutalg.kernels.rowwise.norm_plan import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from layoutalg.kernels.rowwise.walk import Bases, Chunk, Index, Walk, minus
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
 """What is done with a vector."""
+
+
+ONE_WORD = frozenset({"count", "every", "more", "zero"})
+"""Registers of one word, whatever the statistics of a thread."""
+
+
+def float_word(x: float) -> int:
+    """The bits of the float nearest to x.
+
+    >>> hex(float_word(1.0))
+    '0x3f800000'
+    """
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    return int(bits)
 
 
 def all_of(predicates: Iterable[Index]) -> Expr:
@@ -141,7 +156,7 @@ class RowBlock(Block):
 
     >>> from layoutalg.kernels.rowwise.norm_plan import form_of
     >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> from layoutalg.kernels.rowwise.schedule import walk_of
+    >>> from layoutalg.kernels.rowwise.norm_plan import walk_of
     >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
     >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
     (2, 4)
@@ -187,10 +202,13 @@ class RowBlock(Block):
         """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
         return self.walk.values
 
-    @property
-    def count(self) -> int:
-        """Elements of a statistic."""
-        return self.walk.form.count
+    def stat(self, name: str) -> Reg:
+        """The registers of a statistic by name, one value of each; one word of those of `ONE_WORD`."""
+        return self.reg(name, 1 if name in ONE_WORD else self.statistics)
+
+    def zeros(self, name: str) -> Reg:
+        """The same, set to 0 here."""
+        return self.filled(name, self.stat(name).shape[0], 0)
 
     @property
     def vector_weights(self) -> bool:
@@ -328,8 +346,7 @@ class RowBlock(Block):
         """The elements as floats, those of other rows replaced."""
         f = self.floats(v)
         if v.cut and self.walk.rows:
-            at, low, high = map(as_expr, (v.chunk.at, v.chunk.low, v.chunk.high))
-            self.k.do(within(self.tiling.vec), f, at, low, high, other)
+            self.k.do(within(self.tiling.vec), f, *v.chunk.ends, other)
         return f
 
     def store(self, f: RegRef, v: Vector) -> None:

@@ -28,12 +28,10 @@ Source: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edit
 
 from __future__ import annotations
 
-import struct
-
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr import LDG, NEUTRAL, STG_WHOLE, fill, fold, pack, scale
 from layoutalg.codegen.program import Kernel, Reg, RegRef
-from layoutalg.kernels.rowwise.block import Block, all_of
+from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.walk import Index
@@ -175,7 +173,7 @@ class _Reduction(Block):
     def _store(self) -> None:
         k, p, c, rows = self.k, self.p, self.c, self.walk.rows
         if p.factor != 1.0:
-            k.do(scale(p.values), self.acc, Const(struct.unpack("<I", struct.pack("<f", p.factor))[0]))
+            k.do(scale(p.values), self.acc, Const(float_word(p.factor)))
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):

@@ -34,8 +34,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.rowwise.axes import Form, Mode, coalesced, normalise
-from layoutalg.kernels.rowwise.problems import FOLD, ReduceProblem
+from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
 
@@ -240,7 +239,7 @@ def _joining(part: Pass, form: Form) -> Form:
     for m in form.kept:
         modes.append(Mode(m.extent, step, m.dst, reduced=False))
         step *= m.extent
-    return Form(coalesced(modes), 0, form.dst_offset)
+    return Form(fewest(modes), 0, form.dst_offset)
 
 
 # --- candidates ----------------------------------------------------------------------------------------
@@ -249,7 +248,7 @@ def _joining(part: Pass, form: Form) -> Form:
 def candidates(form: Form, element: DType, rates: Rates, split: bool = True) -> Iterator[ReduceConfig]:
     """Configurations worth a comparison; `split`: with several blocks per row too.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem
     >>> form = normalise(axes_problem((8192, 8192), 1, "f32"))
     >>> ReduceConfig(4, 32, 1, 8, 8) in list(candidates(form, find_dtype("f32"), Rates()))
     True

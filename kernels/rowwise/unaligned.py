@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.problems import Form
 from layoutalg.kernels.rowwise.walk import (
     Bases,
     Chunk,
@@ -52,7 +52,7 @@ from layoutalg.layout import Layout
 def row_ends(form: Form) -> list[int]:
     """Where rows may start and end, in elements: vectors are whole where their size divides all of these.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> row_ends(normalise(axes_problem((9, 33), 1, "f32", keeps=True)))
     [33, 33, 0, 0, 33]
     """
@@ -64,7 +64,7 @@ def row_ends(form: Form) -> list[int]:
 def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
     """True when `vec` elements can be read and written at once, at places that are multiples of vec.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> [can_vector(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
     [False, True]
     """
@@ -83,7 +83,7 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
 
     The rows are those of one reduced mode, and elements lie alike in source and destination.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> [can_skew(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
     [True, False]
     """
@@ -98,7 +98,7 @@ def _one_phase(form: Form, vec: int) -> bool:
 
     Coordinate 0 has the same place in both, and so has every step from it, up or down.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> _one_phase(normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True)), 2)
     False
     """
@@ -114,7 +114,7 @@ class HeadTail(Walk):
     """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> w = HeadTail(normalise(axes_problem((8, 130), 1, "f32")), Tiling(dtype("f32"), 4, 1, 32))
     >>> w.vectors, w.edges
@@ -182,7 +182,7 @@ class MaskedRows(Walk):
     """Rows of a norm of which some start or end inside of vectors.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((8, 130), 1, "f32", keeps=True))
     >>> w = MaskedRows(x, Tiling(dtype("f32"), 4, 1, 32))

@@ -32,8 +32,9 @@ from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.atoms import TiledCopy, make_tiled_copy
+from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.dtype import DType
-from layoutalg.kernels.rowwise.axes import Form, Mode
+from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.layout import Layout, ScaledBasis, has_bases
 
 Index: TypeAlias = Any
@@ -103,6 +104,11 @@ class Chunk:
     low: Index = 0
     high: Index = 0
 
+    @property
+    def ends(self) -> tuple[Expr, Expr, Expr]:
+        """(at, low, high) as expressions."""
+        return as_expr(self.at), as_expr(self.low), as_expr(self.high)
+
     def has(self, e: Index) -> Index:
         """The predicate that element e is the row's.
 
@@ -117,7 +123,7 @@ class Walk:
     """The walk of a tiling over a problem's normal form; all rows start at vectors.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> x = normalise(axes_problem((64, 1000), 1, "f32"))
     >>> w = Walk(x, Tiling(dtype("f32"), 4, 1, 32))
     >>> w.rows, w.steps, w.blocks
@@ -372,7 +378,7 @@ def turned(crd: Sequence[Index], modes: Sequence[Mode], side: str) -> tuple[list
 def aligned(form: Form, vec: int) -> bool:
     """True when every row of the source starts at a vector.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> [aligned(normalise(axes_problem((8, n), 1, "f32")), 4) for n in (64, 66)]
     [True, False]
     """

@@ -32,11 +32,11 @@ from tests.bench import bench_kernels
 from tests.bench.kernel_images import pairs, side, store, write
 from tests.gpu import counters, norm_counters, permute_counters, reduce_counters, split_counters
 from tests.gpu.counters import TRAFFIC, Row, count_launches, table
-from tests.gpu.gemm_ladder import ARRIVED, COPIES
+from tests.gpu.gemm_ladder import ARRIVED, COPIES, LDS
 from tests.kernel_cases import label
 from tests.kernel_freeze import stored
 
-METRICS = (*TRAFFIC, ARRIVED, COPIES)
+METRICS = (*TRAFFIC, ARRIVED, COPIES, LDS)
 KERNELS = "^(permute|reduce|softmax|layer_norm|transpose|copy|gemm)_"
 """Names of kernels of ours."""
 

@@ -24,6 +24,7 @@ inline double __dadd_rn(double x, double y) { return x + y; }
 inline float expf(float x) { return __builtin_expf(x); }
 inline double exp(double x) { return __builtin_exp(x); }
 inline double normcdf(double x) { return 0.5 * __builtin_erfc(-x * 0x1.6a09e667f3bcdp-1); }
+inline float tanhf(float x) { return static_cast<float>(__builtin_tanh(x)); }
 inline float normcdff(float x) { return static_cast<float>(normcdf(x)); }
 inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }

@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.axes import normalise
+from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, candidates
 from tests.sweeps import each
 

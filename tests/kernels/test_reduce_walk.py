@@ -9,7 +9,7 @@ from itertools import product
 
 from layoutalg.dtype import dtype
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem
-from layoutalg.kernels.rowwise.axes import Form, Mode, normalise
+from layoutalg.kernels.rowwise.problems import Form, Mode, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import Tiling, coordinate, coordinates, turned
 from tests.reductions import random_plan, random_reduction
