@@ -15,6 +15,7 @@ the method `eq`.  Truth-testing a node raises.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -341,10 +342,16 @@ def _as_expr(value: object) -> Expr:
     if isinstance(value, _Node):
         return cast(Expr, value)
     try:
-        return Const(operator.index(value))  # type: ignore[arg-type]
+        return _number(int(operator.index(value)))  # type: ignore[arg-type]
     except TypeError:
         kind = type(value).__name__
         raise ArgumentTypeError(f"{value!r} is a {kind}; an int or an index expression is needed") from None
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _number(value: int) -> Const:
+    """A constant; strides and extents come again and again."""
+    return Const(value)
 
 
 def _difference(a: Expr, b: Expr) -> Minus:

@@ -14,8 +14,9 @@ until none does.
     (i << 3) + 3
 
 Notes.  A sum is seen whole: its operands are its terms, not its partial sums, so that no rule settles for
-half of it.  A normal form is reached once per distinct node: equal subexpressions share it.  Rules that undo
-one another are a mistake in the table, not in the expression: the driver raises.
+half of it.  A normal form is reached once per distinct node: equal subexpressions share it, and so does what
+is rewritten later.  Rules that undo one another are a mistake in the table, not in the expression: the driver
+raises.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from layoutalg.errors import IRError
 REWRITES_LIMIT = 1000
 """Rewrites one node may go through; real index code stays below twenty."""
 
+REMEMBERED = 1 << 15
+"""Normal forms that a table of rules remembers: a program has a few thousand nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -45,7 +49,7 @@ class Rule:
 
 
 class Rules:
-    """Theorems in the order in which they are tried.
+    """Theorems in the order in which they are tried, and the normal forms that they have led to.
 
     >>> collect = Rule("x + x -> x * 2", lambda node: None, (Add,))
     >>> len(Rules([collect]).of(Add)), len(Rules([collect]).of(Expr))
@@ -55,6 +59,7 @@ class Rules:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self._of: dict[type, tuple[Rule, ...]] = {}
+        self.normal: dict[Expr, Expr] = {}
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules)
@@ -77,7 +82,12 @@ def rewrite(node: Expr, rules: Rules) -> Expr:
     >>> print(rewrite(Const(3), Rules([])))
     3
     """
-    return _rewrite(node, rules, {})
+    found = rules.normal.get(node)
+    if found is None:
+        if len(rules.normal) > REMEMBERED:
+            rules.normal.clear()
+        found = _rewrite(node, rules, rules.normal)
+    return found
 
 
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:

@@ -68,18 +68,23 @@ def _shared_factor(node: Expr) -> Expr | None:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
             left, right = weights(a), weights(b)
             sizes = sorted((w for side in (left, right) for x, w in side.items() if x != ONE), reverse=True)
-            for g in accumulate(sizes, gcd):
-                (high, low), (bound, rest) = _parted(left, g), _parted(right, g)
-                if g > 1 and low.facts.hi < g and rest.facts.hi < g:
-                    return _decided(node, high, low, bound, rest)
+            for g in dict.fromkeys(accumulate(sizes, gcd)):
+                if g == 1:
+                    break
+                low, rest = _low(left, g), _low(right, g)
+                if low.facts.hi < g and rest.facts.hi < g:
+                    return _decided(node, _high(left, g), low, _high(right, g), rest)
     return None
 
 
-def _parted(side: Mapping[Expr, int], g: int) -> tuple[Expr, Expr]:
-    """high and low of a sum g * high + low; low holds the terms whose weight g does not divide."""
-    high = {x: w // g for x, w in side.items() if x == ONE or w % g == 0}
-    low = {x: w % g if x == ONE else w for x, w in side.items() if w % g}
-    return combination(high), combination(low)
+def _high(side: Mapping[Expr, int], g: int) -> Expr:
+    """high of a sum g * high + low."""
+    return combination({x: w // g for x, w in side.items() if x == ONE or w % g == 0})
+
+
+def _low(side: Mapping[Expr, int], g: int) -> Expr:
+    """low of a sum g * high + low: the terms whose weight g does not divide."""
+    return combination({x: w % g if x == ONE else w for x, w in side.items() if w % g})
 
 
 def _decided(node: Lt | Le | Eq, a: Expr, r: Expr, b: Expr, s: Expr) -> Expr | None:

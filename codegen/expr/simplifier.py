@@ -17,8 +17,6 @@ bits.
 
 from __future__ import annotations
 
-import functools
-
 from layoutalg.codegen.expr.nodes import Expr
 from layoutalg.codegen.expr.rewrite import Rules, rewrite
 from layoutalg.codegen.expr.rules_bits import BIT_RULES
@@ -30,7 +28,6 @@ RULES = Rules((*BASIC_RULES, *SUM_RULES, *MINUS_RULES, *BIT_RULES, *TRUTH_RULES)
 """Every theorem the simplifier uses, in the order they are tried."""
 
 
-@functools.lru_cache(maxsize=1 << 14)
 def simplify(node: Expr) -> Expr:
     """The normal form of an expression: equal for every value of its variables.
 
