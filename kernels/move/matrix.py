@@ -48,8 +48,8 @@ from layoutalg.kernels.move.matrix_plan import (
     row_copy,
     rows_per_word,
     store_copy,
+    tile_costs,
 )
-from layoutalg.kernels.move.matrix_predict import copy_tile, transpose_tile
 from layoutalg.layout import Layout
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
@@ -227,7 +227,7 @@ def _copy_notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
         f"A block copies a {c.tile_m} x {c.tile_n} tile with {c.threads} threads through {c.via}; "
         f"vectors of {c.vec * p.element_bytes} bytes.",
         "Predicted for a full tile:",
-        *describe(copy_tile(p, c).prediction()),
+        *describe(tile_costs(p, c)),
     ]
 
 
@@ -240,5 +240,5 @@ def _transpose_notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:
         f"vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
         f"Element (n, m) of the tile lies at {c.layout}.",
         "Predicted for a full tile:",
-        *describe(transpose_tile(p, c).prediction()),
+        *describe(tile_costs(p, c)),
     ]
