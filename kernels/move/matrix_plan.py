@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
@@ -93,6 +94,7 @@ def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConf
     return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, edge_vec, via) for via in ways)
 
 
+@lru_cache(maxsize=128)
 def row_copy(c: CopyConfig, element: DType) -> TiledCopy:
     """A copy's tile (m, n), in passes of all threads."""
     atom = "SM80_CP_ASYNC_CACHEALWAYS" if c.via == "cp.async" else "UniversalCopy"
@@ -205,6 +207,7 @@ def _covers(c: TransposeConfig, size: int) -> bool:
     return c.tile_m % rows == 0 and c.tile_n % columns == 0
 
 
+@lru_cache(maxsize=128)
 def load_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     """A transpose's tile (m, n) from global memory: vectors along n, in rows that make a word."""
     values = Layout((rows_per_word(element.nbytes), c.src_vec), (c.src_vec, 1))
@@ -212,6 +215,7 @@ def load_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     return make_tiled_copy(_sized("UniversalCopy", c.src_vec, element), element, threads, values)
 
 
+@lru_cache(maxsize=128)
 def store_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     """A transpose's tile (n, m) to global memory: vectors along m."""
     threads = _threads(c.threads, c.lanes_m, c.tile_m // c.dst_vec)
@@ -229,6 +233,7 @@ def _threads(threads: int, lanes: int, vectors: int) -> Layout:
 # --- accesses ------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=128)
 def accesses(c: CopyConfig | TransposeConfig, element: DType) -> tuple[tuple[Place, Access], ...]:
     """What a full tile does, on its domain (n, m), in the order of the program.
 
