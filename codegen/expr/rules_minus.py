@@ -6,15 +6,16 @@ is exact, which the facts of a and b prove, or that the other side of a comparis
     (x + a) - (x + b) = a - b        always
     a - b < c         = a < b + c    if c > 0: where b is greater, both are true
     (a - b) + c < d   = a + c < b + d    if a - b is exact
+    (a - c) % d       = (a + e) % d      if a - c is exact, for a constant c, where d divides c + e
 """
 
 from __future__ import annotations
 
 from math import gcd
 
-from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, Le, Lt, Minus
+from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, Le, Lt, Minus, Mod
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import cancelled, content, divided, signed_terms, times, total
+from layoutalg.codegen.expr.sums import cancelled, content, divided, scaled, signed_terms, terms, times, total
 
 
 def _neutral(node: Expr) -> Expr | None:
@@ -77,6 +78,18 @@ def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Exp
     return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
+def _remainder(node: Expr) -> Expr | None:
+    match node:
+        case Mod(s, Const(d) as by):
+            parts = terms(s)
+            for n, t in enumerate(parts):
+                match scaled(t):
+                    case Minus(a, Const(c)) as difference, weight if difference.exact:
+                        others = [*parts[:n], times(a, weight), *parts[n + 1 :]]
+                        return Mod(total([*others, Const(-c * weight % d)]), by)
+    return None
+
+
 MINUS_RULES = (
     Rule("x - 0 -> x", _neutral, (Minus,)),
     Rule("(x + a) - (x + b) -> a - b", _shared_terms, (Minus,)),
@@ -90,5 +103,6 @@ MINUS_RULES = (
     Rule(
         "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", _compared_sums, (Lt, Le, Eq)
     ),
+    Rule("(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e", _remainder, (Mod,)),
 )
 """Differences."""
