@@ -478,10 +478,6 @@ def row_distance(span: int, residue: int, chunk_bytes: int, unit_bytes: int) -> 
     >>> row_distance(256, 0, 16, 16), row_distance(256, 12, 16, 4), row_distance(5, 1, 16, 1)
     (256, 268, 33)
     """
-    distance = residue
-    while any(
-        (start + distance) // chunk_bytes < -(-(start + span) // chunk_bytes)
-        for start in range(0, chunk_bytes, unit_bytes)
-    ):
-        distance += chunk_bytes
-    return distance
+    starts = range(0, chunk_bytes, unit_bytes)
+    most = max(-(-(start + span) // chunk_bytes) - (start + residue) // chunk_bytes for start in starts)
+    return residue + chunk_bytes * max(0, most)
