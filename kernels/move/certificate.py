@@ -33,7 +33,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import by_width, reads
 from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store, load_chunk
+from layoutalg.kernels.move.partition import Load, Store
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Layout
@@ -102,7 +102,7 @@ def _writes(stage: Stage) -> tuple[str, Any, Any]:
 
     origins = (0,) * stage.moves.rank
     x = np.arange(stage.loads)
-    chunk = load_chunk(stage, x, origins, block_base(stage, origins))
+    chunk = Load(stage, x, origins, block_base(stage, origins))
     there = np.ones(x.shape, dtype=bool)
     for predicate in (*chunk.exists, *(() if chunk.inside is None else (chunk.inside,))):
         there = there & predicate
@@ -119,7 +119,7 @@ def _reads(stage: Stage) -> list[tuple[str, Any, Any]]:
     x = np.arange(stage.stores)
     vector = Store(stage, x, origins, block_base(stage, origins))
     there = np.ones(x.shape, dtype=bool)
-    for predicate in vector.row:
+    for predicate in vector.part.exists:
         there = there & predicate
     return [
         (

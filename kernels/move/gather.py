@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
 
 from layoutalg.kernels.move.misaligned import block_base
@@ -62,6 +63,7 @@ class Read:
         return slot * self.nbytes // len(self.slots)
 
 
+@lru_cache(maxsize=64)
 def reads(stage: Stage) -> tuple[Read, ...]:
     """The loads of a vector's elements; where runs are turned, of words at the elements of its first run.
 
@@ -73,14 +75,17 @@ def reads(stage: Stage) -> tuple[Read, ...]:
     >>> [(r.nbytes, r.slots) for r in reads(Stage(x, PermuteConfig("staged", (2, 1024), 256, 4, 4)))]
     [(8, ((0,), (2,))), (8, ((1,), (3,)))]
     """
+    import numpy as np
+
     width = WORD_BYTES if stage.config.turned else stage.size
     swizzle, (aligned, kind_of) = stage.config.swizzle, kinds(stage)
     origins = (0,) * stage.moves.rank
     vector = Store(stage, 0, origins, block_base(stage, origins))
     together = gcd(aligned, 1 << swizzle.base if swizzle.bits else max(WIDTHS_BYTES))
     waiting: dict[tuple[int, int], list[int]] = {}
-    for e, kind in enumerate(kind_of):
-        waiting.setdefault((kind, vector.place(e)), []).append(e)
+    places = np.broadcast_to(vector.place(np.arange(len(kind_of))), len(kind_of)).tolist()
+    for e, found_at in enumerate(zip(kind_of, places, strict=True)):
+        waiting.setdefault(found_at, []).append(e)
     found: list[Read] = []
     for nbytes in sorted(WIDTHS_BYTES, reverse=True):
         if nbytes < width or (nbytes > width and together % nbytes):

@@ -33,7 +33,7 @@ from layoutalg.analysis import batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.kernels.move.gather import begin_bytes, by_width, permutes, reads, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
-from layoutalg.kernels.move.partition import Store, load_chunk
+from layoutalg.kernels.move.partition import Load, Store
 from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.kernels.move.stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.layout import Swizzle, Swizzles
@@ -277,7 +277,7 @@ def _ends(stage: Stage) -> tuple[float, float]:
     vector = Store(stage, x, origins, block_base(stage, origins))
     row, whole = (
         np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
-        for predicates in (vector.row, vector.ends.whole)
+        for predicates in (vector.part.exists, vector.ends.whole)
     )
     sector = np.where(row, vector.target * stage.size // SECTOR_BYTES, -1)
     sector.sort(axis=1)
@@ -368,7 +368,7 @@ def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
     x = _some_warps(stage.stores)
     vector = Store(stage, x, origins, base)
     y = _some_warps(stage.loads)
-    writes = np.broadcast_to(load_chunk(stage, y, origins, base).place, y.shape)
+    writes = np.broadcast_to(Load(stage, y, origins, base).place, y.shape)
     found = [(f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes)]
     for nbytes, together in by_width(reads(stage)).items():
         places = [np.broadcast_to(vector.place(read.first), x.shape) for read in together]
