@@ -14,9 +14,8 @@ until none does.
     (i << 3) + 3
 
 Notes.  A sum is seen whole: its operands are its terms, not its partial sums, so that no rule settles for
-half of it.  A normal form is reached once per distinct node: equal subexpressions share it, and so does what
-is rewritten later.  Rules that undo one another are a mistake in the table, not in the expression: the driver
-raises.
+half of it.  A normal form is reached once per distinct node: equal subexpressions share it.  Rules that undo
+one another are a mistake in the table, not in the expression: the driver raises.
 """
 
 from __future__ import annotations
@@ -24,16 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from layoutalg.codegen.expr.expr import children, rebuild
 from layoutalg.codegen.expr.nodes import Add, Expr
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.trees import children, rebuild, terms, total
 from layoutalg.errors import IRError
 
 REWRITES_LIMIT = 1000
 """Rewrites one node may go through; real index code stays below twenty."""
-
-REMEMBERED = 1 << 15
-"""Normal forms that a table of rules remembers: a program has a few thousand nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ class Rule:
 
 
 class Rules:
-    """Theorems in the order in which they are tried, and the normal forms that they have led to.
+    """Theorems in the order in which they are tried.
 
     >>> collect = Rule("x + x -> x * 2", lambda node: None, (Add,))
     >>> len(Rules([collect]).of(Add)), len(Rules([collect]).of(Expr))
@@ -59,7 +54,6 @@ class Rules:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self._of: dict[type, tuple[Rule, ...]] = {}
-        self.normal: dict[Expr, Expr] = {}
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules)
@@ -73,21 +67,17 @@ class Rules:
         return found
 
 
-def rewrite(node: Expr, rules: Rules) -> Expr:
+def rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr] | None = None) -> Expr:
     """The expression with every rule applied wherever it applies.
 
+    `done` holds normal forms by these rules, and those of all parts of this expression once it is returned.
     Raises IRError where a node still changes after REWRITES_LIMIT rewrites.
 
     >>> from layoutalg.codegen.expr import Const
     >>> print(rewrite(Const(3), Rules([])))
     3
     """
-    found = rules.normal.get(node)
-    if found is None:
-        if len(rules.normal) > REMEMBERED:
-            rules.normal.clear()
-        found = _rewrite(node, rules, rules.normal)
-    return found
+    return _rewrite(node, rules, {} if done is None else done)
 
 
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
+    from layoutalg.codegen.printing import LaunchRecord
     from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.family import Family
 
@@ -18,12 +19,16 @@ EXAMPLES = {"shape": "64,128", "axes": "1,0"}
 
 
 class Part(NamedTuple):
-    """A kernel that is number `part`, counted from 1, of `parts` that compute `problem` in this order."""
+    """A kernel that is number `part`, counted from 1, of `parts` that compute `problem` in this order.
+
+    `record` is what launches of all of them must be given.
+    """
 
     problem: str
     kernel: Kernel
     part: int
     parts: int
+    record: LaunchRecord
 
 
 def find_kernel(
@@ -37,7 +42,9 @@ def find_kernel(
     >>> find_kernel("gemm-simt", {"m": 256, "n": 256, "k": 256}, "sm_90", "wide").kernel.name
     'gemm_simt_f32'
     """
+    from layoutalg.codegen.printing import launch_record
     from layoutalg.kernels.registry import FAMILIES, find_family
+    from layoutalg.kernels.sizes import buffer_bytes
 
     found = find_family(family)
     problem = found.problem(**whole_options(found, options))
@@ -49,11 +56,14 @@ def find_kernel(
         config = found.choose(problem, arch, found.written)
     else:
         config = found.steps[name]
-    kernels = found.launches(problem, config, arch).kernels
+    sequence = found.launches(problem, config, arch)
+    kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
     shown = str(problem) if name is None else f"{problem}, step {name}"
-    return Part(shown, kernels[part - 1], part, len(kernels))
+    fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
+    record = launch_record(shown, sequence, buffer_bytes(problem, sequence), fixed)
+    return Part(shown, kernels[part - 1], part, len(kernels), record)
 
 
 def _step(family: Family, step: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.expr.simplifier import RULES
+from layoutalg.codegen.expr.simplifier import forget
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.language.tensor import coordinate_of
 from layoutalg.codegen.program import LaunchSequence
@@ -53,7 +53,7 @@ def builder(case: dict[str, Any]) -> Callable[[], LaunchSequence]:
 
 def once(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
     """Milliseconds to build the programs, and to print them."""
-    RULES.normal.clear()
+    forget()
     coordinate_of.cache_clear()
     start = time.process_time()
     kernels = build().kernels

@@ -56,30 +56,6 @@ def test_an_equal_subexpression_is_done_once() -> None:
     assert seen.count("x * 2 ^ y") == 1
 
 
-def test_what_was_rewritten_before_is_not_done_again() -> None:
-    seen: list[str] = []
-
-    def look(node: Expr) -> Expr | None:
-        seen.append(str(node))
-        return None
-
-    rules = Rules([Rule("look", look)])
-    for scale in (3, 5):
-        rewrite(X * 2 + Y * scale, rules)
-    assert seen.count("x * 2") == 1
-    rules.normal.clear()
-    rewrite(X * 2, rules)
-    assert seen.count("x * 2") == 2
-
-
-def test_no_more_than_a_limit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layoutalg.codegen.expr.rewrite.REMEMBERED", 8)
-    rules = Rules([])
-    for n in range(50):
-        assert rewrite(X + n, rules) == X + n
-        assert len(rules.normal) <= 8 + 3
-
-
 def test_rules_that_undo_each_other_are_named() -> None:
     """A table that loops is a mistake to be told, not an answer to be guessed."""
     there, back = rule("there", (X * 2, X * 3)), rule("back", (X * 3, X * 2))

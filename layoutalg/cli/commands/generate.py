@@ -13,7 +13,6 @@ from layoutalg.cli.kernel_words import (
     cubin_fields,
     cubin_sentence,
     kernel_sentence,
-    launch_fields,
 )
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, write_whole
@@ -75,21 +74,23 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import compile_cubin, to_cuda
+    from layoutalg.codegen.gpu import prepare, to_cuda
+    from layoutalg.codegen.printing import launch_fields
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
-    problem, kernel, part, parts = find_kernel(family, options, arch, part=part)
+    problem, kernel, part, parts, record = find_kernel(family, options, arch, part=part)
     source = to_cuda(kernel, arch)
-    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    compiled = [prepare(kernel, target, source).cubin for target in compile_for or ()]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
+        launches = launch_fields(record)
         say_json(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
             | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
-            | {"launch": launch_fields(kernel)}
+            | {"launch": launches[part - 1], "kernels": launches}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
