@@ -279,7 +279,7 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
     """
     if result.shape != case.shape:
         return f"the shape is {result.shape}, not {case.shape}"
-    exact, allowed = map(np.asarray, expected(case, before))
+    exact, allowed = (np.asarray(x).reshape(case.shape) for x in expected(case, before))
     found = np.asarray(numbers(np.ascontiguousarray(result), case.result)).reshape(case.shape)
     with np.errstate(all="ignore"):
         near = np.abs(found - exact) <= allowed

@@ -15,7 +15,7 @@ from layoutalg.codegen.instr import LDMATRIX, MMA_SYNC, Instr, fill
 from layoutalg.codegen.instr.mma import find_mma
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, Stmt, lower, walk
-from layoutalg.codegen.program import printable as printed_module
+from layoutalg.codegen.program import lowering as printed_module
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
