@@ -78,12 +78,7 @@ class ReduceConfig:
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch: `form` is walked as `config` says, results are multiplied by `factor`.
-
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
-    >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].additions
-    12
-    """
+    """One launch: `form` is walked as `config` says, results are multiplied by `factor`."""
 
     op: str
     form: Form
@@ -393,22 +388,12 @@ class Rates:
 
 
 def resident(c: ReduceConfig, rates: Rates) -> int:
-    """Blocks that run on an SM at once.
-
-    >>> resident(ReduceConfig(4, 32, 1, 8, 8), Rates())
-    8
-    """
+    """Blocks that run on an SM at once."""
     return max(1, min(32, rates.threads // c.threads))
 
 
 def pass_us(p: Pass, rates: Rates) -> float:
-    """The time that the model gives a pass, in microseconds.
-
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
-    >>> p = plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0].passes[0]
-    >>> 60 < pass_us(p, Rates()) < 70
-    True
-    """
+    """The time that the model gives a pass, in microseconds."""
     c, walk = p.config, p.walk
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)

@@ -353,10 +353,5 @@ def called(layout: Layout, rank: int, *at: Index) -> Crd:
 
 
 def aligned(form: Form, vec: int) -> bool:
-    """True when every row of the source starts at a vector.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [aligned(normalise(axes_problem((8, n), 1, "f32")), 4) for n in (64, 66)]
-    [True, False]
-    """
+    """True when every row of the source starts at a vector."""
     return gcd(form.src_offset, *(m.src for m in form.modes[1:])) % vec == 0
