@@ -13,6 +13,13 @@ known.  What fits decides:
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
     softmax (8192,8192) f32 over 0        512 threads read 256 bytes of 8192 rows, twice
 
+A thread goes through rounds, one vector each; of `splits` blocks, block s takes round i as
+
+    step = (s * rounds + i) * threads_per_row + y
+
+Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
+are plain, and segments differ in where their vectors stay.
+
 Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of 32 bytes, whose parts
 of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
@@ -37,16 +44,23 @@ from layoutalg.kernels.rowwise.unaligned import (
     can_vector,
     row_ends,
 )
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    MOST_THREADS,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    WORD_BYTES,
+    Tiling,
+    Walk,
+    power_above,
+)
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
 
 SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 """Shared memory of a block that holds elements, at most, and what it is sure to need beside."""
-
-MOST_THREADS = 1024
-WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
 
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
@@ -179,28 +193,18 @@ class Schedule:
         return sum(s.count for s in self.segments if s.hold == "registers")
 
     def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
-        """Rounds (from, to, plain), those in shared memory apart from those that are not."""
-        if self.config.hold == "global":
-            yield from self._read_twice(*parts)
-            return
-        shared = self.staged if self.config.hold == "shared" else 0
+        """Rounds (from, to, plain) by where they stay; what is left of plain ones that are read twice, after
+        whole groups of `depth`, stays in registers."""
+        depth, twice = self.config.depth, self.config.hold == "global"
         for start, stop, plain in parts:
-            middle = min(max(start, shared), stop)
+            middle = stop if twice else min(max(start, self.staged), stop)
+            if twice and plain and self.config.splits == 1 and not self.staged:
+                groups = (stop - start) // depth
+                middle = start + (groups if groups > 1 else 0) * depth
             if middle > start:
-                yield Segment(start, middle - start, plain, "shared")
+                yield Segment(start, middle - start, plain, "global" if twice else "shared")
             if stop > middle:
                 yield Segment(middle, stop - middle, plain, "registers")
-
-    def _read_twice(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
-        """Rounds that are read twice, `depth` at a time; what is left of plain ones stays in registers."""
-        depth, alone = self.config.depth, self.config.splits == 1 and not self.staged
-        for start, stop, plain in parts:
-            groups = (stop - start) // depth
-            last = start + (groups if groups > 1 else 0) * depth if plain and alone else stop
-            if last > start:
-                yield Segment(start, last - start, plain, "global")
-            if stop > last:
-                yield Segment(last, stop - last, plain, "registers")
 
 
 # --- candidates ---------------------------------------------------------------------------------------
@@ -267,11 +271,6 @@ def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
     yield vec
 
 
-def _power(n: float) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(0, ceil(n) - 1).bit_length()
-
-
 @dataclass(frozen=True)
 class _Ways:
     """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
@@ -312,8 +311,8 @@ class _Ways:
     def across(self) -> int:
         """Threads side by side that have columns at all."""
         if self.skewed:
-            return _power(ceil((self.form.lead.extent + self.vec - 1) / self.vec) + 2)
-        return _power(self.form.outputs / self.vec)
+            return power_above(ceil((self.form.lead.extent + self.vec - 1) / self.vec) + 2)
+        return power_above(self.form.outputs / self.vec)
 
     def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
@@ -331,13 +330,13 @@ class _Ways:
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room; up to two exchange little, and hold more."""
         words = self.form.count * self.words
-        share = _power(words / HELD_WORDS)
+        share = power_above(words / HELD_WORDS)
         if share > 2:
-            share = max(_power(words / FEW_WORDS), -(-WARP // side))
+            share = max(power_above(words / FEW_WORDS), -(-WARP // side))
         walk = self.slab(side)
         if isinstance(walk, SkewedColumns):
             share = max(share, _alike(side, walk.period))
-        return NormConfig(self.vec, max(side, _power(128 / share)), share, "registers")
+        return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
 
 
 def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
@@ -382,7 +381,7 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
     for held in (FEW_WORDS, HELD_WORDS):
-        share = _power(steps * x.words / (held + x.words))
+        share = power_above(steps * x.words / (held + x.words))
         while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
             share *= 2
         if share <= MOST_THREADS:

@@ -36,9 +36,16 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
-
-LINE_BYTES, MOST_THREADS = 128, 1024
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    MOST_THREADS,
+    VECTOR_BYTES,
+    WARP,
+    Index,
+    Tiling,
+    aligned,
+    power_above,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +320,7 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
     """As many lanes per row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
     vec = _row_vector(form, element)
     walk = HeadTail(form, Tiling(element, vec, 1, 1))
-    near = _power_above(walk.vectors if walk.outer else walk.steps)
+    near = power_above(walk.vectors if walk.outer else walk.steps)
     narrow = 1 if vec * element.nbytes >= 8 else 2
     for lanes in (32,) if near >= 256 else [n for n in (32, 16, 8, 4, 2, 1) if n <= near and 32 * n >= near]:
         share = -(-walk.steps // lanes)
@@ -321,7 +328,7 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
             for most in (8, 16, 32):
                 groups = min(most, _power_below(max(1, share // depth)))
                 least = max(1, 32 // (lanes * groups))
-                rows = max(min(256 // (lanes * groups), _power_above(walk.places)), least)
+                rows = max(min(256 // (lanes * groups), power_above(walk.places)), least)
                 mine = min(depth, -(-share // groups))
                 own = 1
                 while 2 * own * mine <= 4 * narrow and 2 * own * rows * 1024 <= walk.places:
@@ -357,10 +364,6 @@ def _columns(form: Form, element: DType) -> Iterator[ReduceConfig]:
 
 def _power_below(x: int) -> int:
     return 1 << (x.bit_length() - 1)
-
-
-def _power_above(x: int) -> int:
-    return 1 << (max(1, x) - 1).bit_length()
 
 
 # --- the model -----------------------------------------------------------------------------------------
