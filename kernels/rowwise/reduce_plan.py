@@ -41,7 +41,6 @@ from layoutalg.kernels.rowwise.walk import (
     MOST_THREADS,
     VECTOR_BYTES,
     WARP,
-    Index,
     Tiling,
     aligned,
     power_above,
@@ -152,13 +151,6 @@ class Pass:
         within = (c.vec - 1).bit_length() if self.walk.rows else 0
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
-
-    def target(self, place: Index, e: int, split: Index) -> Index:
-        """Where element e of a place goes: to the destination, or to the workspace of the splits."""
-        if self.config.splits == 1:
-            crd = self.walk.target(place, e)
-            return self.walk.along(crd, self.form.kept, "dst") + self.form.dst_offset
-        return split * self.form.outputs + place * self.walk.values + e
 
 
 @dataclass(frozen=True)
