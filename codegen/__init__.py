@@ -20,7 +20,8 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
     program    statements, checks, lowering
     sim        the simulator
     costs      what memory accesses cost, read off the program
-    gpu        CUDA text, machine code, launches
+    printing   CUDA text and launchers
+    gpu        machine code, launches
     language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
 

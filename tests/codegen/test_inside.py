@@ -72,6 +72,19 @@ def known(true: tuple[Expr, ...]) -> Known:
     return out
 
 
+def test_what_is_proved_in_a_branch_is_not_proved_beside_it() -> None:
+    place, start = COUNT * 8 + LANE, Var("start", 41, "let")
+    outside = Known({})
+    assert outside.where(COUNT * 8 + 8 <= M).is_below(place, M)
+    assert not outside.is_below(place, M) and not outside.where(COUNT * 8 + 8 <= M, holds=False).is_below(
+        place, M
+    )
+    assert outside.let(start, TILE * 8).is_below(start + LANE, M)
+    assert not outside.is_below(start + LANE, M) and not outside.let(start, COUNT * 8).is_below(
+        start + LANE, M
+    )
+
+
 @each("name", list(PROVED))
 def test_proved(name: str) -> None:
     true, place, end = PROVED[name]
