@@ -9,8 +9,8 @@ definition is NumPy's product in float64; of int8 in integers.  A result may dif
 
     k eps |alpha| (|A| |B|) + eps of every step of the epilogue, then one rounding of the result's type
 
-with eps the distance of the numbers next to 1 in the type that sums are made in, 2^-23 or 2^-52.  The operands
-of TF32 have 11 bits: 2^-9 |alpha| (|A| |B|) more.  Integers have to be equal.
+with eps the distance of the numbers next to 1 in the type that sums are made in, 2^-23 or 2^-52.  The
+operands of TF32 have 11 bits: 2^-9 |alpha| (|A| |B|) more.  Integers have to be equal.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
     if rng.random() < 0.35:
         options["beta"] = rng.randrange(1, 10) if kind == "int8" else rng.choice((1, -3, 0.5))
         narrow = tuple(1 if rng.random() < 0.2 else n for n in shape)
-        arrays["c"] = _placed(rng, narrow[rng.randrange(len(narrow) + 1) if rng.random() < 0.3 else 0 :], result)
+        arrays["c"] = _placed(
+            rng, narrow[rng.randrange(len(narrow) + 1) if rng.random() < 0.3 else 0 :], result
+        )
     if rng.random() < 0.4:
         arrays["bias"] = _placed(rng, rng.choice(((n,), (1, n), (m, 1))), result)
     if rng.random() < 0.4:
@@ -142,7 +144,15 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
 def _extent(rng: random.Random, most: int, empty: float = 0.03) -> int:
     if rng.random() < empty:
         return 0
-    some = (1, 8, 16, 64, rng.randrange(1, 10), rng.randrange(1, most + 1), 8 * rng.randrange(1, most // 8 + 2))
+    some = (
+        1,
+        8,
+        16,
+        64,
+        rng.randrange(1, 10),
+        rng.randrange(1, most + 1),
+        8 * rng.randrange(1, most // 8 + 2),
+    )
     return min(most, rng.choice(some))
 
 
@@ -210,7 +220,9 @@ def make(case: Case) -> dict[str, Any]:
 
 def expected(case: Case, made: dict[str, Any]) -> tuple[Any, Any]:
     """The result by definition, and how far each element may be from it; of integers 0."""
-    given = {x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in case.arrays.items() if x != "out"}
+    given = {
+        x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in case.arrays.items() if x != "out"
+    }
     alpha, beta = case.options.get("alpha", 1), case.options.get("beta", 0)
     if case.kind == "int8":
         return _integers(case, given, alpha, beta), np.zeros(case.shape)
@@ -267,8 +279,8 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
     """
     if result.shape != case.shape:
         return f"the shape is {result.shape}, not {case.shape}"
-    exact, allowed = expected(case, before)
-    found = numbers(np.ascontiguousarray(result), case.result)
+    exact, allowed = (np.asarray(x).reshape(case.shape) for x in expected(case, before))
+    found = np.asarray(numbers(np.ascontiguousarray(result), case.result)).reshape(case.shape)
     with np.errstate(all="ignore"):
         near = np.abs(found - exact) <= allowed
         if case.result in MOST:
@@ -276,7 +288,8 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
             near |= np.isinf(found) & (np.sign(found) == np.sign(exact)) & past
     if not near.all():
         at = tuple(map(int, np.argwhere(~near)[0]))
-        return f"{(~near).sum()} of {near.size} are wrong: [{at}] = {found[at]!r}, not {exact[at]!r} +- {allowed[at]!r}"
+        seen = f"[{at}] = {found[at]!r}, not {exact[at]!r} +- {allowed[at]!r}"
+        return f"{(~near).sum()} of {near.size} are wrong: {seen}"
     for name, p in case.arrays.items():
         kept, now = before[name].copy(), after[name].copy()
         if name == "out" or (name == "c" and case.c_is_out):

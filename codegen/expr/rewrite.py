@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from layoutalg.codegen.expr.expr import children, rebuild
 from layoutalg.codegen.expr.nodes import Add, Expr
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.trees import children, rebuild, terms, total
 from layoutalg.errors import IRError
 
 REWRITES_LIMIT = 1000

@@ -17,13 +17,12 @@ bits.
 
 from __future__ import annotations
 
-from layoutalg.codegen.expr.expr import variables
 from layoutalg.codegen.expr.nodes import Expr
 from layoutalg.codegen.expr.rewrite import Rules, rewrite
 from layoutalg.codegen.expr.rules_bits import BIT_RULES
-from layoutalg.codegen.expr.rules_minus import MINUS_RULES
+from layoutalg.codegen.expr.rules_order import MINUS_RULES, TRUTH_RULES
 from layoutalg.codegen.expr.rules_sums import BASIC_RULES, SUM_RULES
-from layoutalg.codegen.expr.rules_truth import TRUTH_RULES
+from layoutalg.codegen.expr.trees import variables
 
 RULES = Rules((*BASIC_RULES, *SUM_RULES, *MINUS_RULES, *BIT_RULES, *TRUTH_RULES))
 """Every theorem the simplifier uses, in the order they are tried."""

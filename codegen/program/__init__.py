@@ -4,12 +4,10 @@
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
-    waits       dependent kernels wait before they touch memory
-    dependent_launch   a kernel that may start early
+    dependent_launch   a kernel that may start early, and waits before it touches memory
     launch_contract    what a launch must give a kernel
     conditions  what is known inside a branch
-    lowering    an equal program with cheap addresses
-    printable   the program that is printed: checked and lowered
+    lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
@@ -28,11 +26,9 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
-    pointer_type,
     text,
 )
-from layoutalg.codegen.program.lowering import lower
-from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.lowering import lower, printed
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,
@@ -88,7 +84,6 @@ __all__ = [
     "lines",
     "lower",
     "overlapped",
-    "pointer_type",
     "printed",
     "printed_sequence",
     "text",

@@ -6,7 +6,7 @@ python -m tests.gpu.products --seed 0 --memcheck 60                 under comput
 
 All kernels are planned and compiled first, by processes that see no GPU, and kept in a folder; then one
 process runs every case.  Exit status 1 if any case was wrong.  Case n is drawn from the integer SEED + n by
-tests/products.py.  PyTorch has no strides below 0 and CuPy no bfloat16: such a case goes to the other library.
+tests/products.py.  PyTorch has no strides below 0 and CuPy no bfloat16: what one lacks goes to the other.
 """
 
 from __future__ import annotations

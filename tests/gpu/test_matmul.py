@@ -29,7 +29,9 @@ def test_300_random_products_are_their_definition() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [((1000, 777), (777, 520)), ((3, 1, 300, 256), (5, 256, 200)), ((4096,), (4096, 9))])
+@pytest.mark.parametrize(
+    "shape", [((1000, 777), (777, 520)), ((3, 1, 300, 256), (5, 256, 200)), ((4096,), (4096, 9))]
+)
 def test_larger_products_are_pytorchs_in_float64(kind: str, shape: tuple[tuple[int, ...], ...]) -> None:
     import torch
 
@@ -78,7 +80,9 @@ def test_what_lies_elsewhere_is_refused() -> None:
     import torch
 
     x = torch.zeros((8, 8), device="cuda")
-    with pytest.raises(ArgumentTypeError, match="b is an array of torch on the CPU, a an array of torch on GPU 0"):
+    with pytest.raises(
+        ArgumentTypeError, match="b is an array of torch on the CPU, a an array of torch on GPU 0"
+    ):
         layoutalg.ops.matmul(x, x.cpu())
     with pytest.raises(ArgumentTypeError, match="one library and on one device"):
         layoutalg.ops.matmul(x, cupy.zeros((8, 8), "f4"))
@@ -89,4 +93,6 @@ def test_what_lies_elsewhere_is_refused() -> None:
 
 
 def test_the_sanitizer_is_silent() -> None:
-    assert "0 of 40 products are wrong" in sanitize("memcheck", "tests.gpu.products", "--compiled", "--cases", "40")
+    assert "0 of 40 products are wrong" in sanitize(
+        "memcheck", "tests.gpu.products", "--compiled", "--cases", "40"
+    )

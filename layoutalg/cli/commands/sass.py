@@ -66,7 +66,8 @@ def sass_command(
     usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
-    problem, kernel, _, _ = find_kernel(family, options, arch, step, part)
+    found = find_kernel(family, options, arch, step, part)
+    problem, kernel = found.problem, found.kernel
     cubin = prepare(kernel, arch).cubin
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
