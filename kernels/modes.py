@@ -66,19 +66,6 @@ def buffer_elems(name: str, shape: Sequence[int], strides: Sequence[int], offset
     return offset + sum((n - 1) * max(d, 0) for n, d in zip(shape, strides, strict=True)) + 1
 
 
-def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
-    """A tensor inside a flat buffer, as a NumPy view.
-
-    >>> import numpy
-    >>> strided(numpy.arange(6), (2, 2), (-3, 2), 3).tolist()
-    [[3, 5], [0, 2]]
-    """
-    import numpy
-
-    steps = tuple(d * buffer.itemsize for d in strides)
-    return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)
-
-
 def check_written(what: str, shape: Sequence[int], strides: Sequence[int]) -> None:
     """Raise NotInjectiveError for a destination that has one place for two coordinates.
 

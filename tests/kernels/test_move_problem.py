@@ -10,8 +10,7 @@ import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.modes import strided
-from layoutalg.kernels.move.problem import Moves, move_problem, normalise, permute_problem, reference
+from layoutalg.kernels.move.problem import Moves, move_problem, normalise, permute_problem, reference, strided
 from tests.permutations import random_buffers, random_problem
 from tests.sweeps import each
 
