@@ -33,13 +33,16 @@ from typing import Any, NamedTuple
 
 from layoutalg.codegen.gpu import current_stream, device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.optional import is_of, loaded
 
 UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
+
+MOST_SIMULATED = 1 << 16
+"""Elements of an array that a call runs the simulator for, at most."""
 
 KEPT_FORMS = 4096
 """Forms, and problems by their forms, that are kept; those asked for longest ago leave."""
@@ -256,6 +259,30 @@ def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> 
         raise ArgumentTypeError(
             f"{name} is {_place(other)}, {first} {_place(x)}: both must be of one library and on one device"
         )
+
+
+def in_simulator(simulate: object, *views: View) -> bool:
+    """Whether a call on these arrays runs in the simulator, for which `simulate` asks.
+
+    Raises ArgumentTypeError for another value than True and False and for arrays on a GPU, ResourceError for
+    an array of more than MOST_SIMULATED elements.
+
+    >>> import numpy
+    >>> in_simulator(False), in_simulator(True, view(numpy.zeros(3)))
+    (False, True)
+    """
+    if simulate is False:
+        return False
+    if simulate is not True:
+        raise ArgumentTypeError(f"simulate is {shown(simulate)}: True or False is needed")
+    for v in views:
+        if v.form.device is not None:
+            raise ArgumentTypeError(
+                f"an array is {_place(v)}, where its kernels run: simulate=True is for arrays on the CPU"
+            )
+        if v.form.elems > MOST_SIMULATED:
+            raise ResourceError("elements of an array that is simulated", v.form.elems, MOST_SIMULATED)
+    return True
 
 
 def fill(v: View, value: float) -> None:

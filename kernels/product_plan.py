@@ -1,12 +1,12 @@
 """What is asked of two arrays that are multiplied, and the problem that a kernel computes for it.
 
-    product = find_product(a, b, ...)           of forms alone: shapes as numpy.matmul has them, types, refusals
-    plan_of(product, starts)                    where arrays start: the problem, and what is copied before
+    product = find_product(a, b, ...)       of forms alone: shapes as numpy.matmul has them, types, refusals
+    plan_of(product, starts)                where arrays start: the problem, and what is copied before
 
-The idea.  Each operand is rows of k with a stride per mode of the batch, in bytes: A has m rows, B n, and both
-are read as they are where one of their strides is an element and the other leads from row to row.  D is m x n
-row-major, or the transposed product is computed: n x m of B and A.  What no kernel reads, such as rows that run
-backwards, is copied into dense rows of k; what none writes is computed apart and moved.
+The idea.  Each operand is rows of k with a stride per mode of the batch, in bytes: A has m rows, B n, and
+both are read as they are where one of their strides is an element and the other leads from row to row.  D is
+m x n row-major, or the transposed product is computed: n x m of B and A.  What no kernel reads, such as rows
+that run backwards, is copied into dense rows of k; what none writes is computed apart and moved.
 
     a (5, 1, 40, 72), b (3, 72, 16)     batch (5, 3), steps of A (40*72, 0), of B (0, 72*16)
 
@@ -23,19 +23,15 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from layoutalg.dtype import DTYPES
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
+from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, Major, gemm_problem
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
 Shape: TypeAlias = "tuple[int, ...]"
 Name: TypeAlias = Literal["a", "b", "c", "bias", "out"]
-
-ELEMENT = MappingProxyType(
-    {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "int32": "s32"}
-)
-"""Element types by NumPy's names."""
 
 RESULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -102,7 +98,7 @@ class Product:
         """Whether sums are integers."""
         return self.element == "s8"
 
-    @property
+    @functools.cached_property
     def empty(self) -> bool:
         """Whether the result has no elements."""
         return not prod(self.shape)
@@ -201,29 +197,6 @@ def _element(a: Form, b: Form, *, tf32: bool) -> str:
     return "tf32" if tf32 else ELEMENT[a.kind]
 
 
-def kind_of(dtype: object) -> str:
-    """A type of elements by NumPy's name: of NumPy's types, PyTorch's and their names, and of "f16", "bf16", ...
-
-    Raises ArgumentTypeError for what is not a type.
-
-    >>> import numpy
-    >>> kind_of("f16"), kind_of(numpy.float32), kind_of("float64"), kind_of("bfloat16")
-    ('float16', 'float32', 'float64', 'bfloat16')
-    """
-    text = str(dtype).removeprefix("torch.")
-    ours = {short: long for long, short in ELEMENT.items()}
-    if text in DTYPES:
-        return ours.get(text, text)
-    if text in ELEMENT:
-        return text
-    import numpy
-
-    try:
-        return numpy.dtype(dtype).name  # type: ignore[call-overload, no-any-return]
-    except TypeError as error:
-        raise ArgumentTypeError(f"dtype {shown(dtype)}: a type such as 'float32' is needed") from error
-
-
 def _result(kind: str, out: Form | None, asked: str | None) -> str:
     accepted = RESULTS[kind]
     if asked is not None and asked not in accepted:
@@ -306,14 +279,14 @@ def _along(shape: Shape, m: int, n: int) -> Literal["m", "n"]:
 
 
 class Copy(NamedTuple):
-    """Elements that are moved between an operand and a dense array: their shape, and the operand's strides."""
+    """Elements moved between an operand and a dense array: their shape, and the operand's strides."""
 
     shape: Shape
     strides: Shape
 
 
 class Plan(NamedTuple):
-    """The problem of a kernel, whose A is b where `turned`, and what is copied before; `out` is moved after."""
+    """The problem of a kernel, whose A is b where `turned`; what is copied before, `out` after."""
 
     p: GemmProblem
     turned: bool
@@ -321,7 +294,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
-    """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, 0 where none is given.
+    """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, or 0.
 
     Raises UnsupportedError where an operand has to be copied, and copies are not wanted.
 
@@ -458,6 +431,6 @@ def _not_copied(product: Product, name: str) -> LayoutAlgError:
     else:
         rows = "rows or columns of neighbouring elements, a step of 0 or more from one to the next"
     return UnsupportedError(
-        f"{name} of {product.element} has shape {form.shape} and strides {form.strides} in bytes: a kernel takes "
-        f"{rows}; copy=True moves it first"
+        f"{name} of {product.element} has shape {form.shape} and strides {form.strides} in bytes: a kernel "
+        f"takes {rows}; copy=True moves it first"
     )

@@ -78,13 +78,13 @@ _ROOMS: Mapping[str, str] = {
     ),
     "kernels.gemm": (
         "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
-        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=smem_loads "
+        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=splitk "
-        "kernels.gemm_result=epilogue kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
+        "kernels.gemm_result=epilogue kernels.gemm_simt=simt "
         "kernels.gemm_simt_configs=tiles kernels.gemm_simt_plan=tiles "
-        "kernels.gemm_simt_predict=simt_predict kernels.gemm_simt_rules=validate "
+        "kernels.gemm_simt_rules=validate "
         "kernels.gemm_simt_side=mainloop kernels.gemm_sm80=sm80 kernels.gemm_sm80_configs=tiles "
-        "kernels.gemm_sm80_plan=tiles kernels.gemm_sm80_predict=sm80_predict "
+        "kernels.gemm_sm80_plan=tiles "
         "kernels.gemm_sm80_rules=validate kernels.gemm_sm80_side=mainloop kernels.gemm_split=splitk "
         "kernels.gemm_verify=family"
     ),

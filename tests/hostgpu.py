@@ -29,15 +29,16 @@ from unittest.mock import patch
 
 import numpy as np
 
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import Launch, LoadedSequence, ReadySequence
 from layoutalg.codegen.gpu.arguments import check_aligned
 from layoutalg.codegen.gpu.runtime import GpuStatus
-from layoutalg.codegen.expr import Var
 from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
-from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels import plan_cache
 from layoutalg.kernels.elements import bits_of
+from tests.sequences import called_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256
@@ -101,7 +102,9 @@ class HostArray:
 
     def fill(self, value: float) -> None:
         """Write one number everywhere."""
-        short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}.get(self.dtype.name)
+        short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}.get(
+            self.dtype.name
+        )
         self.bits[...] = bits_of(np.array([value]), short)[0] if short else value
 
 
@@ -142,7 +145,7 @@ class HostGpu:
 def _simulated(
     gpu: HostGpu, kernel: Kernel, buffers: tuple[str, ...], scalars: dict[str, int], arch: str
 ) -> tuple[Launch, tuple[str, ...]]:
-    """A kernel as a launch, checked and lowered as for printing: on the bytes at addresses; and what it takes."""
+    """A kernel as a launch on the bytes at addresses, checked and lowered as for printing; what it takes."""
     check(kernel, arch)
     kernel = lower(kernel)
     own = {p.name: p for p in kernel.params if isinstance(p, Var)}
@@ -217,8 +220,7 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
         return LoadedSequence(tuple(launches), sequence.scratch_bytes)
 
     def planned(family: str, p: Any, arch: str, folder: object, scalars: object) -> LaunchSequence:
-        found = FAMILIES[family]
-        return (found.called or found.launches)(p, found.choose(p, arch), arch)
+        return called_of(family, p, arch)
 
     with _standing_in(arch, planned, load) as gpu:
         made.append(gpu)

@@ -1,16 +1,16 @@
 """Random products of arrays, what they are by definition, and how far a result may be from that.
 
-    case = draw(seed)                   types, shapes, strides, a batch, an epilogue, an out array
-    wrong = judge(case, made, result)   "" or what is wrong, bytes around the result included
+    case = draw(seed)           types, shapes, strides, a batch, an epilogue, an out array
+    wrong = run(case, library)  "" or what is wrong, bytes around the result included
 
 The idea.  A case says of every array how it lies in a buffer of its own: modes in any order, padded, stepped
-over, run backwards, broadcast.  Whoever runs it makes the buffers' bytes arrays of a library, with `placed`.
-The definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
+over, run backwards, broadcast.  The libraries are those of tests/view_judge.py and tests/gpu/views.py.  The
+definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
 
     k eps |alpha| (|A| |B|) + eps of every step of the epilogue, then one rounding of the result's type
 
-with eps the distance of the numbers next to 1 in the type that sums are made in, 2^-23 or 2^-52.  The operands
-of TF32 have 11 bits: 2^-9 |alpha| (|A| |B|) more.  Integers have to be equal.
+with eps the distance of the numbers next to 1 in the type that sums are made in, 2^-23 or 2^-52.  The
+operands of TF32 have 11 bits: 2^-9 |alpha| (|A| |B|) more.  Integers have to be equal.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from layoutalg.kernels.product_api import matmul
+from tests import views
+from tests.view_judge import Arrays
 
 KINDS = ("float32", "float16", "bfloat16", "float64", "int8")
 NBYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int8": 1, "int32": 4}
@@ -51,11 +55,14 @@ class Placed:
         """Where the first element lies in it."""
         return GUARD_BYTES + self.start * NBYTES[self.kind]
 
+    def at(self, name: str) -> views.Placed:
+        """The same in bytes."""
+        strides = tuple(d * NBYTES[self.kind] for d in self.strides)
+        return views.Placed(self.shape, strides, self.start_bytes, name)
+
     def of(self, raw: Any) -> Any:
         """The array's bits in its buffer, as unsigned integers."""
-        size = NBYTES[self.kind]
-        strides = tuple(d * size for d in self.strides)
-        return np.ndarray(self.shape, f"u{size}", raw.data, self.start_bytes, strides)
+        return self.at("").of(raw, NBYTES[self.kind])
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,9 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
     if rng.random() < 0.35:
         options["beta"] = rng.randrange(1, 10) if kind == "int8" else rng.choice((1, -3, 0.5))
         narrow = tuple(1 if rng.random() < 0.2 else n for n in shape)
-        arrays["c"] = _placed(rng, narrow[rng.randrange(len(narrow) + 1) if rng.random() < 0.3 else 0 :], result)
+        arrays["c"] = _placed(
+            rng, narrow[rng.randrange(len(narrow) + 1) if rng.random() < 0.3 else 0 :], result
+        )
     if rng.random() < 0.4:
         arrays["bias"] = _placed(rng, rng.choice(((n,), (1, n), (m, 1))), result)
     if rng.random() < 0.4:
@@ -135,7 +144,15 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
 def _extent(rng: random.Random, most: int, empty: float = 0.03) -> int:
     if rng.random() < empty:
         return 0
-    some = (1, 8, 16, 64, rng.randrange(1, 10), rng.randrange(1, most + 1), 8 * rng.randrange(1, most // 8 + 2))
+    some = (
+        1,
+        8,
+        16,
+        64,
+        rng.randrange(1, 10),
+        rng.randrange(1, most + 1),
+        8 * rng.randrange(1, most // 8 + 2),
+    )
     return min(most, rng.choice(some))
 
 
@@ -203,7 +220,9 @@ def make(case: Case) -> dict[str, Any]:
 
 def expected(case: Case, made: dict[str, Any]) -> tuple[Any, Any]:
     """The result by definition, and how far each element may be from it; of integers 0."""
-    given = {x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in case.arrays.items() if x != "out"}
+    given = {
+        x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in case.arrays.items() if x != "out"
+    }
     alpha, beta = case.options.get("alpha", 1), case.options.get("beta", 0)
     if case.kind == "int8":
         return _integers(case, given, alpha, beta), np.zeros(case.shape)
@@ -260,8 +279,8 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
     """
     if result.shape != case.shape:
         return f"the shape is {result.shape}, not {case.shape}"
-    exact, allowed = expected(case, before)
-    found = numbers(np.ascontiguousarray(result), case.result)
+    exact, allowed = (np.asarray(x).reshape(case.shape) for x in expected(case, before))
+    found = np.asarray(numbers(np.ascontiguousarray(result), case.result)).reshape(case.shape)
     with np.errstate(all="ignore"):
         near = np.abs(found - exact) <= allowed
         if case.result in MOST:
@@ -269,7 +288,8 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
             near |= np.isinf(found) & (np.sign(found) == np.sign(exact)) & past
     if not near.all():
         at = tuple(map(int, np.argwhere(~near)[0]))
-        return f"{(~near).sum()} of {near.size} are wrong: [{at}] = {found[at]!r}, not {exact[at]!r} +- {allowed[at]!r}"
+        seen = f"[{at}] = {found[at]!r}, not {exact[at]!r} +- {allowed[at]!r}"
+        return f"{(~near).sum()} of {near.size} are wrong: {seen}"
     for name, p in case.arrays.items():
         kept, now = before[name].copy(), after[name].copy()
         if name == "out" or (name == "c" and case.c_is_out):
@@ -278,3 +298,17 @@ def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]
         if not np.array_equal(kept, now):
             return f"bytes of {name} that are no results were written"
     return ""
+
+
+def run(case: Case, library: Arrays, **options: Any) -> str:
+    """Make the call on arrays of a library, and judge it."""
+    made = make(case)
+    held = {x: library.place(raw) for x, raw in made.items() if not (x == "c" and case.c_is_out)}
+    arrays = {x: library.view(h, case.arrays[x].at(x), case.arrays[x].kind) for x, h in held.items()}
+    if case.c_is_out:
+        arrays["c"], held["c"] = arrays["out"], held["out"]
+    a, b = arrays.pop("a"), arrays.pop("b")
+    result = matmul(a, b, **arrays, **case.options, **options)
+    if "out" in arrays and result is not arrays["out"]:
+        return "out is not what is returned"
+    return judge(case, made, library.words(result), {x: library.read(h) for x, h in held.items()})

@@ -112,7 +112,8 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
     ]
     if missing := [name for _, name in integers if name not in scalars]:
         raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
-    check_integers(kernel, dict.fromkeys(given, 0) | dict(scalars))
+    values = dict.fromkeys(given, 0) | dict(scalars)
+    check_integers(kernel, values)
     return Launchable(
         kernel.name,
         tuple(
@@ -120,7 +121,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
             for p in kernel.params
             if isinstance(p, Global) or p.name in given
         ),
-        launch_grid(kernel, scalars),
+        launch_grid(kernel, values),
         kernel.threads,
         dynamic_bytes(kernel),
         ready.cubin.image,

@@ -2,6 +2,7 @@
 
     record     Instr, Operand: what every instruction states
     packing    numbers and the 32-bit words that carry them
+    helpers    device functions that several instructions call
     memory     loads, stores and barriers of every architecture
     cp_async   asynchronous copies to shared memory
     pdl        programmatic dependent launch
@@ -35,6 +36,7 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
 )
 from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
+from layoutalg.codegen.instr.helpers import float_literal
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
@@ -65,6 +67,7 @@ from layoutalg.codegen.instr.norm import (
 from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
 from layoutalg.codegen.instr.pdl import GRID_WAIT, LDG_FRESH
 from layoutalg.codegen.instr.record import (
+    ANY,
     WARP,
     Instr,
     Operand,
@@ -72,6 +75,7 @@ from layoutalg.codegen.instr.record import (
     guard,
     imm,
     into,
+    moves,
     out,
     read,
     updated,
@@ -82,6 +86,7 @@ from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, windo
 from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
 
 __all__ = [
+    "ANY",
     "BAR",
     "BYTE_PERMUTE",
     "CLEAR",
@@ -141,12 +146,14 @@ __all__ = [
     "elementwise",
     "encode",
     "fill",
+    "float_literal",
     "fma_outer",
     "fold",
     "guard",
     "imm",
     "into",
     "merge_moments",
+    "moves",
     "multiply",
     "out",
     "pack",

@@ -13,65 +13,93 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.instr.record import Instr, Requires, Space, into, out, read, write
+from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, into, out, read, write
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once."""
 
 _CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
+_FLOATS = {4: "float", 8: "float2", 16: "float4"}
 _FIELDS = "xyzw"
 
 
+def _both(nbytes: int, text: Callable[[str, str], str]) -> tuple[str, str]:
+    """The text for words and, where there are whole ones, for floats: of a register's type and a vector's."""
+    return text("u32", _CARRIER[nbytes]), text("float", _FLOATS[nbytes]) if nbytes in _FLOATS else ""
+
+
+def _element(nbytes: int) -> str:
+    """What a narrow value is, zero-extended in its word, only who computes with it says."""
+    return ANY if nbytes >= 4 else ""
+
+
 def _load(prefix: str, space: Space, nbytes: int) -> Instr:
-    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    source = f"*static_cast<const {carrier}*>(p)"
-    if nbytes <= 4:
-        text = f"void {name}(u32& d, const void* p) {{ d = {source}; }}"
-    else:
+    name = f"{prefix}{8 * nbytes}"
+
+    def text(kind: str, carrier: str) -> str:
+        source = f"*static_cast<const {carrier}*>(p)"
+        if nbytes <= 4:
+            return f"void {name}({kind}& d, const void* p) {{ d = {source}; }}"
         takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
-        text = f"void {name}(u32* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
-    op = f"ld.{space}.b{8 * nbytes}"
-    return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
+        return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
+
+    words, floats = _both(nbytes, text)
+    operands = (
+        out("d", max(1, nbytes // 4), _element(nbytes)), read("p", space, nbytes, f"ld.{space}.b{8 * nbytes}")
+    )  # fmt: skip
+    return Instr(name, operands, words, float_text=floats)
 
 
 def _store(prefix: str, space: Space, nbytes: int) -> Instr:
-    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    target = f"*static_cast<{carrier}*>(p)"
-    if nbytes <= 4:
-        value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
-        text = f"void {name}(void* p, const u32& v) {{ {target} = {value}; }}"
-    else:
+    name = f"{prefix}{8 * nbytes}"
+
+    def text(kind: str, carrier: str) -> str:
+        target = f"*static_cast<{carrier}*>(p)"
+        if nbytes <= 4:
+            value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
+            return f"void {name}(void* p, const {kind}& v) {{ {target} = {value}; }}"
         value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-        text = f"void {name}(void* p, const u32* v) {{\n    {target} = {value};\n}}"
-    op = f"st.{space}.b{8 * nbytes}"
-    return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
+        return f"void {name}(void* p, const {kind}* v) {{\n    {target} = {value};\n}}"
+
+    words, floats = _both(nbytes, text)
+    operands = (
+        write("p", space, nbytes, f"st.{space}.b{8 * nbytes}"),
+        into("v", max(1, nbytes // 4), _element(nbytes)),
+    )  # fmt: skip
+    return Instr(name, operands, words, float_text=floats)
 
 
 def _store_whole(nbytes: int) -> Instr:
     name, words = f"stg{8 * nbytes}_whole", nbytes // 4
     places = ", ".join(f"%{i + 1}" for i in range(words))
-    values = ", ".join(f'"r"(v[{i}])' for i in range(words))
-    text = (
-        f"void {name}(void* p, const u32* v) {{\n"
-        f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};" :: "l"(p), {values});\n'
-        "}"
-    )
-    return Instr(name, (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words)), text)
+
+    def text(kind: str, carrier: str) -> str:
+        values = ", ".join(f'"{"f" if kind == "float" else "r"}"(v[{i}])' for i in range(words))
+        return (
+            f"void {name}(void* p, const {kind}* v) {{\n"
+            f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};"\n        :: "l"(p), {values});\n'
+            "}"
+        )
+
+    bits, floats = _both(nbytes, text)
+    operands = (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words, ANY))
+    return Instr(name, operands, bits, float_text=floats)
 
 
 def _clear(nbytes: int) -> Instr:
     name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
-    if words == 1:
-        text = f"void {name}(u32& d) {{ d = 0; }}"
-    else:
-        text = f"void {name}(u32* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
+
+    def text(kind: str) -> str:
+        if words == 1:
+            return f"void {name}({kind}& d) {{ d = 0; }}"
+        return f"void {name}({kind}* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
 
     def zeros(machine: Any, group: Any) -> Any:
         import numpy
 
         return numpy.zeros((group.lanes, words), dtype=numpy.uint32)
 
-    return Instr(name, (out("d", words),), text, zeros)
+    return Instr(name, (out("d", words, ANY),), text("u32"), zeros, float_text=text("float"))
 
 
 def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
@@ -163,7 +191,12 @@ TRANSPOSE_8 = Instr(
 )
 """Words a, b, c, d hold four bytes of four rows; word i of the result holds byte i of all four."""
 
-MOVE = Instr("move32", (out("d", 1), into("v", 1)), "void move32(u32& d, const u32& v) { d = v; }")
+MOVE = Instr(
+    "move32",
+    (out("d", 1, ANY), into("v", 1, ANY)),
+    "void move32(u32& d, const u32& v) { d = v; }",
+    float_text="void move32(float& d, const float& v) { d = v; }",
+)
 """A word copied between registers: it costs nothing once registers are allocated."""
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
-from layoutalg.codegen.instr.record import Instr, Requires, out, read
+from layoutalg.codegen.instr.record import ANY, Instr, Requires, out, read
 
 
 def _already(machine: Any, group: Any) -> None:
@@ -23,17 +23,25 @@ def _already(machine: Any, group: Any) -> None:
 
 def _fresh(nbytes: int) -> Instr:
     name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
-    if words == 1:
-        helper = f"void {name}(u32& d, const void* p)"
-        load = f'"ld.global.u{bits} %0, [%1];" : "=r"(d)'
-    else:
-        places = ", ".join(f"%{i}" for i in range(words))
-        takes = ", ".join(f'"=r"(d[{i}])' for i in range(words))
-        helper = f"void {name}(u32* d, const void* p)"
-        load = f'"ld.global.v{words}.b32 {{{places}}}, [%{words}];" : {takes}'
-    text = f'{helper} {{\n    asm volatile({load} : "l"(p) : "memory");\n}}'
-    op = f"ld.global.b{8 * nbytes}"
-    return Instr(name, (out("d", words), read("p", "global", nbytes, op)), text)
+
+    def text(kind: str) -> str:
+        held = "f" if kind == "float" else "r"
+        if words == 1:
+            takes, load = f'"={held}"(d)', f"ld.global.{kind[0] if held == 'f' else 'u'}{bits} %0, [%1];"
+        else:
+            places = ", ".join(f"%{i}" for i in range(words))
+            takes = ", ".join(f'"={held}"(d[{i}])' for i in range(words))
+            load = f"ld.global.v{words}.b32 {{{places}}}, [%{words}];"
+        given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        return (
+            f'void {name}({given}) {{\n    asm volatile("{load}"\n        : {takes} : "l"(p) : "memory");\n}}'
+        )
+
+    operands = (
+        out("d", words, ANY if nbytes >= 4 else ""),
+        read("p", "global", nbytes, f"ld.global.b{8 * nbytes}"),
+    )
+    return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
 
 
 LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in WIDTHS_BYTES})

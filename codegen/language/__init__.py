@@ -7,6 +7,7 @@ copying     tiled copies: load, store and copy partitions, under predicates
 ring        pipeline: a ring of shared tiles that cp.async fills, stated once
 builder     KernelBuilder: how a program is written
 run         simulate, compile and launch, by names and numbers
+sizes       draw_sizes: sizes on which a program shows what it does
 verification   verify: a program on random sizes and values, beside what NumPy gives
 """
 

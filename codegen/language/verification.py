@@ -10,27 +10,36 @@ refused, and to compare all that it wrote with what NumPy gives.
 from __future__ import annotations
 
 import inspect
+import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy
 
 from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.language.run import Program, words
+from layoutalg.codegen.gpu import to_device, to_host
+from layoutalg.codegen.language.run import Program, launch, words
+from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.language.tensor import Tensor
 from layoutalg.codegen.program import Do, Global, MemRef, printed, walk
-from layoutalg.codegen.sim import MemTrace
+from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
-from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnsupportedError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
-DRAWS = 10_000
-"""Sizes that are drawn, at most, until the conditions of a program hold."""
+Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tuple[int, ...]], Any]"
+"""The least and the most of numbers, or what makes them, of a shape."""
 
-SPAN = 160
-"""How far above its least an extent is drawn, if its multiple allows that."""
+TARGETS = ("simulator", "gpu")
+"""Where a program is verified."""
 
 
 def verify(
@@ -38,22 +47,33 @@ def verify(
     reference: Callable[..., Any],
     *,
     sizes: Mapping[str, int] = MappingProxyType({}),
+    values: Mapping[str, Values] = MappingProxyType({}),
+    contiguous: Collection[str] = (),
     cases: int = 3,
     tolerance: float = 0.0,
     seed: int = 0,
+    target: Literal["simulator", "gpu"] = "simulator",
 ) -> tuple[Mapping[str, int], ...]:
     """Compare what a program writes with a reference, on random sizes and values; the sizes are returned.
 
     `reference` is called with the arguments that its signature names: tensors as NumPy arrays, extents and
     scalars as numbers.  It returns the array that the program writes, or a mapping by name where it writes
-    several.  Extents that `sizes` gives are not drawn.  Two values agree when they differ by at most
-    `tolerance` times the larger of 1 and the expected one.  Elements beside a tensor's must not change.
-    Every case runs the program whole blocks at a time, then the program that is printed for it, warp by warp in
-    a random order; what that one accesses is counted and compared with `traffic`.
+    several.  Two values agree when they differ by at most `tolerance` times the larger of 1 and the expected
+    one.  Elements beside a tensor's must not change.
+
+    Extents that `sizes` gives are not drawn; the others reach over several blocks and turns of every loop
+    (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's or a
+    scalar's, or a function of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the
+    program states them: the names of `contiguous` are those that callers pass as NumPy makes them, row by
+    row without gaps, which is then checked too.
+
+    Target "simulator" runs the program as it is written, whole blocks at a time, then the program that is
+    printed for it, warp by warp in a random order, whose accesses are compared with `traffic`.  Target "gpu"
+    launches it: that alone sees what the text of an instruction does, where it is not what is stated.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
     SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError
-    for pointers that are not tensors.
+    for pointers that are not tensors, UnsupportedError without a GPU where it is the target.
 
     >>> from layoutalg.codegen.instr import LDG, STG
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -67,49 +87,95 @@ def verify(
     >>> len(verify(k.build(), lambda x: x))
     3
     """
-    rng, ran = random.Random(seed), printed(kernel)
+    if target not in TARGETS:
+        raise UnknownNameError("target", str(target), TARGETS)
+    rng, ran, tensors = random.Random(seed), printed(kernel), _tensors(kernel)
+    scalars = dict(kernel.scalars)
+    for option, names in (("values", values), ("contiguous", contiguous)):
+        if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
+            raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
     found = []
-    for _ in range(cases):
-        drawn = _sizes(kernel, sizes, rng)
-        _verify(kernel, ran, reference, drawn, tolerance, rng.randrange(1 << 32))
+    for n in range(cases):
+        drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
+        for name in contiguous:
+            _check_contiguous(kernel, tensors[name], drawn)
+        buffers = {name: _drawn(t, drawn, numbers, values.get(name)) for name, t in tensors.items()}
+        given = {v.name: n for v, n in drawn.items()} | {
+            name: _number(kind, numbers, values.get(name)) for name, kind in scalars.items()
+        }
+        case = _Case(kernel, tensors, drawn, given, buffers, tolerance)
+        case.check(ran, reference, target, rng.randrange(1024))
         found.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
     return tuple(found)
 
 
-def _verify(
-    kernel: Program,
-    ran: Program,
-    reference: Callable[..., Any],
-    drawn: Mapping[Var, int],
-    tolerance: float,
-    seed: int,
-) -> None:
-    numbers, scalars = numpy.random.default_rng(seed), dict(kernel.scalars)
-    tensors = _tensors(kernel)
-    buffers = {name: _drawn(t, drawn, numbers) for name, t in tensors.items()}
-    views = {name: _view(t, drawn, buffers[name]) for name, t in tensors.items()}
-    given: dict[str, Any] = {v.name: n for v, n in drawn.items()}
-    given |= {name: float(numbers.integers(-8, 9)) / 4 if kind == "f32" else int(numbers.integers(-8, 9))
-              for name, kind in scalars.items()}  # fmt: skip
-    wanted = _expected(kernel, reference, {**given, **{n: v.copy() for n, v in views.items()}})
-    at = ", ".join(f"{name} = {n}" for name, n in given.items())
-    for group, program in (("block", kernel), ("warp", ran)):
-        arrays = {name: b.copy() for name, b in buffers.items()}
-        args = words(kernel, {**given, **arrays})
-        simulated = run(program, args, group=group, seed=seed % 1024, trace=program is ran)
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A program with its sizes, its numbers and its buffers."""
+
+    kernel: Program
+    tensors: Mapping[str, Tensor]
+    drawn: Mapping[Var, int]
+    given: Mapping[str, Any]
+    buffers: Mapping[str, Any]
+    tolerance: float
+
+    def __str__(self) -> str:
+        return f"{self.kernel.name} with {', '.join(f'{name} = {n}' for name, n in self.given.items())}"
+
+    def check(self, ran: Program, reference: Callable[..., Any], target: str, seed: int) -> None:
+        """Run it, and compare all that it writes; `ran` is the program that is printed."""
+        views = self.views(self.buffers)
+        known = {**self.given, **{name: v.copy() for name, v in views.items()}}
+        wanted = _expected(self.kernel, reference, known)
+        if target == "gpu":
+            on_gpu = {name: to_device(b) for name, b in self.buffers.items()}
+            launch(self.kernel, {**self.given, **on_gpu})
+            self.compare(wanted, {name: to_host(b) for name, b in on_gpu.items()})
+            return
+        self.compare(wanted, self.simulated(self.kernel, "block", seed)[0])
+        arrays, simulation = self.simulated(ran, "warp", seed)
+        self.compare(wanted, arrays)
+        args = words(self.kernel, self.given)
+        _compare_accesses(str(self), traffic(self.kernel, args), simulation.trace)
+
+    def views(self, buffers: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors, of buffers."""
+        return {name: _view(t, self.drawn, buffers[name]) for name, t in self.tensors.items()}
+
+    def simulated(
+        self, program: Program, group: Literal["block", "warp"], seed: int
+    ) -> tuple[Any, Simulation]:
+        """The buffers after a launch in the simulator."""
+        arrays = {name: b.copy() for name, b in self.buffers.items()}
+        args = words(program, {**self.given, **arrays})
+        return arrays, run(program, args, group=group, seed=seed, trace=group == "warp")
+
+    def compare(self, wanted: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
+        got, before = self.views(arrays), self.views(self.buffers)
         for name, expected in wanted.items():
-            got = _view(tensors[name], drawn, arrays[name])
-            _compare(f"{name} of {kernel.name} with {at}", got, numpy.asarray(expected), tolerance)
-            _view(tensors[name], drawn, arrays[name])[...] = views[name]
-            if not numpy.array_equal(_bytes(arrays[name]), _bytes(buffers[name])):
-                changed = numpy.flatnonzero(_bytes(arrays[name]) != _bytes(buffers[name]))
-                where = int(changed[0]) // arrays[name].itemsize
+            _compare(f"{name} of {self}", got[name], numpy.asarray(expected), self.tolerance)
+            got[name][...] = before[name]
+        for name, array in arrays.items():
+            changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
+            if len(changed):
+                where = int(changed[0]) // array.itemsize
                 raise MismatchError(
-                    f"{kernel.name} with {at} writes beside {name}: element {where} of its memory",
-                    index=where,
+                    f"{self} writes beside {name}: element {where} of its memory", index=where
                 )
-    integers = {p.name: args[p.name] for p in kernel.params if isinstance(p, Var)}
-    _compare_accesses(f"{kernel.name} with {at}", traffic(kernel, integers), simulated.trace)
+
+
+def _check_contiguous(kernel: Program, t: Tensor, drawn: Mapping[Var, int]) -> None:
+    """Refuse a tensor that does not lie row by row without gaps."""
+    extents, strides = _places(t, drawn)
+    wanted = tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
+    if any(n > 1 and d != w for n, d, w in zip(extents, strides, wanted, strict=True)):
+        at = ", ".join(f"{v.name} = {n}" for v, n in drawn.items())
+        raise MismatchError(
+            f"{t.buffer.name} of {kernel.name} with {at} has the strides {strides}; a contiguous array has "
+            f"{wanted}"
+        )
 
 
 def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -> None:
@@ -119,25 +185,6 @@ def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -
         mine, theirs = (found.get(op, Cost(0, 0, 0)) for found in (ran, counted))
         if mine != theirs:
             raise MismatchError(f"{what}: {op} is {mine} where it is run, and {theirs} as it was written")
-
-
-def _sizes(kernel: Program, sizes: Mapping[str, int], rng: random.Random) -> dict[Var, int]:
-    """Values of all integer parameters for which the conditions hold."""
-    scalars = {name for name, _ in kernel.scalars}
-    params = [p for p in kernel.params if isinstance(p, Var) and p.name not in scalars]
-    if unknown := set(sizes) - {p.name for p in params}:
-        raise ArgumentTypeError(f"{kernel.name} has no extents {', '.join(sorted(unknown))}")
-    for _ in range(DRAWS):
-        drawn = {p: sizes[p.name] if p.name in sizes else _size(p, rng) for p in params}
-        if all(evaluate(c, drawn) for c in kernel.conditions):
-            return drawn
-    conditions = ", ".join(map(str, kernel.conditions))
-    raise UndecidedError(f"{DRAWS} draws of the sizes of {kernel.name} miss {conditions}; `sizes` gives some")
-
-
-def _size(p: Var, rng: random.Random) -> int:
-    steps = max(2, SPAN // p.multiple)
-    return min(p.facts.hi, p.facts.lo + p.multiple * rng.randrange(steps))
 
 
 def _tensors(kernel: Program) -> dict[str, Tensor]:
@@ -152,7 +199,10 @@ def _tensors(kernel: Program) -> dict[str, Tensor]:
         if isinstance(p, Global):
             mine = found.get(p.name)
             if mine is None or mine.element is None or None in mine.extents:
-                raise ArgumentTypeError(f"{p.name} of {kernel.name} is not a tensor with extents and a type")
+                raise ArgumentTypeError(
+                    f"no statement of {kernel.name} reads or writes {p.name} as a tensor with extents and "
+                    "a type"
+                )
     return found
 
 
@@ -166,16 +216,35 @@ def _places(t: Tensor, drawn: Mapping[Var, int]) -> tuple[tuple[int, ...], tuple
     return tuple(_known(e, drawn) for e in t.extents), tuple(_known(d, drawn) for d in strides)
 
 
-def _drawn(t: Tensor, drawn: Mapping[Var, int], numbers: numpy.random.Generator) -> Any:
-    """A buffer that the tensor just fits in, of random elements: small multiples of 1/4, or of 1."""
+def _drawn(
+    t: Tensor, drawn: Mapping[Var, int], numbers: numpy.random.Generator, wanted: Values | None
+) -> Any:
+    """A buffer that the tensor just fits in, of random elements: multiples of 1/4, or of 1."""
     extents, strides = _places(t, drawn)
     count = 1 + sum((n - 1) * d for n, d in zip(extents, strides, strict=True))
     kind = numpy.dtype(t.element.numpy_name if t.element else "")
     if t.element is None or t.element.name in ("bf16", "e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
         raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
-    low = 0 if kind.kind == "u" else -32
-    found = numbers.integers(low, 33, count)
-    return (found / 4).astype(kind) if kind.kind == "f" else found.astype(kind)
+    per = 4 if kind.kind == "f" else 1
+    given = wanted(numbers, extents) if callable(wanted) else None
+    low, high = (
+        (0 if kind.kind == "u" else -32 / per, 32 / per) if wanted is None or callable(wanted) else wanted
+    )
+    found = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
+    buffer = (found / per).astype(kind) if per > 1 else found.astype(kind)
+    if given is not None:
+        _view(t, drawn, buffer)[...] = given
+    return buffer
+
+
+def _number(kind: str, numbers: numpy.random.Generator, wanted: Values | None) -> float | int:
+    """A random scalar: a multiple of 1/4, or of 1."""
+    per = 4 if kind == "f32" else 1
+    if callable(wanted):
+        return wanted(numbers, ())  # type: ignore[no-any-return]
+    least, most = wanted or (-8 / per, 8 / per)
+    found = int(numbers.integers(math.ceil(least * per), math.floor(most * per) + 1))
+    return found / per if per > 1 else found
 
 
 def _view(t: Tensor, drawn: Mapping[Var, int], buffer: Any) -> Any:

@@ -4,9 +4,9 @@
     launch_fields(record)           what `generate --json` says
     buffer_lines(record)            the same for people
 
-The idea.  A kernel's own contract has its grid, its block and what its parameters may be.  What it cannot know
-is added here: which buffer of the computation a pointer is, how many bytes that buffer has, and which kernels
-are launched before it.  Sizes are expressions of the parameters, as grids are.
+The idea.  A kernel's contract has its grid, its block and what its parameters may be.  What it cannot know is
+added here: which buffer of the computation a pointer is, how many bytes that buffer has, which kernels come
+before it.  Sizes are expressions of the parameters, as grids are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.printing.value_types import Types
 from layoutalg.codegen.program import (
     SCRATCH,
     Contract,
@@ -43,11 +44,13 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch: its kernel's name, what it must be given, and the buffer of each of its pointers."""
+    """One launch: its kernel's name, what it must be given, the buffer of each of its pointers, and the C
+    types of its signature."""
 
     kernel: str
     terms: Contract
     buffers: Mapping[str, str]
+    types: Mapping[str, str]
 
     @property
     def arguments(self) -> tuple[Parameter, ...]:
@@ -108,7 +111,8 @@ def launch_record(
     for kernel, names in zip(sequence.kernels, sequence.buffers, strict=True):
         pointers = [p for p in kernel.params if isinstance(p, Global)]
         terms = _with_fixed(contract(kernel), fixed or {})
-        steps.append(Step(kernel.name, terms, {p.name: x for p, x in zip(pointers, names, strict=True)}))
+        mine = {p.name: x for p, x in zip(pointers, names, strict=True)}
+        steps.append(Step(kernel.name, terms, mine, Types(kernel).signature(kernel)))
         for p, name in zip(pointers, names, strict=True):
             if name not in sizes:
                 raise ArgumentTypeError(f"{kernel.name} points to {name}, whose size nobody states")
@@ -170,7 +174,7 @@ def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
             {
                 "name": p.name,
                 "kind": p.kind,
-                "type": p.type or None,
+                "type": step.types.get(p.name),
                 "least": p.least,
                 "most": p.most,
                 "multiple": p.multiple,

@@ -27,7 +27,6 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
-    pointer_type,
     text,
 )
 from layoutalg.codegen.program.lowering import lower, printed
@@ -86,7 +85,6 @@ __all__ = [
     "lines",
     "lower",
     "overlapped",
-    "pointer_type",
     "printed",
     "printed_sequence",
     "text",

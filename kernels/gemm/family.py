@@ -35,7 +35,6 @@ from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import Config, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, operand_view, scalar_words
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
 from layoutalg.kernels.gemm.validate import check_config
 
 ALPHA, BETA = 2, -3
@@ -274,9 +273,7 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 # --- the records ---------------------------------------------------------------------------------------
 
 
-def _family(
-    name: str, summary: str, usual: str, b_major: Any, candidates: Any, steps: Mapping[str, Any]
-) -> Family:
+def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any]) -> Family:
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, **rest: Any
     ) -> GemmProblem:
@@ -287,7 +284,7 @@ def _family(
         name,
         summary,
         problem,
-        candidates,
+        partial(_candidates, choice),
         launches=launches,
         trials=trials,
         buffers=operands,
@@ -299,20 +296,12 @@ def _family(
         shared=shared_launches,
         called=called_launches,
         way=way,
-        steps=steps,
         written=lambda config: bool(config.splits == 1),
     )
 
 
 GEMM_FAMILIES = (
-    _family(
-        "gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn",
-        partial(_candidates, SIMT),
-        MappingProxyType({name: config for name, (_, config) in SIMT_LADDER.items()}),
-    ),
-    _family(
-        "gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k",
-        partial(_candidates, SM80), SM80_LADDER,
-    ),
-)  # fmt: skip
+    _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
+    _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
+)
 """The families of this room."""

@@ -12,23 +12,11 @@ from math import gcd
 from typing import TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import (
-    simt as gemm_simt,
-)
-from layoutalg.kernels.gemm import (
-    simt_predict as gemm_simt_predict,
-)
-from layoutalg.kernels.gemm import (
-    sm80 as gemm_sm80,
-)
-from layoutalg.kernels.gemm import (
-    sm80_predict as gemm_sm80_predict,
-)
+from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
+from layoutalg.kernels.gemm.splitk import build_combine, part_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
 
@@ -52,7 +40,7 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    product = gemm_simt.build(p, c) if isinstance(c, SimtConfig) else gemm_sm80.build(p, c)
+    product = simt.build(p, c) if isinstance(c, SimtConfig) else sm80.build(p, c)
     return sequence_of(p, c.splits, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
 
 
@@ -128,23 +116,6 @@ def sequence_of(
     scalars |= batch_scalars(p)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
-
-
-def predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    """What every access costs, by instruction, kernel by kernel.
-
-    Raises what the family's `predict` and `predict_combine` raise.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(64, 64, 32, 2, 2, 3, splits=4, result_vec=4)
-    >>> [sorted(x)[-1] for x in predictions(gemm_problem(64, 64, 512), c)]
-    ['st.shared.b64', 'st.global.b64']
-    """
-    if isinstance(c, SimtConfig):
-        product = gemm_simt_predict.predict(p, c, arch)
-    else:
-        product = gemm_sm80_predict.predict(p, c, arch)
-    return (product,) if c.splits == 1 else (product, predict_combine(p, c.splits, arch))
 
 
 def covering(p: GemmProblem, c: Config) -> GemmProblem:

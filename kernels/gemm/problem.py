@@ -122,7 +122,8 @@ class GemmProblem:
 
     def elems(self, name: str, rows: int, columns: int, leading: int) -> int:
         """Elements of an operand's buffer, to the last one of all products."""
-        reach = sum((mode.extent - 1) * getattr(mode, name) for mode in self.batch)
+        steps = zip(self.batch, self.steps(name), strict=True)
+        reach = sum((mode.extent - 1) * step for mode, step in steps)
         return reach + (rows - 1) * leading + columns
 
     def __str__(self) -> str:

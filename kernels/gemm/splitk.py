@@ -23,10 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
-from layoutalg.arch import Arch
-from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.language import KernelBuilder
@@ -40,8 +37,6 @@ MOST_SPLITS = 64
 
 THREADS = 256
 """Threads of a block that adds up."""
-
-SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,39 +135,3 @@ def build_combine(p: GemmProblem) -> Kernel:
             k.do(do.add_scaled(vec, part.name), total, one, *map(Const, do.one))
         output.write(total, (row, column))
     return k.build()
-
-
-def predict_combine(p: GemmProblem, splits: int, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of adding `splits` parts up costs, by instruction.
-
-    Raises UnsupportedError where threads are left over, or rows start inside sectors.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> predict_combine(gemm_problem(64, 64, 512), 4)["ld.global.b128"]
-    Cost(instructions=128, total=2048, ideal=2048)
-    """
-    import numpy as np
-
-    vec, size = combine_vector(p), p.result.nbytes
-    part_bytes = part_problem(p).result.nbytes
-    rows = [("n", p.n, part_bytes), ("ldd", p.ldd, size)] + [("ldc", p.ldc, size)] * p.reads_c
-    if p.m * p.n // vec % THREADS or any(leading * nbytes % SECTOR_BYTES for _, leading, nbytes in rows):
-        raise UnsupportedError(f"the cost of adding up {p}: whole blocks, and rows that start at sectors")
-    at = np.arange(p.m * p.n // vec).reshape(-1, 32)
-    row, column = at // (p.n // vec), at % (p.n // vec) * vec
-    everyone = np.ones_like(at, dtype=bool)
-    costs = Costs(arch)
-
-    def add(op: str, address: Any, nbytes: int, times: int) -> None:
-        one = Costs(arch)
-        one.lanes(f"{op}.global.b{8 * nbytes}", "global", address, everyone)
-        one.times(times)
-        costs.include(one)
-
-    add("ld", (row * p.n + column) * part_bytes, vec * part_bytes, splits)
-    add("st", (row * p.ldd + column) * size, vec * size, 1)
-    if p.reads_c:
-        add("ld", (row * p.ldc + column) * size, vec * size, 1)
-    if p.bias:
-        add("ld", column * size, vec * size, 1)
-    return costs.prediction()

@@ -55,7 +55,7 @@ from layoutalg.kernels.rowwise.problems import (
     reduce_problem,
     reduced,
 )
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans
+from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, norm_bound, reduction_bound, tensor_numbers
 
 Shape: TypeAlias = tuple[int, ...]
@@ -112,7 +112,10 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
 DRAWN_NORMS = ("softmax", "layer_norm")
 """The norms that random cases are drawn from: another one would change what a seed draws."""
 
-RMS_NORMED = tuple((shape, (1,), ("f32", "bf16")) for shape in ((8192, 8192), (65536, 1024)))
+RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f32", "bf16")) for one in (
+    ((8192, 8192), (1,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)), ((1, 1 << 24), (1,)),
+    ((8191, 8193), (1,)), ((8191, 8193), (0,)),
+))  # fmt: skip
 """(shape, axes, types) of which rms norms are made."""
 
 CASES = tuple(
@@ -212,6 +215,7 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     """What stands, best first, then what was dropped."""
     if isinstance(p, ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
+        yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
         return
     tried = dict.fromkeys(norm_plan.candidates(p, arch))
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))

@@ -60,13 +60,15 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.program import Global, Kernel, Reg, RegRef
+from layoutalg.codegen.language import Tensor
+from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.walk import Index, Walk, minus
+from layoutalg.kernels.rowwise.unaligned import minus
+from layoutalg.kernels.rowwise.walk import Index, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]
 """What a kernel does: all of it, or one of the two halves of a split."""
@@ -346,40 +348,41 @@ def _parametrised(b: RowBlock, f: RegRef, v: Vector) -> None:
 
 def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
     """Weights or biases of a vector: one for each element of a row, one for all of a column."""
-    k, vec, chunk, buffer = b.k, b.tiling.vec, v.chunk, b.extra(name)
-    start = chunk.weight + b.problem.parameters[name]
-    if not b.walk.rows:
-        return _one_factor(b, buffer, start)
+    k, vec, chunk, walk, buffer = b.k, b.tiling.vec, v.chunk, b.walk, b.extra(name)
+    offset = b.problem.parameters[name]
+    start, crd = chunk.weight + offset, walk.weights(chunk)
+    if not walk.rows:
+        return _one_factor(b, b.at(buffer, start, crd, offset))
     if b.vector_weights:
         raw = b.reg("w", b.tiling.words)
-        if b.walk.cut:
+        if walk.cut:
             _shifted(b, v, buffer, start, raw)
         else:
-            k.do(LDG[b.tiling.nbytes], raw, k.at(buffer, start + chunk.at))
+            k.do(LDG[b.tiling.nbytes], raw, b.at(buffer, start + chunk.at, crd, offset))
         return b.widened(RegRef(raw, ()), vec, "wide")
     found = b.filled("wide", vec, 0)
     for e in range(vec):
         with b.where([chunk.has(e)] if v.cut else []):
-            one = _one_factor(b, buffer, start + b.walk.weight_of(chunk, e))
-            k.do(MOVE, found[e], one)
+            place = b.at(buffer, start + walk.weight_of(chunk, e), crd, offset + e * walk.lead.weight)
+            k.do(MOVE, found[e], _one_factor(b, place))
     return RegRef(found, ())
 
 
-def _shifted(b: RowBlock, v: Vector, buffer: Global, start: Index, raw: Reg) -> None:
+def _shifted(b: RowBlock, v: Vector, buffer: Tensor, start: Index, raw: Reg) -> None:
     """The weights of a vector of a ragged row: the end of one vector of weights and the start of the next."""
     k, vec, chunk, n = b.k, b.tiling.vec, v.chunk, b.tiling.words
     before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
     with b.where([as_expr(chunk.at) >= vec]):
         earlier = minus(chunk.at, vec, b.walk.lead.extent + vec) // vec * vec
-        k.do(LDG[b.tiling.nbytes], before, k.at(buffer, start + earlier))
+        k.do(LDG[b.tiling.nbytes], before, b.at(buffer, start + earlier))
     with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
-        k.do(LDG[b.tiling.nbytes], after, k.at(buffer, start + chunk.at))
+        k.do(LDG[b.tiling.nbytes], after, b.at(buffer, start + chunk.at))
     k.do(window(vec, b.element.nbytes), raw, before, after, as_expr(vec - chunk.low))
 
 
-def _one_factor(b: RowBlock, buffer: Global, index: Index) -> RegRef:
+def _one_factor(b: RowBlock, place: MemRef) -> RegRef:
     raw = b.reg("w1", 1)
-    b.k.do(LDG[b.element.nbytes], raw, b.k.at(buffer, index))
+    b.k.do(LDG[b.element.nbytes], raw, place)
     return b.widened(RegRef(raw, ()), 1, "wide1")
 
 

@@ -29,7 +29,14 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
-from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns, can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.unaligned import (
+    Backwards,
+    MaskedRows,
+    SkewedColumns,
+    can_skew,
+    can_vector,
+    row_ends,
+)
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
 
 FEW_WORDS, HELD_WORDS = 16, 32
@@ -101,9 +108,10 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
-    if not any(v % c.vec for v in row_ends(form)):
-        return Walk(form, tiling)
-    return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
+    if any(v % c.vec for v in row_ends(form)):
+        return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
+    backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
+    return Backwards(form, tiling) if backwards else Walk(form, tiling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,9 +337,19 @@ class ReduceProblem:
         return None if self.axes.count or not self.axes.outputs else {"sum": 0.0, "mean": nan}[self.op]
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes of the source that exist once."""
+        return self.axes.read_elems * self.dtype.nbytes
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of the outputs."""
+        return self.axes.outputs * self.result.nbytes
+
+    @property
     def moved_bytes(self) -> int:
-        """Bytes that must be read and written: every element of the source that exists, and all outputs."""
-        return self.axes.read_elems * self.dtype.nbytes + self.axes.outputs * self.result.nbytes
+        """Bytes that must be read and written."""
+        return self.read_bytes + self.written_bytes
 
     def __str__(self) -> str:
         return f"{self.op} of {self.axes}"
@@ -434,7 +444,7 @@ class NormProblem:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that must be read and written: every element of the source that exists, and all results."""
+        """Bytes that must be read and written."""
         return (self.axes.read_elems + prod(self.axes.shape)) * self.dtype.nbytes
 
     def __str__(self) -> str:

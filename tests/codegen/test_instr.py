@@ -107,13 +107,14 @@ def test_the_registries_hold_every_instruction_of_their_module_by_name() -> None
 
 def signature(instr: Instr) -> list[tuple[str, str]]:
     """Type and name of each parameter of the helper."""
-    found = re.match(r"void (\w+)\(([^)]*)\) \{", instr.text)
+    found = re.search(r"void (\w+)\(([^)]*)\) \{", instr.text)
     assert found and found[1] == instr.name, instr.text
     return [(p.rsplit(" ", 1)[0], p.rsplit(" ", 1)[1]) for p in filter(None, found[2].split(", "))]
 
 
 def accepted(operand: Operand) -> set[str]:
     """C types a parameter of this operand may have: one word by value or reference, several by pointer."""
+    word = {"f32": "float", "f16x2": "f16x2", "bf16x2": "bf16x2"}.get(operand.element, "u32")
     match operand.role, operand.words:
         case "read", _:
             return {"const void*"}
@@ -122,15 +123,15 @@ def accepted(operand: Operand) -> set[str]:
         case "guard", _:
             return {"bool"}
         case "value", _:
-            return {"u32"}
+            return {word}
         case "in", 1:
-            return {"u32", "const u32&"}
+            return {word, f"const {word}&"}
         case "in", _:
-            return {"const u32*"}
+            return {f"const {word}*"}
         case _, 1:
-            return {"u32&"}
+            return {f"{word}&"}
         case _:
-            return {"u32*"}
+            return {f"{word}*"}
 
 
 @EVERY

@@ -23,6 +23,8 @@ from layoutalg.codegen.instr.formula import (
     fused,
 )
 from layoutalg.codegen.instr.packing import decode, encode
+from layoutalg.codegen.printing.cuda import print_helpers
+from layoutalg.codegen.printing.value_types import WORD
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.sweeps import each
 
@@ -170,17 +172,19 @@ def test_the_operations_compile() -> None:
             kinds.append((Apply(op, tuple(Input(i, element, single=i == 1) for i in range(arity))), 4))
     kinds += [(Cast(Input(0, a), b), n) for a in ("f32", *NARROW) for b in NARROW for n in (1, 2, 8)]
     kinds += [(Apply("add", (X, Number(v, "f32"))), 1) for v in (0.1, -1e30, float("inf"), float("nan"))]
-    helpers, calls = [], []
+    instrs, calls = [], []
     for i, (formula, n) in enumerate(kinds):
         instr = elementwise(formula, n)
-        helpers.append(f"__device__ __forceinline__ {instr.text}")
+        instrs.append(instr)
         refs = [f"x{i}_{j}" for j in range(len(instr.operands))]
         for ref, operand in zip(refs, instr.operands, strict=True):
-            calls.append(f"u32 {ref}{f'[{operand.words}]' if operand.words > 1 else ''} = {{p[0]}};")
+            kind = WORD[operand.element]
+            extent = f"[{operand.words}]" if operand.words > 1 else ""
+            calls.append(f"{kind} {ref}{extent} = {{static_cast<{kind}>(p[0])}};")
         first = refs[0] + ("[0]" if instr.operands[0].words > 1 else "")
-        calls.append(f"{instr.name}({', '.join(refs)}); p[{i}] = {first};")
+        calls.append(f"{instr.name}({', '.join(refs)}); p[{i}] = static_cast<u32>({first});")
     body = "\n".join(calls)
-    source = "typedef unsigned int u32;\n" + "\n".join(dict.fromkeys(helpers))
+    source = "using u32 = unsigned int;\n" + print_helpers(instrs)
     source += f'\nextern "C" __global__ void probe(u32* p) {{\n{body}\n}}\n'
     assert compile_cubin(source, "probe", "sm_90a").image
     assert face.OPERATIONS is OPERATIONS

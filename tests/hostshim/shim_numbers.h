@@ -37,6 +37,8 @@ inline double __hiloint2double(int hi, int lo) {
 namespace shim {
 
 inline void ptx_max_nan(float& d, float a, float b) { d = a != a ? a : a < b || b != b ? b : a; }
+inline void ptx_min_nan(float& d, float a, float b) { d = a != a ? a : b < a || b != b ? b : a; }
+inline void ptx_rsqrt(float& d, float x) { d = static_cast<float>(1 / __builtin_sqrt(static_cast<double>(x))); }
 inline void ptx_ex2(float& d, float x) {  // the nearest float; what is subnormal becomes 0
     d = static_cast<float>(__builtin_exp2(static_cast<double>(x)));
     if (d < 0x1p-126f) d = 0;
@@ -145,9 +147,8 @@ void ptx_mma(Register& d0, Register& d1, Words&&... rest) {
     }
 }
 
-inline void ptx_unpack(float& low, float& high, unsigned word) {
-    low = static_cast<float>(f16::get(word & 0xFFFF)), high = static_cast<float>(f16::get(word >> 16));
-}
+template <int half>
+void ptx_half(float& d, unsigned word) { d = static_cast<float>(f16::get(word >> 16 * half & 0xFFFF)); }
 
 template <class Element>
 void ptx_pack(unsigned& word, float high, float low) { word = Element::put(high) << 16 | Element::put(low); }

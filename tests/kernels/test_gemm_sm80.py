@@ -18,8 +18,8 @@ from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
