@@ -3,9 +3,7 @@
     record     Instr, Operand: what every instruction states
     packing    numbers and the 32-bit words that carry them
     helpers    device functions that several instructions call
-    memory     loads, stores and barriers of every architecture
-    cp_async   asynchronous copies to shared memory
-    pdl        programmatic dependent launch
+    memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
     mma        mma.sync and ldmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
@@ -21,7 +19,6 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr.cp_async import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -40,7 +37,14 @@ from layoutalg.codegen.instr.helpers import float_literal
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
+    CP_ASYNC,
+    CP_ASYNC_LINE,
+    CP_ASYNC_ZFILL,
+    CP_COMMIT,
+    CP_WAIT,
+    GRID_WAIT,
     LDG,
+    LDG_FRESH,
     LDS,
     MOVE,
     STG,
@@ -65,7 +69,6 @@ from layoutalg.codegen.instr.norm import (
     rescale,
 )
 from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
-from layoutalg.codegen.instr.pdl import GRID_WAIT, LDG_FRESH
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
