@@ -1,8 +1,7 @@
 """Instructions: one record per instruction, its CUDA text and its effect on arrays.
 
     record     Instr, Operand: what every instruction states
-    packing    numbers and the 32-bit words that carry them
-    helpers    device functions that several instructions call
+    words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
     mma        mma.sync and ldmatrix
     shuffle    warp shuffles and byte permutes
@@ -33,7 +32,6 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
 )
 from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
-from layoutalg.codegen.instr.helpers import float_literal
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
@@ -68,7 +66,6 @@ from layoutalg.codegen.instr.norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
@@ -87,6 +84,7 @@ from layoutalg.codegen.instr.record import (
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
 from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.words import WORD_ELEMS, decode, encode, float_literal
 
 __all__ = [
     "ANY",

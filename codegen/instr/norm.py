@@ -35,10 +35,9 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import EXP2, at, each, ref
-from layoutalg.codegen.instr.packing import Array
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
 from layoutalg.codegen.instr.reduce import tree
+from layoutalg.codegen.instr.words import EXP2, Array, at, each, ref
 from layoutalg.errors import UnsupportedError
 
 LOG2_E = 0x3FB8AA3B

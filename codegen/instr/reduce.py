@@ -27,10 +27,9 @@ from typing import Any, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import MAX_NAN, at, each, ref
-from layoutalg.codegen.instr.packing import Array
 from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
+from layoutalg.codegen.instr.words import MAX_NAN, Array, at, each, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 T = TypeVar("T")
