@@ -82,6 +82,24 @@ def encode(values: Array, element: str) -> Array:
             raise UnknownNameError("element", element, WORD_ELEMS)
 
 
+def floats(words: Array) -> Array:
+    """The float32 numbers of words, one each: for effects that compute as the hardware does.
+
+    >>> floats(numpy.array([0x3F800000], dtype=numpy.uint32)).tolist()
+    [1.0]
+    """
+    return numpy.ascontiguousarray(words).view(numpy.float32)
+
+
+def float_words(values: Array) -> Array:
+    """The words of numbers, each rounded to float32.
+
+    >>> hex(float_words(numpy.array([1.0]))[0])
+    '0x3f800000'
+    """
+    return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+
+
 def _to_odd(values: Array) -> Array:
     """The float32 next to each value whose last bit is 1, unless it is exact: may be rounded once more."""
     wide = numpy.asarray(values, dtype=numpy.float64)
