@@ -59,10 +59,12 @@ class Conditions:
     intervals: Mapping[Expr, tuple[int, int]] = field(default_factory=dict)
     truths: Mapping[Expr, bool] = field(default_factory=dict)
     lets: Mapping[Var, Expr] = field(default_factory=dict)
+    _plain: dict[Expr, Expr] = field(default_factory=dict, repr=False, compare=False)
+    _proved: set[tuple[Expr, Expr]] = field(default_factory=set, repr=False, compare=False)
 
     def naming(self, var: Var, value: Expr) -> Conditions:
         """The same with a name for a value."""
-        return replace(self, lets={**self.lets, var: value})
+        return replace(self, lets={**self.lets, var: value}, _plain={}, _proved=set())
 
     def under(self, condition: Expr, holds: bool) -> Conditions:
         """The same with a condition, in its normal form, that holds or does not."""
@@ -74,7 +76,7 @@ class Conditions:
                 low, high = _to_congruence(x, max(low, least), min(high, most))
                 if low <= high and not x.facts.is_constant:
                     intervals[x] = low, high
-        return replace(self, intervals=intervals, truths=truths)
+        return replace(self, intervals=intervals, truths=truths, _proved=set())
 
     def decided(self, predicate: Expr) -> bool | None:
         """Whether a predicate, in its normal form, is true or false here; None: neither is known."""
@@ -117,9 +119,12 @@ class Conditions:
 
     def plain(self, e: Expr) -> Expr:
         """The expression without names."""
-        while named := {v: self.lets[v] for v in variables(e) if v in self.lets}:
-            e = substitute(e, named)
-        return simplify(e)
+        if e not in self._plain:
+            found = e
+            while named := {v: self.lets[v] for v in variables(found) if v in self.lets}:
+                found = substitute(found, named)
+            self._plain[e] = simplify(found)
+        return self._plain[e]
 
     def is_below(self, coordinate: Expr, extent: Expr) -> bool:
         """Whether coordinate < extent was proved; False says nothing.
@@ -129,10 +134,17 @@ class Conditions:
         >>> [Conditions().is_below(tile * 64 + x, m) for x in (Var("i", 64), Var("j", 65))]
         [True, False]
         """
-        if self.decided(simplify(coordinate < extent)) or self.orders(coordinate + 1, extent):
+        if (coordinate, extent) in self._proved or self.decided(simplify(coordinate < extent)):
             return True
         place, end = self.plain(coordinate), self.plain(extent)
-        return simplify(place < end) == Const(1) or self._is_below(place, end)
+        if (
+            self._is_below(place, end)
+            or self.orders(coordinate + 1, extent)
+            or simplify(place < end) == Const(1)
+        ):
+            self._proved.add((coordinate, extent))  # a tile that is copied is loaded, then stored
+            return True
+        return False
 
     def _is_below(self, place: Expr, end: Expr) -> bool:
         for x, w in weights(place).items():
