@@ -62,7 +62,7 @@ class Conditions:
     _plain: dict[Expr, Expr] = field(default_factory=dict, repr=False, compare=False)
     _proved: set[tuple[Expr, Expr]] = field(default_factory=set, repr=False, compare=False)
 
-    def naming(self, var: Var, value: Expr) -> Conditions:
+    def let(self, var: Var, value: Expr) -> Conditions:
         """The same with a name for a value."""
         return replace(self, lets={**self.lets, var: value}, _plain={}, _proved=set())
 

@@ -38,7 +38,7 @@ def _body(body: tuple[Stmt, ...], known: Conditions) -> None:
     for s in body:
         match s:
             case Let(var, value):
-                known = known.naming(var, value)
+                known = known.let(var, value)
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):
