@@ -32,7 +32,8 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.instr.arith import sum_to_odd
-from layoutalg.codegen.instr.helpers import (
+from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
+from layoutalg.codegen.instr.words import (
     C_TYPE,
     EXP2,
     HIGH,
@@ -42,12 +43,13 @@ from layoutalg.codegen.instr.helpers import (
     PACK,
     PACKED,
     RSQRT,
+    Array,
+    decode,
     each,
+    encode,
     float_literal,
     ref,
 )
-from layoutalg.codegen.instr.packing import Array, decode, encode
-from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 NARROW = ("f16", "bf16")

@@ -22,7 +22,7 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
     fused,
 )
-from layoutalg.codegen.instr.packing import decode, encode
+from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.codegen.printing.cuda import print_helpers
 from layoutalg.codegen.printing.value_types import WORD
 from layoutalg.errors import UnknownNameError, UnsupportedError
