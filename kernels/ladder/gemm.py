@@ -49,8 +49,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
