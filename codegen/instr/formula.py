@@ -154,6 +154,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
             "static_cast<int>({b})))", _signed(numpy.minimum), 80, MIN_NAN,
         ),
         "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
@@ -280,8 +281,8 @@ def elementwise(formula: Formula, n: int) -> Instr:
 
 
 def _letter(index: int) -> str:
-    """The name of an input in C."""
-    return chr(ord("a") + index)
+    """The name of an input in C, beside d, the result, and i, which counts elements."""
+    return "abc"[index] if index < 3 else f"x{index}"
 
 
 def _kind(element: str) -> str:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
-    GRID_LIMITS,
     Contract,
     Parameter,
     check_argument,
@@ -56,7 +55,6 @@ from layoutalg.codegen.program.tile import (
 )
 
 __all__ = [
-    "GRID_LIMITS",
     "SCRATCH",
     "Arg",
     "Contract",
