@@ -249,6 +249,21 @@ def _public_classes(module: str) -> list[ast.ClassDef]:
     return [node for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
+def test_faces_of_kernels_show_each_name_at_work() -> None:
+    """Every class and function of a room's face has a doctest, and the face names every module."""
+    found = []
+    for face in sorted((ROOT / "kernels").glob("*/__init__.py")):
+        room = importlib.import_module(f"layoutalg.kernels.{face.parent.name}")
+        found += [
+            f"{room.__name__}.{name} is not shown"
+            for name in room.__all__
+            if callable(value := getattr(room, name)) and ">>>" not in (value.__doc__ or "")
+        ]
+        modules = {path.stem for path in face.parent.glob("*.py")} - {"__init__"}
+        found += [f"{room.__name__} does not name {m}" for m in modules if m not in (room.__doc__ or "")]
+    assert not found, "\n".join(found)
+
+
 def test_no_public_name_is_the_name_of_a_module() -> None:
     """`layoutalg.transpose` must not be a function now and a module after some import."""
     wrong = []
