@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 600
@@ -257,7 +258,8 @@ def test_faces_of_kernels_show_each_name_at_work() -> None:
         found += [
             f"{room.__name__}.{name} is not shown"
             for name in room.__all__
-            if callable(value := getattr(room, name)) and ">>>" not in (value.__doc__ or "")
+            if isinstance(value := inspect.unwrap(getattr(room, name)), type | FunctionType)
+            and ">>>" not in (value.__doc__ or "")
         ]
         modules = {path.stem for path in face.parent.glob("*.py")} - {"__init__"}
         found += [f"{room.__name__} does not name {m}" for m in modules if m not in (room.__doc__ or "")]
