@@ -14,6 +14,7 @@ Source: CUTLASS, include/cute/tensor_impl.hpp, make_fragment_like.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,7 +80,7 @@ class Fragment(Arithmetic):
 
         The place starts a word.  Raises ShapeError where the elements do not lie side by side.
         """
-        if any(self.layout(v) != v for v in range(values)):
+        if not _is_run(self.layout, values):
             raise ShapeError(f"{values} elements of {self} do not lie side by side in registers")
         first = simplify(self.start + as_expr(self.layout(*crd)))
         word = first * (self.element.bits // 32) if self.element.bits > 32 else first // self.per_word
@@ -108,6 +109,12 @@ class Fragment(Arithmetic):
 
     def __str__(self) -> str:
         return f"{self.reg.name} + {self.start} o {self.layout}"
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _is_run(layout: Layout, values: int) -> bool:
+    """True where the first places lie side by side."""
+    return all(layout(v) == v for v in range(values))
 
 
 def words_of(element: DType, elements: int, per_word: int) -> int:

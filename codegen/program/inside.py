@@ -17,7 +17,7 @@ see bounds, and registers by their shapes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import (
@@ -50,16 +50,25 @@ class Known:
 
     lets: Mapping[Var, Expr]
     here: Conditions = field(default_factory=Conditions)
+    _plain: dict[Expr, Expr] = field(default_factory=dict)
+    _proved: set[tuple[Expr, Expr]] = field(default_factory=set)
+
+    def let(self, var: Var, value: Expr) -> Known:
+        """The same, with a value named."""
+        return Known({**self.lets, var: value}, self.here)
 
     def where(self, condition: Expr, *, holds: bool = True) -> Known:
         """The same, inside a branch, or in the other one."""
-        return replace(self, here=self.here.under(simplify(condition), holds))
+        return Known(self.lets, self.here.under(simplify(condition), holds), self._plain)
 
     def plain(self, e: Expr) -> Expr:
         """The expression without names."""
-        while named := {v: self.lets[v] for v in variables(e) if v in self.lets}:
-            e = substitute(e, named)
-        return simplify(e)
+        if e not in self._plain:
+            found = e
+            while named := {v: self.lets[v] for v in variables(found) if v in self.lets}:
+                found = substitute(found, named)
+            self._plain[e] = simplify(found)
+        return self._plain[e]
 
     def is_below(self, coordinate: Expr, extent: Expr) -> bool:
         """Whether coordinate < extent was proved; False says nothing.
@@ -69,10 +78,17 @@ class Known:
         >>> Known({}).is_below(tile * 64 + Var("i", 64), m), Known({}).is_below(tile * 64 + Var("j", 65), m)
         (True, False)
         """
-        if self.here.decided(simplify(coordinate < extent)) or self.here.orders(coordinate + 1, extent):
+        if (coordinate, extent) in self._proved or self.here.decided(simplify(coordinate < extent)):
             return True
         place, end = self.plain(coordinate), self.plain(extent)
-        return simplify(place < end) == Const(1) or self._is_below(place, end)
+        if (
+            self._is_below(place, end)
+            or self.here.orders(coordinate + 1, extent)
+            or simplify(place < end) == Const(1)
+        ):
+            self._proved.add((coordinate, extent))  # a tile that is copied is loaded, then stored
+            return True
+        return False
 
     def _is_below(self, place: Expr, end: Expr) -> bool:
         for x, w in weights(place).items():
@@ -162,7 +178,7 @@ def _body(body: tuple[Stmt, ...], known: Known) -> None:
     for s in body:
         match s:
             case Let(var, value):
-                known = replace(known, lets={**known.lets, var: value})
+                known = known.let(var, value)
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):

@@ -16,7 +16,7 @@ from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
-from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_assign
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
@@ -29,10 +29,8 @@ from layoutalg.kernels.move import (
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
-from layoutalg.kernels.move.plan import RUN_BYTES, TILE_BYTES, choose_tile
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
-from layoutalg.kernels.move.stage import PermuteConfig, Stage
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""
@@ -94,16 +92,21 @@ def _matrix_views(p: MatrixProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any
     return arrays["dst"].reshape(rows, p.ldd)[:, :columns], source.T if p.turned else source
 
 
+def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> Candidate:
+    """Asynchronous copies, dropped, and why; `nbytes` are what a lane loads at once."""
+    chip = find_arch(arch)
+    if chip.compute_capability < (8, 0):
+        why = f"cp.async is not there on {chip.name}: sm_80 and later have it"
+    else:
+        why = f"cp.async of {nbytes} bytes, the vectors that {p} allows: 4, 8 and 16 are accepted"
+    return Candidate("cp.async", UnsupportedError(why))
+
+
 def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
     found = copy_configs(p, arch)
     yield from map(Candidate, found)
     if not any(c.via == "cp.async" for c in found):
-        chip, nbytes = find_arch(arch), found[0].vec * p.element_bytes
-        if chip.compute_capability < (8, 0):
-            why = f"cp.async is not there on {chip.name}: sm_80 and later have it"
-        else:
-            why = f"cp.async of {nbytes} bytes, the vectors that {p} allows: 4, 8 and 16 are accepted"
-        yield Candidate("cp.async", UnsupportedError(why))
+        yield _without_cp_async(p, found[0].vec * p.element_bytes, arch)
 
 
 def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
@@ -125,11 +128,10 @@ def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[Candida
     yield Candidate(plan.best(x, arch))
     found = plan.configs(x, arch)
     yield from map(Candidate, found[1:])
-    if not any(c.way == "staged" for c in found):
-        sms = board.sms if (board := find_arch(arch).board) else 1
-        tile = PermuteConfig("staged", choose_tile(x, RUN_BYTES // 2, sms), 32)
-        asked = f"shared memory bytes of a tile of {p}"
-        yield Candidate("staged", ResourceError(asked, Stage(x, tile).tile_bytes, TILE_BYTES[1]))
+    yield from (Candidate(c, why) for c, why in plan.refusals(x, arch).items())
+    staged = [c for c in found if c.way == "staged"]
+    if staged and not any(c.via == "cp.async" for c in staged):
+        yield _without_cp_async(p, staged[0].chunk * x.element_bytes, arch)
 
 
 def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from layoutalg.codegen.costs import describe
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import (
     BAR,
     CP_COMMIT,
@@ -38,7 +39,7 @@ from layoutalg.codegen.instr import (
     Instr,
 )
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Kernel, Shared
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move.matrix_plan import (
@@ -48,8 +49,8 @@ from layoutalg.kernels.move.matrix_plan import (
     row_copy,
     rows_per_word,
     store_copy,
+    tile_costs,
 )
-from layoutalg.kernels.move.matrix_predict import copy_tile, transpose_tile
 from layoutalg.layout import Layout
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
@@ -82,6 +83,21 @@ def transpose_problem(
     return matrix_problem(m, n, dtype, lds, ldd, turned=True)
 
 
+def _matrices(
+    k: KernelBuilder, p: MatrixProblem, src_vec: int, dst_vec: int, steps: tuple[int, int]
+) -> tuple[tuple[Var, Var], Tensor, Tensor]:
+    """The extents, multiples of `steps`, and both matrices, whose rows start at vectors."""
+    m, n = k.param("m", p.m, steps[0], steps[0]), k.param("n", p.n, steps[1], steps[1])
+    lds = k.param("lds", p.lds, src_vec, multiple=src_vec)
+    ldd = k.param("ldd", p.ldd, dst_vec, multiple=dst_vec)
+    rows, columns = (n, m) if p.turned else (m, n)
+    k.require(columns <= ldd)
+    size = p.element_bytes
+    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=src_vec * size)
+    dst = k.tensor("dst", p.dtype, (rows, columns), (ldd, 1), writable=True, align_bytes=dst_vec * size)
+    return (m, n), src, dst
+
+
 def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """The tile program of a copy, for sizes up to the problem's: what its `contract` says.
 
@@ -90,14 +106,8 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     >>> build_copy(p, copy_configs(p)[0]).name
     'copy_f32'
     """
-    size = p.element_bytes
-    k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_copy_notes(p, c))
-    m, n = k.param("m", p.m), k.param("n", p.n, c.edge_vec, multiple=c.edge_vec)
-    lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
-    ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
-    k.require(n <= ldd)
-    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=c.vec * size)
-    dst = k.tensor("dst", p.dtype, (m, n), (ldd, 1), writable=True, align_bytes=c.vec * size)
+    k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
+    (m, n), src, dst = _matrices(k, p, c.vec, c.vec, (1, c.edge_vec))
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
     block = k.block(0, tiles_m * tiles_n)
     m0, n0 = k.let("m0", block // tiles_n * c.tile_m), k.let("n0", block % tiles_n * c.tile_n)
@@ -114,20 +124,11 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
             here = mine
         k.store(k.load(here, name="v"), there, instr=STG_WHOLE)
     with k.Else():
-        _copy_edge(k, c, s, d)
+        here, there = (
+            local_tile(t.transposed, (c.edge_vec, 1), (None, None))[0, 0, None, None] for t in (s, d)
+        )
+        _one_by_one(k, here, there, here, "one", c.edge_vec, unroll=4)
     return k.build()
-
-
-def _copy_edge(k: KernelBuilder, c: CopyConfig, s: Tensor, d: Tensor) -> None:
-    """Vectors that no edge cuts, those that exist."""
-    here, there = (local_tile(t.transposed, (c.edge_vec, 1), (None, None))[0, 0, None, None] for t in (s, d))
-    nbytes = c.edge_vec * s.buffer.element_bytes
-    one = k.reg("one", max(1, nbytes // 4))
-    with k.For("j", here.size // c.threads, unroll=4) as j:
-        x = k.tid + j * c.threads
-        with k.If(here.inside(x)):
-            k.do(LDG[nbytes], one, here.at(x))
-            k.do(STG_WHOLE[nbytes], there.at(x), one)
 
 
 def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
@@ -138,15 +139,10 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     >>> build_transpose(p, transpose_configs(p)[0]).name
     'transpose_f32'
     """
-    size, by_vectors = p.element_bytes, c.edges == "vectors"
-    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_transpose_notes(p, c))
-    step_m, step_n = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
-    m, n = k.param("m", p.m, step_m, multiple=step_m), k.param("n", p.n, step_n, multiple=step_n)
-    lds = k.param("lds", p.lds, c.src_vec, multiple=c.src_vec)
-    ldd = k.param("ldd", p.ldd, c.dst_vec, multiple=c.dst_vec)
-    k.require(m <= ldd)
-    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=c.src_vec * size)
-    dst = k.tensor("dst", p.dtype, (n, m), (ldd, 1), writable=True, align_bytes=c.dst_vec * size)
+    by_vectors = c.edges == "vectors"
+    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_notes(p, c))
+    steps = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
+    (m, n), src, dst = _matrices(k, p, c.src_vec, c.dst_vec, steps)
     tile = k.shared("tile", p.dtype, c.layout, align_bytes=1024)
     tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
     block = k.block(0, tiles_n * tiles_m)
@@ -173,12 +169,12 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
         with k.If(full):
             _put(k, k.load(here, name="v"), put)
         with k.Else():
-            _load_elements(k, s, tile)
+            _one_by_one(k, s.transposed, tile, s.transposed, "one")
         k.do(BAR)
         with k.If(full):
             k.store(k.load(get, name="u"), there)
         with k.Else():
-            _store_elements(k, tile, d)
+            _one_by_one(k, tile.transposed, d.transposed, d.transposed, "last")
     return k.build()
 
 
@@ -197,48 +193,35 @@ def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
             k.do(STS[rows * size], put.at((w * side + e, 0), i, 0), t[e])
 
 
-def _load_elements(k: KernelBuilder, s: Tensor, tile: Tensor) -> None:
-    """Single elements along n, those that exist, from a tile (m, n) of the source."""
-    here, size = s.transposed, s.buffer.element_bytes
-    one = k.reg("one", max(1, size // 4))
-    with k.For("j", s.size // k.threads) as j:
+def _one_by_one(
+    k: KernelBuilder, here: Tensor, there: Tensor, where: Tensor, name: str, vec: int = 1, *, unroll: int = 1
+) -> None:
+    """What exists of a tile, by the places of two views of it: elements, or vectors that no edge cuts."""
+    nbytes = vec * here.buffer.element_bytes
+    load = LDS if isinstance(here.buffer, Shared) else LDG
+    store = STS if isinstance(there.buffer, Shared) else STG_WHOLE
+    one = k.reg(name, max(1, nbytes // 4))
+    with k.For("j", where.size // k.threads, unroll=unroll) as j:
         x = k.tid + j * k.threads
-        with k.If(here.inside(x)):
-            k.do(LDG[size], one, here.at(x))
-            k.do(STS[size], tile.at(x), one)
+        with k.If(where.inside(x)):
+            k.do(load[nbytes], one, here.at(x))
+            k.do(store[nbytes], there.at(x), one)
 
 
-def _store_elements(k: KernelBuilder, tile: Tensor, d: Tensor) -> None:
-    """Single elements along m, those that exist, to a tile (n, m) of the destination."""
-    there, size = d.transposed, d.buffer.element_bytes
-    last = k.reg("last", max(1, size // 4))
-    with k.For("j", d.size // k.threads) as j:
-        x = k.tid + j * k.threads
-        with k.If(there.inside(x)):
-            k.do(LDS[size], last, tile.transposed.at(x))
-            k.do(STG_WHOLE[size], there.at(x), last)
-
-
-def _copy_notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
+def _notes(p: MatrixProblem, c: CopyConfig | TransposeConfig) -> list[str]:
+    size, tile = p.element_bytes, f"a {c.tile_m} x {c.tile_n} tile with {c.threads} threads"
+    if isinstance(c, CopyConfig):
+        how = [f"A block copies {tile} through {c.via}; vectors of {c.vec * size} bytes."]
+    else:
+        how = [
+            f"A block transposes {tile}; vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
+            f"Element (n, m) of the tile lies at {c.layout}.",
+        ]
+    which = f"dst[{'n, m' if p.turned else 'm, n'}] = src[m, n], elements of {size} bytes"
     return [
         "",
-        f"dst[m, n] = src[m, n], elements of {p.element_bytes} bytes; rows of src are lds elements "
-        f"apart, of dst ldd.",
-        f"A block copies a {c.tile_m} x {c.tile_n} tile with {c.threads} threads through {c.via}; "
-        f"vectors of {c.vec * p.element_bytes} bytes.",
+        f"{which}; rows of src are lds elements apart, of dst ldd.",
+        *how,
         "Predicted for a full tile:",
-        *describe(copy_tile(p, c).prediction()),
-    ]
-
-
-def _transpose_notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:
-    size = p.element_bytes
-    return [
-        "",
-        f"dst[n, m] = src[m, n], elements of {size} bytes; rows of src are lds elements apart, of dst ldd.",
-        f"A block transposes a {c.tile_m} x {c.tile_n} tile with {c.threads} threads; "
-        f"vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
-        f"Element (n, m) of the tile lies at {c.layout}.",
-        "Predicted for a full tile:",
-        *describe(transpose_tile(p, c).prediction()),
+        *describe(tile_costs(p, c)),
     ]

@@ -33,7 +33,7 @@ from layoutalg.codegen.instr import (
     STG_WHOLE,
     STS,
 )
-from layoutalg.codegen.language import KernelBuilder, Tensor
+from layoutalg.codegen.language import KernelBuilder, Tensor, whole
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
@@ -44,10 +44,8 @@ from layoutalg.kernels.move.partition import (
     block_origins,
     direct_element,
     flat,
-    load_chunk,
-    partition_of,
+    part_of,
     run_origins,
-    staged_chunks,
     tensor_of,
 )
 from layoutalg.kernels.move.problem import Moves
@@ -65,7 +63,7 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     """
     stage = Stage(x, c)
     k = KernelBuilder(f"permute_b{8 * stage.size}", c.threads, notes=_notes(stage))
-    src = tensor_of(k, stage, "src", [m.src for m in stage.modes])
+    src = tensor_of(k, stage, "src", stage.src_strides)
     dst = tensor_of(k, stage, "dst", stage.dst_strides)
     block = k.block(0, stage.blocks)
     origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
@@ -98,14 +96,14 @@ def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, 
 def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: Sequence[Var]) -> None:
     passes, moves = -(-stage.elements // k.threads), stage.moves
     v = k.reg("v", passes, max(1, stage.size // 4))
-    here, there = partition_of(stage, src, origins, "read"), partition_of(stage, dst, origins, "write")
     bent = moves.src_swizzle or moves.dst_swizzle or any(m.src < 0 for m in stage.modes)
 
     def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
-        if not bent:
-            return here.at(x), there.at(x), here.inside(x)
-        source, target, exists = direct_element(stage, x, origins)
-        return flat(src, source), flat(dst, target), _all(exists)
+        if bent:
+            source, target, exists = direct_element(stage, x, origins)
+            return flat(src, source), flat(dst, target), _all(exists)
+        here, there = part_of(stage, x, origins, "read"), part_of(stage, x, origins, "write")
+        return here.of(src), there.of(dst), _all(there.exists)
 
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
@@ -124,15 +122,19 @@ def _load(
 ) -> None:
     held = k.reg("held", max(1, stage.chunk_bytes // 4))
     threads = stage.config.loading or k.threads
-    here, there = partition_of(stage, src, origins, "load"), staged_chunks(stage, tile, base)
+    bytes_of = whole(tile)
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
+        chunk = Load(stage, x, origins, base)
         if stage.is_straight:
-            with k.If(_all([*below, here.inside(x)])):
-                ref = here.at(x)  # under a name, or the loop would carry a pointer of 64 bits
-                _copy(k, stage, held, there.at(x), replace(ref, index=k.let("source", ref.index)))
+            with k.If(_all([*below, *chunk.exists])):
+                ref = chunk.part.of(src)
+                ref = replace(
+                    ref, index=k.let("source", ref.index)
+                )  # or the loop would carry a 64-bit pointer
+                _copy(k, stage, held, chunk.tile.of(bytes_of), ref)
         else:
-            _load_skewed(k, stage, held, src, tile, load_chunk(stage, x, origins, base), below)
+            _load_skewed(k, stage, held, src, tile, chunk, below)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
@@ -175,17 +177,14 @@ def _store(
     straight = stage.dst_aligned and not stage.moves.dst_swizzle
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
         x, below = _step(k, j, stage.stores, threads)
-        vectors = [Store(stage, x, origins, base, member) for member in range(group)]
-        runs = [
-            partition_of(stage, dst, run_origins(stage, origins, member), "store") for member in range(group)
-        ]
-        rows = [there.inside(x) if straight else _all(v.row) for there, v in zip(runs, vectors, strict=True)]
+        vectors = [Store(stage, x, run_origins(stage, origins, member), base) for member in range(group)]
+        rows = [_all(v.part.exists) for v in vectors]
         with k.If(_all([*below, rows[0]])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
                 with k.If(rows[member] if member else Const(1)):
                     with k.If(_all(vector.ends.whole)):
-                        at = runs[member].at(x) if straight else flat(dst, vector.target)
+                        at = vector.part.of(dst) if straight else flat(dst, vector.target)
                         k.do(STG_WHOLE[c.vec * size], at, u[member])
                     if vector.ends.whole:
                         with k.Else():

@@ -188,13 +188,6 @@ class RowBlock(Block):
 
     `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
     says that it writes the destination, in place the source; else it saves statistics.
-
-    >>> from layoutalg.kernels.rowwise.norm_plan import form_of
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> from layoutalg.kernels.rowwise.norm_plan import walk_of
-    >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
-    >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
-    (2, 4)
     """
 
     def __init__(

@@ -40,23 +40,12 @@ from layoutalg.kernels.rowwise.walk import Chunk, Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
-    """The tile programs of a plan, one per pass.
-
-    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
-    >>> plan = plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]
-    >>> [kernel.name for kernel in build(plan)]
-    ['reduce_sum_f32_f32', 'reduce_sum_f32_f32']
-    """
+    """The tile programs of a plan, one per pass."""
     return tuple(build_pass(p) for p in plan.passes)
 
 
 def build_pass(p: Pass) -> Kernel:
-    """The tile program of one pass.
-
-    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
-    >>> build_pass(plans(reduce_problem((64, 64), 1, "max", "f16"))[0].passes[0]).name
-    'reduce_max_f16_f16'
-    """
+    """The tile program of one pass."""
     return _Reduction(p).kernel()
 
 
@@ -182,9 +171,14 @@ class _Reduction(Block):
                     self._put(self.acc.slice(e, count=p.store_vec), self.places[n], 0 if rows else e)
 
     def _put(self, values: RegRef, place: Expr, e: int) -> None:
-        p, kept = self.p, self.p.form.kept
-        crd = self.steps.counted(self.steps.target(place, e), kept, "dst") if self.c.splits == 1 else ()
-        to = self.at(self.dst, p.target(place, e, self.split), crd, p.form.dst_offset)
+        """Store results: of element e of a place, or in the workspace split after split."""
+        p, walk, kept = self.p, self.steps, self.p.form.kept
+        if self.c.splits == 1:
+            crd = walk.target(place, e)
+            index = walk.along(crd, kept, "dst") + p.form.dst_offset
+            to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), p.form.dst_offset)
+        else:
+            to = self.at(self.dst, self.split * p.form.outputs + place * walk.values + e)
         if self.packed is not None:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())

@@ -93,24 +93,14 @@ class Backwards(Walk):
 
 
 def row_ends(form: Form) -> list[int]:
-    """Where rows may start and end, in elements: vectors are whole where their size divides all of these.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> row_ends(normalise(axes_problem((9, 33), 1, "f32", keeps=True)))
-    [33, 33, 0, 0, 33]
-    """
+    """Where rows may start and end, in elements: vectors are whole where their size divides all of these."""
     return [v for m in form.modes[1:] for v in (m.src, m.dst)] + [
         form.src_offset, form.dst_offset, form.lead.extent
     ]  # fmt: skip
 
 
 def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
-    """True when `vec` elements can be read and written at once, at places that are multiples of vec.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [can_vector(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
-    [False, True]
-    """
+    """True when `vec` elements can be read and written at once, at places that are multiples of vec."""
     lead = form.lead
     if vec == 1:
         return True
@@ -125,10 +115,6 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
     """True when vectors can lie across columns whose rows start at different places of vectors.
 
     The rows are those of one reduced mode, and elements lie alike in source and destination.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [can_skew(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
-    [True, False]
     """
     lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
@@ -140,10 +126,6 @@ def _one_phase(form: Form, vec: int) -> bool:
     """True when every element's place in a vector of the source is that in one of the destination.
 
     Coordinate 0 has the same place in both, and so has every step from it, up or down.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> _one_phase(normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True)), 2)
-    False
     """
     differences = [m.src - m.dst for m in form.modes[1:]] + [form.src_offset - form.dst_start]
     return not any(d % vec for d in differences)
@@ -154,15 +136,7 @@ def _one_phase(form: Form, vec: int) -> bool:
 
 @dataclass(frozen=True)
 class HeadTail(Backwards):
-    """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> from layoutalg.kernels.rowwise.walk import Tiling
-    >>> w = HeadTail(normalise(axes_problem((8, 130), 1, "f32")), Tiling(dtype("f32"), 4, 1, 32))
-    >>> w.vectors, w.edges
-    (32, 8)
-    """
+    """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one."""
 
     @cached_property
     def aligned(self) -> bool:
