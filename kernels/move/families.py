@@ -68,28 +68,16 @@ def _matrix_launches(
     return launch_sequence([build(p, c)], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
 
 
-def _matrix_buffers(p: MatrixProblem, trial: str, seed: int) -> dict[str, Any]:
-    return dict(zip(("src", "dst"), buffers(p, seed), strict=True))
-
-
-def _matrix_expected(p: MatrixProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("dst", reference(p, given["src"], given["dst"]))
-
-
-def _matrix_arrays(p: MatrixProblem, n: int) -> dict[str, Any]:
-    carrier, rows = CARRIER[p.element_bytes], p.target_shape[0]
-    elems = {"src": p.m * p.lds, "dst": rows * p.ldd}
-    return {
-        name: random_bytes(count * p.element_bytes, 2 * n + side).view(carrier)
-        for side, (name, count) in enumerate(elems.items())
-    }
-
-
 def _matrix_views(p: MatrixProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
     """The destination, and the source as the destination's shape sees it."""
-    rows, columns = p.target_shape
-    source = arrays["src"].reshape(p.m, p.lds)[:, : p.n]
-    return arrays["dst"].reshape(rows, p.ldd)[:, :columns], source.T if p.turned else source
+    (rows, columns), (src, dst) = p.target_shape, _matrix_elems(p)
+    source = arrays["src"][:src].reshape(p.m, p.lds)[:, : p.n]
+    return arrays["dst"][:dst].reshape(rows, p.ldd)[:, :columns], source.T if p.turned else source
+
+
+def _matrix_elems(p: MatrixProblem) -> tuple[int, int]:
+    """Elements of both arrays, the last row's gap included."""
+    return p.m * p.lds, p.target_shape[0] * p.ldd
 
 
 def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> Candidate:
@@ -138,29 +126,6 @@ def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> 
     return launch_sequence([permute.build(normalise(p), c)])
 
 
-def _permute_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
-    import numpy
-
-    rng, width = numpy.random.default_rng(seed), p.element_bytes
-    elems = {"src": p.source_elems, "dst": p.target_elems}
-    return {
-        name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
-        for name, n in elems.items()
-    }
-
-
-def _permute_expected(p: PermuteProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("dst", permuted(p, given["src"], given["dst"]))
-
-
-def _permute_arrays(p: PermuteProblem, n: int) -> dict[str, Any]:
-    nbytes = -(-prod(p.shape) * p.element_bytes // UNIT_BYTES) * UNIT_BYTES
-    return {
-        name: random_bytes(nbytes, 2 * n + side).view(CARRIER[p.element_bytes])
-        for side, name in enumerate(("src", "dst"))
-    }
-
-
 def _permute_views(p: PermuteProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
     """The destination, and the source as the destination's shape sees it, of dense tensors."""
     order = sorted(range(len(p.shape)), key=lambda k: -p.src[k])
@@ -191,6 +156,31 @@ def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
 # --- both ----------------------------------------------------------------------------------------------
 
 Views = Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
+
+
+def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
+    """Random bits in whole units, as the source and as what the destination held before."""
+    import numpy
+
+    rng, width = numpy.random.default_rng(seed), p.element_bytes
+    elems = {"src": p.source_elems, "dst": p.target_elems}
+    return {
+        name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
+        for name, n in elems.items()
+    }
+
+
+def _expected(reference: Callable[..., Any], p: Any, c: Any, given: Mapping[str, Any]) -> Expected:
+    return Expected("dst", reference(p, given["src"], given["dst"]))
+
+
+def _arrays(elems: Callable[[Any], tuple[int, int]], p: Any, n: int) -> dict[str, Any]:
+    """Random bits on the GPU, another pair for each n."""
+    width = p.element_bytes
+    return {
+        name: random_bytes(-(-count * width // UNIT_BYTES) * UNIT_BYTES, 2 * n + side).view(CARRIER[width])
+        for side, (name, count) in enumerate(zip(("src", "dst"), elems(p), strict=True))
+    }
 
 
 def _check(views: Views, p: Any, arrays: Mapping[str, Any], ours: Launch) -> str:
@@ -238,12 +228,12 @@ def _matrix_family(name: str, summary: str, build: Any, candidates: Any, *, turn
         candidates,
         launches=partial(_matrix_launches, build),
         trials=lambda p: ("bits",),
-        buffers=_matrix_buffers,
-        expected=_matrix_expected,
+        buffers=lambda p, trial, seed: dict(zip(("src", "dst"), buffers(p, seed), strict=True)),
+        expected=partial(_expected, reference),
         array_bytes=lambda p: (p.source_elems + p.target_elems) * p.element_bytes,
         verified=tuple({"m": m, "n": n} for m, n in VERIFIED_MATRICES),
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
-        bench=_bench(_matrix_views, arrays=_matrix_arrays, cases=cases),
+        bench=_bench(_matrix_views, arrays=partial(_arrays, _matrix_elems), cases=cases),
     )
 
 
@@ -270,14 +260,14 @@ MOVE_FAMILIES = (
         _permute_candidates,
         launches=_permute_launches,
         trials=lambda p: ("bits",),
-        buffers=_permute_buffers,
-        expected=_permute_expected,
+        buffers=_tensor_buffers,
+        expected=partial(_expected, permuted),
         array_bytes=_dense_bytes,
         verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
         asks={"shape": NEEDED, "axes": NEEDED},
         bench=_bench(
-            _permute_views, arrays=_permute_arrays, cases=_permute_cases, notes=_permute_notes,
-            pace=lambda p: Pace(11, sample_ms=3.0),
+            _permute_views, arrays=partial(_arrays, lambda p: (prod(p.shape),) * 2), cases=_permute_cases,
+            notes=_permute_notes, pace=lambda p: Pace(11, sample_ms=3.0),
         ),
     ),
 )  # fmt: skip

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 from layoutalg.codegen.costs import describe
-from layoutalg.codegen.expr import Var
+from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import (
     BAR,
     CP_COMMIT,
@@ -52,6 +53,8 @@ from layoutalg.kernels.move.matrix_plan import (
     tile_costs,
 )
 from layoutalg.layout import Layout
+
+X = TypeVar("X")
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 """Transposes a corner of so many rows in registers, a word of each."""
@@ -83,19 +86,32 @@ def transpose_problem(
     return matrix_problem(m, n, dtype, lds, ldd, turned=True)
 
 
-def _matrices(
-    k: KernelBuilder, p: MatrixProblem, src_vec: int, dst_vec: int, steps: tuple[int, int]
-) -> tuple[tuple[Var, Var], Tensor, Tensor]:
-    """The extents, multiples of `steps`, and both matrices, whose rows start at vectors."""
+def _turned(p: MatrixProblem, m: X, n: X) -> tuple[X, X]:
+    """What belongs to the modes of the source, in the order of the destination's, and the other way round."""
+    return (n, m) if p.turned else (m, n)
+
+
+def _tiles(
+    k: KernelBuilder, p: MatrixProblem, c: CopyConfig | TransposeConfig, steps: tuple[int, int], *vec: int
+) -> tuple[Tensor, Tensor, Expr]:
+    """A block's tile of the source and of the destination, and the predicate that neither sticks out.
+
+    Extents are multiples of `steps`, leading dimensions of `vec`.  Consecutive blocks walk along rows of the
+    destination.
+    """
     m, n = k.param("m", p.m, steps[0], steps[0]), k.param("n", p.n, steps[1], steps[1])
-    lds = k.param("lds", p.lds, src_vec, multiple=src_vec)
-    ldd = k.param("ldd", p.ldd, dst_vec, multiple=dst_vec)
-    rows, columns = (n, m) if p.turned else (m, n)
-    k.require(columns <= ldd)
-    size = p.element_bytes
-    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=src_vec * size)
-    dst = k.tensor("dst", p.dtype, (rows, columns), (ldd, 1), writable=True, align_bytes=dst_vec * size)
-    return (m, n), src, dst
+    lds, ldd = k.param("lds", p.lds, vec[0], vec[0]), k.param("ldd", p.ldd, vec[1], vec[1])
+    aligned, aligned_dst = (v * p.element_bytes for v in vec)
+    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=aligned)
+    dst = k.tensor("dst", p.dtype, _turned(p, m, n), (ldd, 1), writable=True, align_bytes=aligned_dst)
+    tile = c.tile_m, c.tile_n
+    down, along = _turned(p, (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n)
+    block = k.block(0, down * along)
+    at_m, at_n = _turned(p, block // along, block % along)
+    origin = k.let("m0", at_m * c.tile_m), k.let("n0", at_n * c.tile_n)
+    s = local_tile(src.moved(*origin), tile, (0, 0))
+    d = local_tile(dst.moved(*_turned(p, *origin)), _turned(p, *tile), (0, 0))
+    return s, d, (origin[0] + c.tile_m <= m) & (origin[1] + c.tile_n <= n)
 
 
 def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
@@ -107,14 +123,10 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     'copy_f32'
     """
     k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
-    (m, n), src, dst = _matrices(k, p, c.vec, c.vec, (1, c.edge_vec))
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    block = k.block(0, tiles_m * tiles_n)
-    m0, n0 = k.let("m0", block // tiles_n * c.tile_m), k.let("n0", block % tiles_n * c.tile_n)
-    s, d = (local_tile(t.moved(m0, n0), (c.tile_m, c.tile_n), (0, 0)) for t in (src, dst))
+    s, d, full = _tiles(k, p, c, (1, c.edge_vec), c.vec, c.vec)
     thread = k.get_slice(row_copy(c, p.dtype))
     here, there = thread.partition_S(s), thread.partition_D(d)
-    with k.If((m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)):
+    with k.If(full):
         if c.via == "cp.async":
             tile = k.shared("tile", p.dtype, Layout((c.tile_m, c.tile_n), (c.tile_n, 1)), align_bytes=128)
             mine = thread.partition_D(tile)
@@ -142,14 +154,8 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     by_vectors = c.edges == "vectors"
     k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_notes(p, c))
     steps = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
-    (m, n), src, dst = _matrices(k, p, c.src_vec, c.dst_vec, steps)
+    s, d, full = _tiles(k, p, c, steps, c.src_vec, c.dst_vec)
     tile = k.shared("tile", p.dtype, c.layout, align_bytes=1024)
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    block = k.block(0, tiles_n * tiles_m)
-    m0, n0 = k.let("m0", block % tiles_m * c.tile_m), k.let("n0", block // tiles_m * c.tile_n)
-    full = (m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)
-    s = local_tile(src.moved(m0, n0), (c.tile_m, c.tile_n), (0, 0))
-    d = local_tile(dst.moved(n0, m0), (c.tile_n, c.tile_m), (0, 0))
     loading, storing = k.get_slice(load_copy(c, p.dtype)), k.get_slice(store_copy(c, p.dtype))
     here, there = loading.partition_S(s), storing.partition_D(d)
     put, get = loading.partition_D(tile.transposed), storing.partition_S(tile)

@@ -33,7 +33,7 @@ from layoutalg.codegen.instr import (
     STG_WHOLE,
     STS,
 )
-from layoutalg.codegen.language import KernelBuilder, Tensor, whole
+from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
@@ -120,42 +120,28 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
 def _load(
     k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
+    """Chunks of rows, wherever these start; past the end of the buffer single elements."""
+    size, threads = stage.size, stage.config.loading or k.threads
     held = k.reg("held", max(1, stage.chunk_bytes // 4))
-    threads = stage.config.loading or k.threads
-    bytes_of = whole(tile)
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
         chunk = Load(stage, x, origins, base)
-        if stage.is_straight:
-            with k.If(_all([*below, *chunk.exists])):
-                ref = chunk.part.of(src)
-                ref = replace(
-                    ref, index=k.let("source", ref.index)
-                )  # or the loop would carry a 64-bit pointer
-                _copy(k, stage, held, chunk.tile.of(bytes_of), ref)
-        else:
-            _load_skewed(k, stage, held, src, tile, chunk, below)
+        with k.If(_all([*below, *chunk.exists])):
+            ref = chunk.part.of(src) if stage.is_straight else flat(src, chunk.source)
+            source = k.let("source", ref.index)  # under a name, or the loop would carry a pointer of 64 bits
+            place, ref = as_expr(chunk.place), replace(ref, index=source)
+            if chunk.inside is None:
+                _copy(k, stage, held, k.at(tile, place), ref)
+            else:
+                with k.If(chunk.inside):
+                    _copy(k, stage, held, k.at(tile, place), ref)
+                with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
+                    one = held.slice(0, count=max(1, size // 4))
+                    k.do(LDG[size], one, flat(src, source + e))
+                    k.do(STS[size], k.at(tile, place + e * size), one)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
-
-
-def _load_skewed(
-    k: KernelBuilder, stage: Stage, held: Reg, src: Tensor, tile: Shared, at: Load, below: list[Expr]
-) -> None:
-    """A chunk of a row that starts anywhere; past the end of the buffer single elements."""
-    size = stage.size
-    with k.If(_all([*below, *at.exists])):
-        source, place = k.let("source", at.source), as_expr(at.place)
-        if at.inside is None:
-            _copy(k, stage, held, k.at(tile, place), flat(src, source))
-        else:
-            with k.If(at.inside):
-                _copy(k, stage, held, k.at(tile, place), flat(src, source))
-            with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
-                one = held.slice(0, count=max(1, size // 4))
-                k.do(LDG[size], one, flat(src, source + e))
-                k.do(STS[size], k.at(tile, place + e * size), one)
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:

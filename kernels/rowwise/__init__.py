@@ -1,6 +1,6 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
-    problems           what is asked: a tensor of which some modes are reduced, its normal form, the definitions
+    problems           what is asked: tensors with reduced modes, their normal form, definitions
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
     reduce_plan, reduce     sum, max, mean: configurations, and the program

@@ -117,7 +117,7 @@ class _Reduction(Block):
             for n in own:
                 chunk = walk.chunk(self.bases[n], step)
                 exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-                self._fetch(held[u, n], chunk, self.c.vec, [*self._present(n), *exists])
+                self._fetch(held[u, n], chunk, self.c.vec, [*self.has_row(self.places[n]), *exists])
         with k.Unroll("u", depth) as u:
             for n in own:
                 self._fold(held[u, n], n, self.c.vec)
@@ -127,7 +127,7 @@ class _Reduction(Block):
         mine = [self.split.eq(0)] if self.c.splits > 1 else []
         for n in range(self.c.rows_per_thread):
             one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
-            self._fetch(edge[n], one, 1, [*mine, *self._present(n), *exists])
+            self._fetch(edge[n], one, 1, [*mine, *self.has_row(self.places[n]), *exists])
 
     def _fold_edges(self, edge: Reg) -> None:
         for n in range(self.c.rows_per_thread):
@@ -143,11 +143,6 @@ class _Reduction(Block):
             k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
         with self.where(exists):
             k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
-
-    def _present(self, n: int) -> list[Expr]:
-        """What says that the thread has a row number n."""
-        places, each = self.walk.places, self.c.rows_per_block * self.c.rows_per_thread
-        return [self.places[n] < places] if places % each else []
 
     def _fold(self, words: RegRef, n: int, vec: int) -> None:
         """Join `vec` elements to the value of row n, or to one value each."""
@@ -166,7 +161,7 @@ class _Reduction(Block):
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
-            with self.where([*one, *self._present(n)]):
+            with self.where([*one, *self.has_row(self.places[n])]):
                 for e in (n,) if rows else range(0, c.vec, p.store_vec):
                     self._put(self.acc.slice(e, count=p.store_vec), self.places[n], 0 if rows else e)
 

@@ -1,10 +1,11 @@
-"""Walks over rows that do not start at vectors: the arithmetic that no layout can say.
+"""Walks over rows that do not start at vectors, or run backwards: the arithmetic that no layout can say.
 
-The idea.  A layout of integers says where a vector is if every row starts at one.  Where rows start at any
-element, the vector that an element lies in depends on the remainder of an address, which is neither linear in
-the coordinate nor known before the kernel runs.  Three answers, each a `Walk` whose coordinates are still
-layouts and whose addresses are not:
+The idea.  A layout of integers says where a vector is if every row starts at one, and no stride is below 0:
+indices are unsigned.  Where rows start at any element, the vector that an element lies in depends on the
+remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Four
+answers, each a `Walk` whose coordinates are still layouts and whose addresses are not:
 
+    Backwards       a mode that runs backwards on a side is counted from its end there
     HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
     MaskedRows      norms along rows: all vectors that touch a row; what is not the row's is masked
     SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
@@ -21,8 +22,8 @@ side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0
     row 0   |20 r 23|24 w 27|28 w 31| ... |44 w 47|48 r 51|
     row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
 
-Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference stops at 0
-where the vector before the first is asked for, which no predicate lets through.
+Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference wraps where
+the vector before the first is asked for, which no predicate lets through.
 """
 
 from __future__ import annotations

@@ -11,12 +11,22 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.expr import Const, Expr, Minus, Operand, Select, Var, evaluate, variables
+from layoutalg.codegen.expr import (
+    Const,
+    Expr,
+    Minus,
+    Operand,
+    Select,
+    Var,
+    evaluate,
+    simplify,
+    variables,
+)
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.program.inside import Known
+from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, IRError, ShapeError
 from layoutalg.layout import Layout
@@ -65,20 +75,18 @@ def holds(true: tuple[Expr, ...], place: Expr, end: Expr) -> bool:
     return True
 
 
-def known(true: tuple[Expr, ...]) -> Known:
-    out = Known({})
+def known(true: tuple[Expr, ...]) -> Conditions:
+    out = Conditions()
     for condition in true:
-        out = out.where(condition)
+        out = out.under(simplify(condition), True)
     return out
 
 
 def test_what_is_proved_in_a_branch_is_not_proved_beside_it() -> None:
     place, start = COUNT * 8 + LANE, Var("start", 41, "let")
-    outside = Known({})
-    assert outside.where(COUNT * 8 + 8 <= M).is_below(place, M)
-    assert not outside.is_below(place, M) and not outside.where(COUNT * 8 + 8 <= M, holds=False).is_below(
-        place, M
-    )
+    outside, tiles = Conditions(), simplify(COUNT * 8 + 8 <= M)
+    assert outside.under(tiles, True).is_below(place, M)
+    assert not outside.is_below(place, M) and not outside.under(tiles, False).is_below(place, M)
     assert outside.let(start, TILE * 8).is_below(start + LANE, M)
     assert not outside.is_below(start + LANE, M) and not outside.let(start, COUNT * 8).is_below(
         start + LANE, M
@@ -271,6 +279,6 @@ def test_what_can_never_run_needs_no_proof() -> None:
 
 def test_the_other_branch_knows_the_opposite() -> None:
     """Where the tile does not stick out: in the else of the condition that it does."""
-    full = Known({}).where(M < COUNT * 8 + 8, holds=False)
+    full = Conditions().under(simplify(M < COUNT * 8 + 8), False)
     assert full.is_below(COUNT * 8 + LANE, M) and not full.is_below(COUNT * 8 + LANE + BIT, M)
     assert holds((COUNT * 8 + 8 <= M,), COUNT * 8 + LANE, M)

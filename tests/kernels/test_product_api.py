@@ -20,6 +20,7 @@ from layoutalg.errors import (
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.arrays import MOST_SIMULATED
 from layoutalg.kernels.elements import ELEMENT
+from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.product_api import MOST_PRODUCTS, chunks, matmul
 from tests import products
@@ -42,6 +43,17 @@ def test_random_products_are_their_definition_in_the_simulator(seed: int) -> Non
     case = products.draw(seed, kinds=NUMPY, most=40, most_elems=20_000)
     wrong = products.run(case, Numpy(), simulate=True)
     assert not wrong, f"{case}: {wrong}"
+
+
+@pytest.mark.parametrize("modes", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "s8"])
+def test_kernels_for_any_batch_address_all_of_it(modes: int, dtype: str) -> None:
+    """Places in a batch are below the limit of a third axis: 64 bits reach all of every operand."""
+    family = FAMILIES["gemm-simt" if dtype == "f32" else "gemm-sm80"]
+    p = gemm_problem(
+        64, 64, 64, dtype, batch=[BatchMode(5, 4096, 4096, 0, 4096 * 5**i) for i in range(modes)]
+    )
+    assert called_launches(p, family.choose(p)).kernels
 
 
 @each("seed", range(50))
