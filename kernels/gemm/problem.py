@@ -164,9 +164,9 @@ def gemm_problem(
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
-    column, True or "n", or per row, "m".  Raises ShapeError for
-    extents, leading dimensions and steps that make no matrices, NotInjectiveError for results that would lie
-    at one place, UnsupportedError for types that do not go together.
+    column, True or "n", or per row, "m".  Raises ShapeError for extents, leading dimensions and steps that
+    make no matrices, NotInjectiveError for results that would lie at one place, UnsupportedError for types
+    that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -182,8 +182,10 @@ def gemm_problem(
     default = {"tf32": "f32", "s8": "s32"}.get(element.name, element.name)
     to = find_dtype(result or default)
     if to.name not in (default, sums.name):
-        several = " and ".join(dict.fromkeys((default, sums.name)))
-        raise UnsupportedError(f"a result of {to} from {element}: {several} are accepted")
+        known = " and ".join(dict.fromkeys((default, sums.name)))
+        raise UnsupportedError(
+            f"a result of {to} from {element}: {known} {'are' if ' ' in known else 'is'} accepted"
+        )
     for name, value in (("m", m), ("n", n), ("k", k)):
         _positive(name, value)
     for name, major in (("a_major", a_major), ("b_major", b_major)):
