@@ -17,11 +17,11 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.sweeps import each
 
-GOOD = Sm80Config(128, 128, 32, 2, 2, 3)
+GOOD = Sm80Step(128, 128, 32, 2, 2, 3)
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] = [
     ({"tile_m": 120}, {}, DivisibilityError, "tile_m = 120 is not a multiple of 32.*nearest is 128"),
     ({"tile_k": 8}, {}, DivisibilityError, "tile_k = 8 is not a multiple of 16.*nearest is 16"),

@@ -90,7 +90,7 @@ DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
     "mean": ({"shape": (8192, 8192), "axes": 1}, "sm_80", UnsupportedError, "blocks are enough for 108"),
     "rms_norm": ({"shape": (64, 70000), "axes": 1}, "sm_80", ResourceError, "words that a thread holds"),
     "add": ({"shape": (6, 7), "strides": [(7, 1), (0, 1)]}, "sm_90", AlignmentError, "7 elements in a row"),
-    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers a thread of"),
+    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers per thread of"),
     "gemm-sm80": ({"m": 64, "n": 63, "k": 65}, "sm_90", UnsupportedError, "cp.async"),
 }
 
