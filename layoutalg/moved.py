@@ -41,7 +41,7 @@ _ROOMS: Mapping[str, str] = {
         "codegen.cost=ctext"
     ),
     "codegen.instr": (
-        "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "
+        "codegen.packing=words codegen.instr_sm75=memory codegen.instr_sm80=memory codegen.instr_sm90=memory "
         "codegen.instr_mma=mma codegen.instr_shuffle=shuffle codegen.instr_float=arith "
         "codegen.instr_double=double codegen.instr_reduce=reduce codegen.instr_norm=norm"
     ),

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import each
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
+from layoutalg.codegen.instr.words import Array, decode, each, encode
 
 ONE_F64 = (0, 0x3FF00000)
 """1.0 as two words."""

@@ -7,7 +7,7 @@
     misaligned           what rows add to that which start anywhere, run backwards or are cut
     gather               how vectors are read from the tile
     permute              copies and permutes of any strides, built for one problem
-    matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
+    matrix               copies and transposes of matrices, extents at run time; matrix_plan
     certificate          why the tile lies in shared memory as it does
     families, cases      the records of this room's families, and the problems that are timed
 
