@@ -39,8 +39,11 @@ def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = 
     chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
-    if "cp.async" in (c.via, getattr(c, "turn", "")) and chip.compute_capability < (8, 0):
-        raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
+    if c.via != "global" and "cp.async" in (c.via, getattr(c, "turn", "")):
+        if chip.compute_capability < (8, 0):
+            raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
+        if c.stages < 2:
+            raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
     if isinstance(c, SimtConfig):
         _simt_instructions(p, c)
         _simt_tiles(p, c, chip)
@@ -85,12 +88,6 @@ def _simt_instructions(p: GemmProblem, c: SimtConfig) -> None:
         raise UnsupportedError(
             "parts of k without tiles: take via = 'registers' or 'cp.async', or splits = 1"
         )
-    if c.via == "global":
-        return
-    if "cp.async" in (c.via, c.turn) and c.stages < 2:
-        raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
-    if c.stages < 1:
-        raise UnsupportedError(f"stages = {c.stages}: at least 1 is needed")
 
 
 def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
@@ -111,7 +108,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
         ("fragment", c.fragment),
     ):  # fmt: skip
-        if elems * size not in (4, 8, 16) or elems < 1:
+        if elems * size not in (4, 8, 16):
             raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
     if c.via == "global":
         return
@@ -141,8 +138,6 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
         )
-    if c.via == "cp.async" and not c.stages >= 2:
-        raise ResourceError("stages of the ring", c.stages, 2, hint="cp.async needs at least two")
     if c.via == "registers" and c.stages not in (1, 2):
         raise ResourceError("stages through registers", c.stages, 2)
     if c.via == "registers" and c.stages == 2 and not c.ahead:

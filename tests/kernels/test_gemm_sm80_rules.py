@@ -28,7 +28,7 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] =
     ({"tile_n": 96}, {}, DivisibilityError, "tile_n = 96 is not a power of two.*nearest is 64"),
     ({"mma_k": 32}, {}, UnsupportedError, "mma_k = 32 of f16: 8 and 16"),
     ({"fragments": 3}, {}, UnsupportedError, "fragments = 3: 1 and 2"),
-    ({"stages": 1}, {}, ResourceError, "at least two"),
+    ({"stages": 1}, {}, UnsupportedError, "take stages = 2"),
     ({"via": "registers"}, {}, ResourceError, "stages through registers: 3"),
     ({"via": "registers", "stages": 2, "ahead": False}, {}, UnsupportedError, "stages=1 or ahead=True"),
     ({"a_bytes": 2}, {}, UnsupportedError, "a_bytes = 2 by cp.async: 4, 8, 16"),
