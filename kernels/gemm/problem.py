@@ -40,7 +40,11 @@ ALIGNED = (16, 16, 16)
 @dataclass(frozen=True, slots=True)
 class BatchMode:
     """One mode of a batch of products: how many there are, and from one to the next the step of each operand,
-    in elements; 0 where all share it."""
+    in elements; 0 where all share it.
+
+    >>> BatchMode(8, 64 * 128, 0, 0, 64 * 32).extent
+    8
+    """
 
     extent: int
     a: int = 0
@@ -51,7 +55,11 @@ class BatchMode:
 
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
-    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`."""
+    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`.
+
+    >>> print(gemm_problem(64, 32, 128, "f16"))
+    64 x 32 x 128 f16 TN
+    """
 
     m: int
     n: int
@@ -156,9 +164,9 @@ def gemm_problem(
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
-    column, True or "n", or per row, "m".  Raises ShapeError for
-    extents, leading dimensions and steps that make no matrices, NotInjectiveError for results that would lie
-    at one place, UnsupportedError for types that do not go together.
+    column, True or "n", or per row, "m".  Raises ShapeError for extents, leading dimensions and steps that
+    make no matrices, NotInjectiveError for results that would lie at one place, UnsupportedError for types
+    that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -174,8 +182,10 @@ def gemm_problem(
     default = {"tf32": "f32", "s8": "s32"}.get(element.name, element.name)
     to = find_dtype(result or default)
     if to.name not in (default, sums.name):
-        several = " and ".join(dict.fromkeys((default, sums.name)))
-        raise UnsupportedError(f"a result of {to} from {element}: {several} are accepted")
+        known = " and ".join(dict.fromkeys((default, sums.name)))
+        raise UnsupportedError(
+            f"a result of {to} from {element}: {known} {'are' if ' ' in known else 'is'} accepted"
+        )
     for name, value in (("m", m), ("n", n), ("k", k)):
         _positive(name, value)
     for name, major in (("a_major", a_major), ("b_major", b_major)):

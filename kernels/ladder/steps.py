@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config, Through
+from layoutalg.kernels.gemm import SimtConfig, Sm80Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SimtStep(SimtConfig):
     weave: int = 2
     ahead: bool = False
     fragments: Literal[1, 2] = 2
-    order: Order = "mn"
+    order: Literal["mn", "matrix", "turned"] = "mn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Sm80Step(Sm80Config):
     ahead: bool = True
     fragments: Literal[1, 2] = 2
     swizzled: bool = True
-    epilogue: Through = "shared"
+    epilogue: Literal["shared", "direct"] = "shared"
 
 
 C = TypeVar("C", SimtStep, Sm80Step)

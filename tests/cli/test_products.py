@@ -106,7 +106,7 @@ def test_generate_writes_what_is_asked_for() -> None:
         ("verify transpose --step 2", "transpose has no steps: gemm-simt, gemm-sm80 do"),
         ("verify permute --shape 6,4 --axes 1,0 --alpha 2", "permute has no alpha and no beta"),
         ("generate gemm-sm80 --dtype s8 --activation gelu", "gelu of s32"),
-        ("generate gemm-simt --result f16", "a result of f16 from f32: f32 are accepted"),
+        ("generate gemm-simt --result f16", "a result of f16 from f32: f32 is accepted"),
         ("generate gemm-simt --bias q", "bias = 'q': 'none', 'n' and 'm' are accepted"),
         ("generate gemm-simt --m 64 --lda 3", "lda = 3 is less than the row length"),
         ("verify gemm-sm80 --m 64 --dtype s8 --alpha 0.5 --target simulator", "alpha must be an integer"),

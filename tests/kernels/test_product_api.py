@@ -20,6 +20,7 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.arrays import MOST_SIMULATED
+from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.product_api import MOST_PRODUCTS, chunks, matmul
@@ -178,6 +179,20 @@ def test_another_size_and_other_factors_compile_nothing(monkeypatch: pytest.Monk
             config = family.choose(family.problem(m, n, k, b_major="mn"), "sm_80")
             configs[replace(config, splits=min(config.splits, 2))] = config.splits > 1
     assert len(ran) == len(configs) + sum(configs.values()) < len(sizes)
+
+
+@each("kind", ["float32", "float16", "int8", "float64"])
+def test_parts_of_k_are_added_up_whatever_the_rows_are(kind: str) -> None:
+    """Rows of 33 results, which no vector cuts, and of 36."""
+    element, result = ELEMENT[kind], {"int8": "int32"}.get(kind, kind)
+    family = FAMILIES["gemm-simt" if element in ("f32", "f64") else "gemm-sm80"]
+    for n in (33, 36):
+        p = family.problem(16, n, 512, element, b_major="k" if kind == "int8" else "mn")
+        assert family.choose(p, "sm_90").splits > 1
+        with simulated_gpu("sm_90") as gpu:
+            a, b = arrays(gpu, (16, 512), (512, n), kind=kind)
+            found = matmul(a, b, alpha=2)
+        assert (products.numbers(found.bits, result) == 1024).all()
 
 
 # --- numbers -------------------------------------------------------------------------------------------
