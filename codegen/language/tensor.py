@@ -38,12 +38,14 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, simplify
+from layoutalg.codegen.language.values import Arithmetic
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.dtype import DType
-from layoutalg.errors import IRError, ShapeError
+from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import (
     Layout,
     concat,
+    flatten_tree,
     has_bases,
     layout_of,
     layout_size,
@@ -102,6 +104,11 @@ class Tensor:
 
     def coordinate(self, *crd: Any) -> tuple[Expr, ...]:
         """The buffer's coordinate of a place in the view: one flat index, or one per mode, at any depth."""
+        if any(isinstance(c, Arithmetic) for c in flatten_tree(crd)):
+            raise ArgumentTypeError(
+                f"{self.buffer.name} at {', '.join(map(str, crd))}: registers do not address memory; blocks, "
+                "threads, loops and parameters do"
+            )
         found = coordinate_of(self.coordinates, crd, len(self.origin))
         return tuple(map(_plus, self.origin, found))
 

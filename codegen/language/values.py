@@ -217,12 +217,17 @@ def mapped(
     several = [f for f in leaves.registers if f.size == largest.size]
     n = gcd(*(f.run for f in several))
     element = element_of(formula)
-    held = into or k.fragment(name, element, largest.layout.shape, values=_row(largest, element, several))
+    held = into or k.fragment(name, element, largest.layout.shape, values=_row(largest, element, several, n))
     if held.element.name != element or held.size != largest.size:
         raise ShapeError(
             f"map of {value} into {held} of {held.element}: {largest.size} of {element} are needed"
         )
     n = gcd(n, held.run)
+    if n % held.per_word:
+        raise UnsupportedError(
+            f"map of {value} into {held}: {n} of its operands lie side by side, and a register holds "
+            f"{held.per_word} of {element}"
+        )
     instr = elementwise(formula, n)
     with k.Unroll(k.fresh("i"), largest.size // n) as i:
         at = simplify(i * n)
@@ -231,13 +236,13 @@ def mapped(
     return held
 
 
-def _row(largest: Fragment, element: str, several: list[Fragment]) -> int:
+def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> int:
     """Elements of a row of registers for a result: the longest operand's; of a narrower type those of mode 0,
     so that several vectors of floats are stored as one.
     """
     row = max(f.vector for f in several)
     first = layout_size(modes(largest.layout)[0])
-    return first if dtype(element).bits < 32 and first % row == 0 else row
+    return first if dtype(element).bits < 32 and n % 2 == 0 and first % row == 0 else row
 
 
 def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) -> Fragment:

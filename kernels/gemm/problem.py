@@ -40,7 +40,11 @@ ALIGNED = (16, 16, 16)
 @dataclass(frozen=True, slots=True)
 class BatchMode:
     """One mode of a batch of products: how many there are, and from one to the next the step of each operand,
-    in elements; 0 where all share it."""
+    in elements; 0 where all share it.
+
+    >>> BatchMode(8, 64 * 128, 0, 0, 64 * 32).extent
+    8
+    """
 
     extent: int
     a: int = 0
@@ -51,7 +55,11 @@ class BatchMode:
 
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
-    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`."""
+    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`.
+
+    >>> print(gemm_problem(64, 32, 128, "f16"))
+    64 x 32 x 128 f16 TN
+    """
 
     m: int
     n: int

@@ -55,6 +55,11 @@ class SimtConfig:
     what a load from shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that
     are not multiples of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles
     are walked together.  `splits` blocks share a tile of D, each with a part of k, see splitk.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("gemm-simt")
+    >>> family.choose(family.problem(4096, 4096, 4096), "sm_90").via
+    'cp.async'
     """
 
     tile_m: int
@@ -116,6 +121,11 @@ class Sm80Config:
     0 for the largest.  `edges` is for sizes that are not multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
     of D, each with a part of k, see splitk.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("gemm-sm80")
+    >>> print(family.choose(family.problem(4096, 4096, 4096), "sm_90"))
+    128x256x64, 4 stages
     """
 
     tile_m: int

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm import SimtConfig, Sm80Config
 
 C = TypeVar("C", SimtConfig, Sm80Config)
 

@@ -16,7 +16,9 @@ Elements are moved bit by bit, never computed with.
 
 from __future__ import annotations
 
+from layoutalg.kernels.move.cases import SEED
 from layoutalg.kernels.move.certificate import certify
+from layoutalg.kernels.move.families import MOVE_FAMILIES
 from layoutalg.kernels.move.matrix import build_copy, build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
@@ -35,6 +37,8 @@ from layoutalg.kernels.move.problem import (
 from layoutalg.kernels.move.stage import PermuteConfig
 
 __all__ = [
+    "MOVE_FAMILIES",
+    "SEED",
     "WIDTHS_BYTES",
     "CopyConfig",
     "Moves",

@@ -40,6 +40,11 @@ class CopyConfig:
 
     `lanes` threads run along a row; the others take further rows.  Tiles that stick out of the matrix are
     copied `edge_vec` elements at a time: a whole vector where the matrix's edge cuts none.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("tiled_copy")
+    >>> family.choose(family.problem(64, 64, "f32"), "sm_90").vec
+    4
     """
 
     tile_m: int
@@ -58,6 +63,11 @@ class TransposeConfig:
     `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  Tiles that stick out
     of the matrix are moved by `edges`: in "vectors" under a predicate, where no vector is cut by the
     matrix's edge, or element by element.  `layout` places element (n, m) of the tile.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("transpose")
+    >>> family.choose(family.problem(64, 64, "f32"), "sm_90").edges
+    'vectors'
     """
 
     tile_m: int

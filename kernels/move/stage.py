@@ -59,6 +59,11 @@ class PermuteConfig:
     are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
     all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
     that tiles cut first, then along the destination's.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("permute")
+    >>> family.choose(family.problem((64, 32, 16), (2, 0, 1), "f32"), "sm_90").way
+    'staged'
     """
 
     way: Literal["direct", "staged"]

@@ -13,6 +13,7 @@ Numbers are f32 inside; `kernels.rounding` bounds the results.
 
 from __future__ import annotations
 
+from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
@@ -34,6 +35,8 @@ from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan
 __all__ = [
     "FOLD",
     "OPS",
+    "ROWWISE_FAMILIES",
+    "SEED",
     "AxesProblem",
     "NormConfig",
     "NormLaunches",
@@ -51,4 +54,5 @@ __all__ = [
     "plans",
     "reduce_problem",
     "reduced",
+    "rowwise_cases",
 ]

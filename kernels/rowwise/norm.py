@@ -79,7 +79,13 @@ Step: TypeAlias = Callable[[RowBlock], None]
 
 @dataclass(frozen=True, slots=True)
 class NormLaunches:
-    """What computes a problem: kernels in order, and the floats of scratch memory between them."""
+    """What computes a problem: kernels in order, and the floats of scratch memory between them.
+
+    >>> from layoutalg.kernels.rowwise import norm_problem
+    >>> found = plan(norm_problem("softmax", (64, 1000), 1, "f16"))
+    >>> len(found.kernels), found.workspace_elems
+    (1, 0)
+    """
 
     problem: NormProblem
     config: NormConfig

@@ -94,6 +94,11 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("softmax")
+    >>> family.choose(family.problem((64, 1000), 1, "f16"), "sm_90").hold
+    'registers'
     """
 
     vec: int

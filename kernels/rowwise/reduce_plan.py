@@ -54,6 +54,10 @@ class ReduceConfig:
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.
+
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
+    >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
+    32
     """
 
     vec: int

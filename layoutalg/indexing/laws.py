@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 MOST_SWIZZLE_BITS = 6
 """Widest swizzle that is tried where the extents are not powers of two."""
 
+MOST_PAIR_WIDTH = 14
+"""Bits of the offsets of a table for which two swizzles are tried."""
+
 TRIED = (
-    f"nor is it linear over F2, under one swizzle of up to {MOST_SWIZZLE_BITS} bits, or a rotation by one "
-    "digit"
+    f"nor is it linear over F2, under one swizzle of up to {MOST_SWIZZLE_BITS} bits or two, or a rotation by "
+    "one digit"
 )
 """What was looked for when nothing is found."""
 
@@ -55,7 +58,7 @@ def found_layout(cube: NDArray[Any]) -> tuple[AnyLayout | None, str, tuple[tuple
     ((1, 1), (1, 0), (0, 1), (0, 0))
     """
     found, law, witness = _plain(cube)
-    for more in (_linear, _swizzled, _rotated, _pitched):
+    for more in (_linear, _swizzled, _rotated, _pitched, _twice_swizzled):
         found = found or next(more(cube), None)
     return found, law, witness
 
@@ -256,8 +259,13 @@ def _swizzled(cube: NDArray[Any]) -> Iterator[AnyLayout]:
         undone, _, _ = _plain(swizzles.inverse()(cube))
         if undone is None:
             continue
-        offset, inner = (0, undone) if isinstance(undone, Layout) else (undone.offset, undone.inner)
-        yield ComposedLayout(swizzles.simplest(), offset, inner)
+        yield _under(swizzles, undone)
+
+
+def _under(swizzles: Swizzles, plainly: AnyLayout) -> AnyLayout:
+    """Swizzles over what `_plain` found."""
+    offset, inner = (0, plainly) if isinstance(plainly, Layout) else (plainly.offset, plainly.inner)
+    return ComposedLayout(swizzles.simplest(), offset, inner)
 
 
 def _swizzles(width: int) -> Iterator[Swizzle]:
@@ -308,15 +316,40 @@ def _pitched(cube: NDArray[Any]) -> Iterator[AnyLayout]:
         yield ComposedLayout(Swizzle(0, 0, 0), int(base[0]), found) if base[0] > 0 else found
 
 
+def _twice_swizzled(cube: NDArray[Any]) -> Iterator[AnyLayout]:
+    """Layouts under two swizzles whose fields do not overlap, of offsets below 2^MOST_PAIR_WIDTH.
+
+    All second swizzles are taken back at once, at a few coordinates; what still adds is looked at whole.
+    """
+    import numpy as np
+
+    width = int(cube.max()).bit_length()
+    if cube.min() < 0 or width > MOST_PAIR_WIDTH:
+        return
+    legal = [s for s in _swizzles(width) if abs(s.shift) >= s.bits]
+    read = np.array([[s.yyy_mask] for s in legal])
+    down, up = (np.array([[max(0, sign * s.shift)] for s in legal]) for sign in (1, -1))
+    sample = _Sample(cube, 8)
+    for first in legal:
+        x = first(sample.values)
+        undone = (x ^ (x & read) >> down << up).reshape(len(legal), -1, sample.count)
+        alone = undone[:, 1 : sample.dims + 1].sum(axis=1) - sample.dims * undone[:, 0, :1]
+        adds = (undone[:, 0] - undone[:, 0, :1] == alone).all(axis=1)
+        for second in (legal[k] for k in np.flatnonzero(adds)):
+            plainly, _, _ = _plain(second(first(cube)))
+            if plainly is not None:
+                yield _under(Swizzles(first, second), plainly)
+
+
 class _Sample:
     """Some coordinates of a table with those of their modes alone: what must add, for a first look."""
 
-    def __init__(self, cube: NDArray[Any]) -> None:
+    def __init__(self, cube: NDArray[Any], count: int = 64) -> None:
         import numpy as np
 
         draw = np.random.default_rng(1)
         self.dims = cube.ndim
-        places = np.array([[0] * cube.ndim, *(draw.integers(0, cube.shape, (64, cube.ndim)).tolist())])
+        places = np.array([[0] * cube.ndim, *(draw.integers(0, cube.shape, (count, cube.ndim)).tolist())])
         alone = [np.where(np.arange(cube.ndim) == m, places, 0) for m in range(cube.ndim)]
         half = places // 2
         lower = [np.where(np.arange(cube.ndim) == m, half, 0) for m in range(cube.ndim)]

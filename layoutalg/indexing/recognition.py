@@ -99,7 +99,7 @@ def identify(
     (2,4):(5,1) padded
     >>> identify("row * col", (4, 4), expression=True).why
     'offsets do not add: f(1,1) - f(0,0) is 1, and its modes alone make 0; nor is it linear over F2, under one
-    swizzle of up to 6 bits, or a rotation by one digit'
+    swizzle of up to 6 bits or two, or a rotation by one digit'
     """
     if not isinstance(source, str):
         return _of_table(*_given(source, shape), "")

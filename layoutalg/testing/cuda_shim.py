@@ -75,8 +75,9 @@ typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
 INTRINSICS = """
 #include <stddef.h>
 #include <stdint.h>
-template <class A, class B> constexpr auto min(A a, B b) -> decltype(true ? a : b) { return b < a ? b : a; }
-template <class A, class B> constexpr auto max(A a, B b) -> decltype(true ? a : b) { return a < b ? b : a; }
+template <class A, class B> using layoutalg_both_ = decltype(true ? A() : B());
+template <class A, class B> constexpr layoutalg_both_<A, B> min(A a, B b) { return b < a ? b : a; }
+template <class A, class B> constexpr layoutalg_both_<A, B> max(A a, B b) { return a < b ? b : a; }
 static const int warpSize = 32;
 namespace layoutalg_threads_ { struct Triple { unsigned x, y, z; }; }
 static layoutalg_threads_::Triple threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim{1, 1, 1}, gridDim{1, 1, 1};

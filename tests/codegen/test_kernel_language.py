@@ -216,6 +216,13 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lanes": (lambda: reduced(lanes=3), UnsupportedError, "sum over 3 lanes: a power of two up to 32"),
     "type": (lambda: reduced(element="f16"), UnsupportedError, "sum of f16: sum and max of f32"),
     "into": (lambda: sums(4, 4, into="f16"), ShapeError, "4 of f32 are needed"),
+    "address": (
+        lambda: gathered(), ArgumentTypeError, r"x at v.*: registers do not address memory; blocks, threads"
+    ),
+    "corners": (
+        lambda: stored_one_by_one(), UnsupportedError, r"4 lie next to each other; load .* values=4\)"
+    ),
+    "words": (lambda: into_pairs(), UnsupportedError, "1 of its operands lie side by side, and a register h"),
     "grid": (lambda: empty().grid((4, 4), (2,)), ShapeError, "2 extents and tiles of 1 modes"),
 }  # fmt: skip
 
@@ -225,6 +232,24 @@ def test_refused(name: str) -> None:
     build, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         build()
+
+
+def gathered() -> object:
+    k = empty()
+    return k.tensor("x", "f32", (32,), (1,)).at(k.fragment("v", "s32", (1,)))
+
+
+def stored_one_by_one() -> None:
+    k = empty()
+    y = k.tensor("y", "f16", (128,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint64_t>", "f16", Layout(32), Layout(4))
+    held = k.fragment("v", "f32", (4,), values=1)
+    k.store(held.to("f16"), k.get_slice(copy).partition_D(y))
+
+
+def into_pairs() -> object:
+    k = empty()
+    return k.map(k.fragment("v", "f32", (4,), values=1).to("f16"), into=k.fragment("h", "f16", (4,)))
 
 
 def empty() -> cg.Kernel:
@@ -332,3 +357,27 @@ def test_sizes_are_those_on_which_a_program_shows_what_it_does() -> None:
         assert -(-a // 64) >= 2 and -(-b // 32) >= 4
     assert all(a % 64 == b % 32 == 0 for a, b, _ in cases[1::3])
     assert any(a % 64 for a, *_ in cases[::3]) and any(b <= 32 for _, b, _ in cases[2::3])
+
+
+def test_bf16_is_verified_as_floats() -> None:
+    """NumPy has no such type: what a reference sees, and what it is compared with, are float32."""
+    k = cg.Kernel("doubled", threads=128)
+    n = k.extent("n", multiple=8)
+    x, y = k.tensor("x", "bf16", (n,), (1,)), k.tensor("y", "bf16", (n,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", "bf16", Layout(128), Layout(8))
+    block, me = k.grid((n,), (1024,)), k.get_slice(copy)
+    s, d = (p(cg.local_tile(t, (1024,), block)) for p, t in ((me.partition_S, x), (me.partition_D, y)))
+    k.store((k.load(s, where=s.inside) * 3).to("bf16"), d, where=d.inside)
+    kernel, seen = k.build(), []
+
+    def reference(x: Any) -> Any:
+        seen.append(x)
+        return 3 * x
+
+    cg.verify(kernel, reference, cases=1)
+    assert seen[0].dtype == np.float32 and seen[0].min() < -7 and (seen[0] * 4 % 1 == 0).all()
+    odd = {"x": lambda numbers, shape: numbers.uniform(1, 2, shape)}
+    cg.verify(kernel, reference, values=odd, tolerance=2**-8)
+    assert (seen[-1].view("u4") & 0xFFFF == 0).all()
+    with pytest.raises(MismatchError):
+        cg.verify(kernel, lambda x: 3 * x + 2.0**-5, values=odd, tolerance=2**-8)

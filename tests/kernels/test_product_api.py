@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
@@ -53,7 +54,8 @@ def test_kernels_for_any_batch_address_all_of_it(modes: int, dtype: str) -> None
     p = gemm_problem(
         64, 64, 64, dtype, batch=[BatchMode(5, 4096, 4096, 0, 4096 * 5**i) for i in range(modes)]
     )
-    assert called_launches(p, family.choose(p)).kernels
+    (kernel,) = called_launches(p, family.choose(p)).kernels
+    assert f"batch_at{modes - 1}" in to_cuda(kernel)
 
 
 @each("seed", range(50))

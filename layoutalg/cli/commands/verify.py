@@ -114,7 +114,7 @@ def verify_command(
     options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
     if alpha is not None or beta is not None:
-        from layoutalg.kernels.gemm.family import with_factors
+        from layoutalg.kernels.gemm import with_factors
 
         chosen = with_factors(chosen, alpha, beta)
     if step is not None and m is n is k is None:

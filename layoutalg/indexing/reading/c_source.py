@@ -44,6 +44,7 @@ MAX_CALLS = 24
 """Calls one inside the other."""
 
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "else", "do", "sizeof", "catch", "alignof"})
+_UNREAD = frozenset({"switch", "case", "default", "do", "goto", "break", "continue", "asm", "throw", "try"})
 _QUALIFIED = re.compile(r"([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*(?:<([^<>]*)>)?\s*\Z", re.ASCII)
 _SET_BY = ("=", "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "<<=", ">>=")
 
@@ -336,7 +337,7 @@ class _Source:
         body.scopes = [{name: name for name in self.constants}, {name: name for name in (*bound, *env)}]
         statements = body.block()
         values = {**self._constants(body, declared), **bound, **env}
-        return converted(run(statements, values, declared.name.text, self.steps), declared.result)
+        return run(statements, values, declared.name.text, self.steps, declared.result)
 
     def _constants(self, body: _Body, declared: _Declared) -> dict[str, Term]:
         """The constants that a function's body names, and those that these name."""
@@ -511,7 +512,7 @@ class _Body(Expressions):
     def _assignment(self) -> Statement:
         before = self.take() if self.token.text in ("++", "--") else None
         name = self.take()
-        if name.kind != "name":
+        if name.kind != "name" or name.text in _UNREAD:
             refuse(name, "begins a statement that is not read", self.source.text)
         value = self._name(name)
         key = next(scope[name.text] for scope in reversed(self.scopes) if name.text in scope)

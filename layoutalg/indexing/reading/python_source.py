@@ -10,6 +10,7 @@ max and calls of functions beside them, and constants of the module.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Sequence
 
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, check_type
@@ -69,7 +70,9 @@ def _parsed(text: str, mode: str) -> ast.AST:
     if len(text) > MAX_TEXT:
         raise ResourceError("characters of the source", len(text), MAX_TEXT)
     try:
-        return ast.parse(text, mode=mode)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python says of odd literals is no answer
+            return ast.parse(text, mode=mode)
     except SyntaxError as error:
         where = f"line {error.lineno or 1}, column {error.offset or 1}"
         raise ParseError(f"{where}: {error.msg}; this is not Python", text=text) from None

@@ -76,19 +76,27 @@ class Steps:
             raise ResourceError(f"statements that {what} runs", MAX_STEPS + 1, MAX_STEPS)
 
 
-def run(body: Iterable[Statement], env: Mapping[str, Term], what: str, steps: Steps | None = None) -> Term:
-    """The term that `body` returns; raises ParseError where it ends without a return.
+def run(
+    body: Iterable[Statement],
+    env: Mapping[str, Term],
+    what: str,
+    steps: Steps | None = None,
+    result: CType | None = None,
+) -> Term:
+    """The term that `body` returns, in the type `result`; raises ParseError where it ends without a return.
 
     `what` names the function in errors.  Raises ResourceError past MAX_STEPS.
     """
     counted = steps or Steps()
-    found = _run([*body], dict(env), what, counted)
+    found = _run([*body], dict(env), what, counted, result)
     if found is None:
         raise ParseError(f"{what} can end without returning a value")
     return found
 
 
-def _run(body: list[Statement], env: Environment, what: str, steps: Steps) -> Term | None:
+def _run(
+    body: list[Statement], env: Environment, what: str, steps: Steps, result: CType | None
+) -> Term | None:
     """Runs statements, last first out of `waiting`; changes `env`."""
     waiting = body[::-1]
     while waiting:
@@ -98,15 +106,15 @@ def _run(body: list[Statement], env: Environment, what: str, steps: Steps) -> Te
             case Set(name, value, ctype):
                 env[name] = converted(value(env), ctype)
             case Return(value):
-                return value(env)
+                return converted(value(env), result)
             case Branch(condition, taken, other):
                 chosen = condition(env)
                 if chosen.op == "const":
                     waiting += reversed(taken if chosen.value else other)
                 elif _returns(taken) or _returns(other):
                     rest = waiting[::-1]
-                    one = _run([*taken, *rest], dict(env), what, steps)
-                    two = _run([*other, *rest], dict(env), what, steps)
+                    one = _run([*taken, *rest], dict(env), what, steps, result)
+                    two = _run([*other, *rest], dict(env), what, steps, result)
                     return None if one is None or two is None else apply("?", (chosen, one, two))
                 else:
                     _merge(chosen, taken, other, env, what, steps)
@@ -142,7 +150,7 @@ def _merge(
     """Run both sides of a branch that goes on after them; names have the one value or the other."""
     sides = dict(env), dict(env)
     for side, part in zip(sides, (taken, other), strict=True):
-        _run([*part], side, what, steps)
+        _run([*part], side, what, steps, None)
     for name in {*sides[0], *sides[1]}:
         a, b = sides[0].get(name), sides[1].get(name)
         if a is None or b is None:

@@ -372,6 +372,9 @@ def _exact(op: str, a: Any, b: Any) -> Any:
     raise TypeError(op)
 
 
+_TOO_LARGE = "magnitude that a negative number has in unsigned long long"
+
+
 def _held(values: Any, ctype: CType | None) -> Any:
     """Values as a type holds them."""
     import numpy as np
@@ -384,7 +387,7 @@ def _held(values: Any, ctype: CType | None) -> Any:
     if ctype.least <= low and high <= ctype.greatest:
         return values
     if ctype.bits == 64:
-        raise ResourceError("magnitude that a negative number has in unsigned long long", 1 << 64, MAX_VALUE)
+        raise ResourceError(_TOO_LARGE, (1 << 64) + low, MAX_VALUE - 1)
     kept = values & ((1 << ctype.bits) - 1)
     return np.where(kept > ctype.greatest, kept - (1 << ctype.bits), kept)
 
@@ -393,7 +396,10 @@ def _wrapped(value: int, ctype: CType) -> int:
     if ctype == BOOL:
         return int(value != 0)
     kept = value & ((1 << ctype.bits) - 1)
-    return kept - (1 << ctype.bits) if kept > ctype.greatest else kept
+    kept = kept - (1 << ctype.bits) if kept > ctype.greatest else kept
+    if abs(kept) >= MAX_VALUE:
+        raise ResourceError(_TOO_LARGE, kept, MAX_VALUE - 1)
+    return kept
 
 
 def _top(values: Any) -> int:
