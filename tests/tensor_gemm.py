@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.gpu.cuda import print_kernel
+from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, is_dynamic
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.gemm.problem import GemmProblem

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 600
@@ -220,6 +221,19 @@ def test_programs_are_run_in_one_place() -> None:
     assert not found, f"use layoutalg.tools: {found}"
 
 
+def test_machine_code_comes_through_the_cache() -> None:
+    """`compile_cubin` is called where the cache misses, and nowhere else outside of tests."""
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    callers = {
+        path.name
+        for path in (*MODULES.values(), *examples)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and "compile_cubin" in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+    }
+    assert callers == {"cubin_cache.py"}
+
+
 # --- public functions ----------------------------------------------------------------------------------
 
 
@@ -234,6 +248,22 @@ def test_what_is_public_says_what_it_does() -> None:
 def _public_classes(module: str) -> list[ast.ClassDef]:
     body = _tree(MODULES[module]).body
     return [node for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def test_faces_of_kernels_show_each_name_at_work() -> None:
+    """Every class and function of a room's face has a doctest, and the face names every module."""
+    found = []
+    for face in sorted((ROOT / "kernels").glob("*/__init__.py")):
+        room = importlib.import_module(f"layoutalg.kernels.{face.parent.name}")
+        found += [
+            f"{room.__name__}.{name} is not shown"
+            for name in room.__all__
+            if isinstance(value := inspect.unwrap(getattr(room, name)), type | FunctionType)
+            and ">>>" not in (value.__doc__ or "")
+        ]
+        modules = {path.stem for path in face.parent.glob("*.py")} - {"__init__"}
+        found += [f"{room.__name__} does not name {m}" for m in modules if m not in (room.__doc__ or "")]
+    assert not found, "\n".join(found)
 
 
 def test_no_public_name_is_the_name_of_a_module() -> None:

@@ -1,6 +1,5 @@
-"""The GPU: a tile program printed as CUDA, compiled, cached, loaded and launched.
+"""The GPU: text of a tile program compiled, cached, loaded and launched.
 
-    cuda            to_cuda: the text
     nvrtc           compile_cubin: machine code from text
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, by its text
@@ -25,7 +24,6 @@ from layoutalg.codegen.gpu.cubin_cache import (
     offer_entry,
     usage,
 )
-from layoutalg.codegen.gpu.cuda import to_cuda
 from layoutalg.codegen.gpu.launch import (
     CompiledSequence,
     LoadedSequence,
@@ -33,7 +31,14 @@ from layoutalg.codegen.gpu.launch import (
     compile_sequence,
     load_sequence,
 )
-from layoutalg.codegen.gpu.nvrtc import TARGETS, Cubin, compile_cubin, compile_options, version
+from layoutalg.codegen.gpu.nvrtc import (
+    TARGETS,
+    Cubin,
+    compile_cubin,
+    compile_options,
+    compile_target,
+    version,
+)
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
 from layoutalg.codegen.gpu.runtime import (
     Launch,
@@ -69,6 +74,7 @@ from layoutalg.codegen.gpu.sass import (
     main_loop,
     parse_sass,
 )
+from layoutalg.codegen.printing import to_cuda
 
 __all__ = [
     "CLASSES",
@@ -93,6 +99,7 @@ __all__ = [
     "compile_cubin",
     "compile_options",
     "compile_sequence",
+    "compile_target",
     "count_classes",
     "current_stream",
     "device_array",

@@ -20,27 +20,24 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, updated, value
+from layoutalg.codegen.instr.words import (
+    C_TYPE,
+    HIGH,
+    LOW,
+    PACK,
+    PACKED,
+    Array,
+    at,
+    decode,
+    each,
+    encode,
+    ref,
+)
 from layoutalg.errors import UnsupportedError
 
 ONE_F32 = 0x3F800000
 """1.0f as a word."""
-
-_UNPACK = {
-    "f16": (
-        "    float c{i}, c{j};\n"
-        '    asm("{{.reg .b16 a, b; mov.b32 {{a, b}}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}}"\n'
-        '        : "=f"(c{i}), "=f"(c{j}) : "r"({w}));\n'
-    ),
-    "bf16": (
-        "    const float c{i} = __uint_as_float({w} << 16);\n"
-        "    const float c{j} = __uint_as_float({w} & 0xFFFF0000u);\n"
-    ),
-}
-
-PACK_TEXT = {"f16": "cvt.rn.f16x2.f32", "bf16": "cvt.rn.bf16x2.f32"}
-"""The PTX instruction that rounds two floats to a word, by element."""
 
 
 def sum_to_odd(x: Array, y: Array) -> Array:
@@ -58,16 +55,6 @@ def sum_to_odd(x: Array, y: Array) -> Array:
     return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
-def _ref(name: str, words: int, *, const: bool) -> str:
-    if words == 1:
-        return f"{'const ' if const else ''}u32& {name}"
-    return f"{'const ' if const else ''}u32* {name}"
-
-
-def _at(name: str, i: object, words: int) -> str:
-    return name if words == 1 else f"{name}[{i}]"
-
-
 @functools.cache
 def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     """d[m][n] += a[m] * b[n], of f32 or f64 elements: m n fused multiply-adds a lane.
@@ -80,42 +67,35 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     """
     name = f"fma_outer_{m}x{n}_{element}"
     if element == "f32":
-        dw = m * n
-
-        def step(i: object, j: object, ij: object) -> str:
-            a, b, d = _at("a", i, m), _at("b", j, n), _at("d", ij, dw)
-            return (
-                f"{d} = __float_as_uint(__fmaf_rn(__uint_as_float({a}), __uint_as_float({b}), "
-                f"__uint_as_float({d})));"
-            )
-
-        words = 1
+        words, kind, dw = 1, "f32", m * n
+        x, y, z = at("a", "i", m), at("b", "j", n), at("d", f"i * {n} + j", dw)
+        step = [f"{z} = __fmaf_rn({x}, {y}, {z});"]
     elif element == "f64":
-        dw = 2 * m * n
+        words, kind, dw = 2, "", 2 * m * n
 
-        def step(i: object, j: object, ij: object) -> str:
-            def get(x: str, at: object) -> str:
-                return f"__hiloint2double({x}[2 * ({at}) + 1], {x}[2 * ({at})])"
+        def get(x: str, place: str) -> str:
+            return f"__hiloint2double({x}[2 * ({place}) + 1], {x}[2 * ({place})])"
 
-            return (
-                f"{{ const double x = __fma_rn({get('a', i)}, {get('b', j)}, {get('d', ij)}); "
-                f"d[2 * ({ij})] = __double2loint(x); d[2 * ({ij}) + 1] = __double2hiint(x); }}"
-            )
-
-        words = 2
+        step = [
+            f"const int ij = i * {n} + j;",
+            f"const double x = __fma_rn({get('a', 'i')}, {get('b', 'j')}, {get('d', 'ij')});",
+            "d[2 * ij] = __double2loint(x), d[2 * ij + 1] = __double2hiint(x);",
+        ]
     else:
         raise UnsupportedError(f"fma_outer of {element}: f32 and f64 are accepted")
-    signature = (
-        f"void {name}({_ref('d', dw, const=False)}, {_ref('a', words * m, const=True)}, "
-        f"{_ref('b', words * n, const=True)})"
+    signature = ", ".join(
+        (ref("d", dw, kind), ref("a", words * m, kind, const=True), ref("b", words * n, kind, const=True))
     )
-    text = (
-        f"{signature} {{\n"
-        f"    #pragma unroll\n    for (int i = 0; i < {m}; ++i) {{\n"
-        f"        #pragma unroll\n        for (int s = 0; s < {n}; ++s) {{\n"
-        f"            const int j = i % 2 ? {n - 1} - s : s;\n"
-        f"            {step('i', 'j', f'i * {n} + j')}\n        }}\n    }}\n}}"
+    boustrophedon = [f"const int j = i % 2 ? {n - 1} - s : s;", *step]
+    inner = (
+        each(n, boustrophedon, "s").splitlines()
+        if n > 1
+        else ["    const int j = 0;", *(f"    {x}" for x in step)]
     )
+    body = (
+        each(m, [line[4:] for line in inner]) if m > 1 else "    const int i = 0;\n" + "\n".join(inner) + "\n"
+    )
+    text = f"void {name}({signature}) {{\n{body}}}"
 
     def effect(machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
         left, right = decode(a, element), decode(b, element)
@@ -124,13 +104,37 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
             addends = decode(d, element)
             return encode((sum_to_odd if element == "f32" else numpy.add)(products, addends), element)
 
-    return Instr(name, (updated("d", dw), into("a", words * m), into("b", words * n)), text, effect)
+    operands = (updated("d", dw, kind), into("a", words * m, kind), into("b", words * n, kind))
+    return Instr(name, operands, text, effect)
 
 
 def _elementwise(
-    name: str, operands: tuple[Operand, ...], lines: str, signature: str, effect: Any, sm: int = 70
+    name: str,
+    operands: tuple[Operand, ...],
+    lines: str,
+    effect: Any,
+    sm: int = 70,
+    uses: tuple[str, ...] = (),
 ) -> Instr:
-    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect, Requires(sm=sm))
+    text = f"void {name}({', '.join(map(_parameter, operands))}) {{\n{lines}}}"
+    return Instr(name, operands, text, effect, Requires(sm=sm), uses=uses)
+
+
+def _parameter(operand: Operand) -> str:
+    """An operand as the helper declares it."""
+    if operand.role == "value":
+        return f"{C_TYPE[operand.element]} {operand.name}"
+    return ref(operand.name, operand.words, operand.element, const=operand.role == "in")
+
+
+def _kind(element: str) -> str:
+    """What a vector that is computed with is: floats, or words of integers."""
+    return "" if element == "s32" else "f32"
+
+
+def _packed(element: str) -> str:
+    """What the words of a vector of elements are."""
+    return PACKED.get(element, _kind(element))
 
 
 @functools.cache
@@ -148,14 +152,9 @@ def scale(n: int, element: str = "f32") -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, element) * decode(alpha, element), element)
 
-    def line(v: str) -> str:
-        if element == "s32":
-            return f"{v} *= alpha;"
-        return f"{v} = __float_as_uint(__fmul_rn(__uint_as_float({v}), __uint_as_float(alpha)));"
-
-    lines = "".join(f"    {line(_at('v', i, n))}\n" for i in range(n))
-    signature = f"{_ref('v', n, const=False)}, u32 alpha"
-    return _elementwise(f"scale_{n}_{element}", (updated("v", n), value("alpha")), lines, signature, effect)
+    v, kind = at("v", "i", n), _kind(element)
+    lines = each(n, [f"{v} *= alpha;" if element == "s32" else f"{v} = __fmul_rn({v}, alpha);"])
+    return _elementwise(f"scale_{n}_{element}", (updated("v", n, kind), value("alpha", kind)), lines, effect)
 
 
 @functools.cache
@@ -172,20 +171,11 @@ def add_scaled(n: int, element: str) -> Instr:
     _known("add_scaled", element, ("f32", "s32", "f16", "bf16"))
     per = _per_word(n, element)
     words = -(-n // per)
-    lines = ""
-    for i in range(0, n, per):
-        w = _at("c", i // per, words)
-        if element == "f32":
-            lines += f"    const float c{i} = __uint_as_float({w});\n"
-        elif element != "s32":
-            lines += _UNPACK[element].format(i=i, j=i + 1, w=w)
-        for j in range(i, min(n, i + per)):
-            v = _at("v", j, n)
-            if element == "s32":
-                lines += f"    {v} += beta * {w};\n"
-                continue
-            sum_ = f"__fmaf_rn(__uint_as_float(beta), c{j}, __uint_as_float({v}))"
-            lines += f"    {v} = __float_as_uint({sum_});\n"
+    v, c = at("v", "i", n), at("c", "i", words)
+    if element in PACKED:
+        lines = each(words, [f"{x} = __fmaf_rn(beta, {y}, {x});" for x, y in _elements(n, element)])
+    else:
+        lines = each(n, [f"{v} += beta * {c};" if element == "s32" else f"{v} = __fmaf_rn(beta, {c}, {v});"])
     kind = "s32" if element == "s32" else "f32"
 
     def effect(machine: Any, group: Any, v: Array, c: Array, beta: Array) -> Array:
@@ -194,9 +184,9 @@ def add_scaled(n: int, element: str) -> Instr:
             total = left + decode(v, kind) if kind == "s32" else sum_to_odd(left, decode(v, kind))
             return encode(total, kind)
 
-    signature = f"{_ref('v', n, const=False)}, {_ref('c', words, const=True)}, u32 beta"
-    operands = (updated("v", n), into("c", words), value("beta"))
-    return _elementwise(f"add_scaled_{n}_{element}", operands, lines, signature, effect)
+    floats = _kind(element)
+    operands = (updated("v", n, floats), into("c", words, _packed(element)), value("beta", floats))
+    return _elementwise(f"add_scaled_{n}_{element}", operands, lines, effect, uses=_halves(n, element))
 
 
 @functools.cache
@@ -210,17 +200,15 @@ def unpack(n: int, element: str) -> Instr:
     """
     _known("unpack", element, ("f16", "bf16"))
     _per_word(n, element)
-    words, lines = -(-n // 2), ""
-    for i in range(0, n, 2):
-        lines += _UNPACK[element].format(i=i, j=i + 1, w=_at("c", i // 2, words))
-        lines += "".join(f"    {_at('v', x, n)} = __float_as_uint(c{x});\n" for x in range(i, min(n, i + 2)))
+    words = -(-n // 2)
+    lines = each(words, [f"{x} = {y};" for x, y in _elements(n, element)])
 
     def effect(machine: Any, group: Any, c: Array) -> Array:
         with numpy.errstate(all="ignore"):
             return encode(decode(c, element)[:, :n], "f32")
 
-    signature = f"{_ref('v', n, const=False)}, {_ref('c', words, const=True)}"
-    return _elementwise(f"unpack_{n}_{element}", (out("v", n), into("c", words)), lines, signature, effect)
+    operands = (out("v", n, "f32"), into("c", words, PACKED[element]))
+    return _elementwise(f"unpack_{n}_{element}", operands, lines, effect, uses=_halves(n, element))
 
 
 @functools.cache
@@ -235,22 +223,16 @@ def pack(n: int, element: str) -> Instr:
     _known("pack", element, ("f16", "bf16"))
     _per_word(n, element)
     words = -(-n // 2)
-    high = [f"__uint_as_float(v[{2 * i + 1}])" if n > 1 else "0.0f" for i in range(words)]
-    low = [f"__uint_as_float({_at('v', 2 * i, n)})" for i in range(words)]
-    lines = "".join(
-        f'    asm("{PACK_TEXT[element]} %0, %1, %2;" : "=r"({_at("d", i, words)})\n'
-        f'        : "f"({high[i]}), "f"({low[i]}));\n'
-        for i in range(words)
-    )
+    low, high = ("v[2 * i]", "v[2 * i + 1]") if words > 1 else ("v[0]", "v[1]") if n > 1 else ("v", "0.0f")
+    lines = each(words, [f"{at('d', 'i', words)} = pack_{PACKED[element]}({low}, {high});"])
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
         values = decode(v, "f32")
         with numpy.errstate(all="ignore"):
             return encode(values if n > 1 else numpy.pad(values, ((0, 0), (0, 1))), element)
 
-    signature = f"{_ref('d', words, const=False)}, {_ref('v', n, const=True)}"
-    operands = (out("d", words), into("v", n))
-    return _elementwise(f"pack_{n}_{element}", operands, lines, signature, effect, sm=80)
+    operands = (out("d", words, PACKED[element]), into("v", n, "f32"))
+    return _elementwise(f"pack_{n}_{element}", operands, lines, effect, sm=80, uses=(PACK[element],))
 
 
 @functools.cache
@@ -264,28 +246,42 @@ def add_same(n: int, element: str) -> Instr:
     """
     _known("add_same", element, ("f32", "s32", "f16", "bf16"))
     kind = "s32" if element == "s32" else "f32"
-    lines = ""
-    if element == "f32":
-        lines += "    const float c0 = __uint_as_float(c);\n"
-    elif element != "s32":
-        lines += _UNPACK[element].format(i=0, j=1, w="c")
-    for i in range(n):
-        v = _at("v", i, n)
-        added = f"{v} + c" if kind == "s32" else f"__float_as_uint(__fadd_rn(__uint_as_float({v}), c0))"
-        lines += f"    {v} = {added};\n"
+    v = at("v", "i", n)
+    if element == "s32":
+        lines = each(n, [f"{v} += c;"])
+    elif element == "f32":
+        lines = each(n, [f"{v} = __fadd_rn({v}, c);"])
+    else:
+        lines = f"    const float x = low_{element}(c);\n" + each(n, [f"{v} = __fadd_rn({v}, x);"])
 
     def effect(machine: Any, group: Any, v: Array, c: Array) -> Array:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, kind) + decode(c, element)[:, :1], kind)
 
-    signature = f"{_ref('v', n, const=False)}, const u32& c"
-    operands = (updated("v", n), into("c", 1))
-    return _elementwise(f"add_same_{n}_{element}", operands, lines, signature, effect)
+    operands = (updated("v", n, _kind(element)), into("c", 1, _packed(element)))
+    return _elementwise(f"add_same_{n}_{element}", operands, lines, effect, uses=_halves(1, element))
 
 
 def _known(what: str, element: str, accepted: tuple[str, ...]) -> None:
     if element not in accepted:
         raise UnsupportedError(f"{what} of {element}: {', '.join(accepted)} are accepted")
+
+
+def _elements(n: int, element: str) -> list[tuple[str, str]]:
+    """The floats that word i of n packed elements stands for, and what they are."""
+    words = -(-n // 2)
+    c = at("c", "i", words)
+    if n == 1:
+        return [("v", f"low_{element}({c})")]
+    places = ("v[2 * i]", "v[2 * i + 1]") if words > 1 else ("v[0]", "v[1]")
+    return [(places[0], f"low_{element}({c})"), (places[1], f"high_{element}({c})")]
+
+
+def _halves(n: int, element: str) -> tuple[str, ...]:
+    """The functions that read n packed elements."""
+    if element not in PACKED:
+        return ()
+    return (LOW[element],) if n == 1 else (LOW[element], HIGH[element])
 
 
 def _per_word(n: int, element: str) -> int:

@@ -14,25 +14,24 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
+from layoutalg.codegen.instr.words import Array, decode, each, encode
 
 ONE_F64 = (0, 0x3FF00000)
 """1.0 as two words."""
 
 
-def _get(name: str, i: int) -> str:
-    return f"__hiloint2double({name}[{2 * i + 1}], {name}[{2 * i}])"
+_V, _C, _ONE = (f"__hiloint2double({x}, {y})" for x, y in (
+    ("v[2 * i + 1]", "v[2 * i]"), ("c[2 * i + 1]", "c[2 * i]"), ("c[1]", "c[0]"),
+))  # fmt: skip
+"""Double number i of a vector, and one that stands alone."""
 
 
-def _make(name: str, operands: tuple[Operand, ...], signature: str, lines: list[str], effect: Any) -> Instr:
-    body = "".join(f"    {line}\n" for line in lines)
-    return Instr(name, operands, f"void {name}({signature}) {{\n{body}}}", effect)
-
-
-def _put(i: int, text: str) -> str:
-    low, high = f"v[{2 * i}]", f"v[{2 * i + 1}]"
-    return f"{{ const double x = {text}; {low} = __double2loint(x); {high} = __double2hiint(x); }}"
+def _make(name: str, operands: tuple[Operand, ...], signature: str, n: int, text: str, effect: Any) -> Instr:
+    """v[i] = text for n doubles."""
+    steps = [f"const double x = {text};", "v[2 * i] = __double2loint(x), v[2 * i + 1] = __double2hiint(x);"]
+    lines = each(n, steps) if n > 1 else "    const int i = 0;\n" + each(1, steps)
+    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
 
 
 def _scalar(low: Array, high: Array) -> Array:
@@ -51,9 +50,11 @@ def scale(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, "f64") * _scalar(low, high), "f64")
 
-    lines = [_put(i, f"{_get('v', i)} * __hiloint2double(high, low)") for i in range(n)]
     operands = (updated("v", 2 * n), value("low"), value("high"))
-    return _make(f"scale_{n}_f64", operands, "u32* v, u32 low, u32 high", lines, effect)
+    return _make(
+        f"scale_{n}_f64", operands, "u32* v, u32 low, u32 high", n,
+        f"{_V} * __hiloint2double(high, low)", effect,
+    )  # fmt: skip
 
 
 @functools.cache
@@ -68,11 +69,10 @@ def add_scaled(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, "f64") + _scalar(low, high) * decode(c, "f64"), "f64")
 
-    beta = "__hiloint2double(high, low)"
-    lines = [_put(i, f"__fma_rn({beta}, {_get('c', i)}, {_get('v', i)})") for i in range(n)]
+    text = f"__fma_rn(__hiloint2double(high, low), {_C}, {_V})"
     operands = (updated("v", 2 * n), into("c", 2 * n), value("low"), value("high"))
     signature = "u32* v, const u32* c, u32 low, u32 high"
-    return _make(f"add_scaled_{n}_f64", operands, signature, lines, effect)
+    return _make(f"add_scaled_{n}_f64", operands, signature, n, text, effect)
 
 
 @functools.cache
@@ -87,7 +87,5 @@ def add_same(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, "f64") + decode(c, "f64"), "f64")
 
-    lines = [_put(i, f"__dadd_rn({_get('v', i)}, {_get('c', 0)})") for i in range(n)]
-    return _make(
-        f"add_same_{n}_f64", (updated("v", 2 * n), into("c", 2)), "u32* v, const u32* c", lines, effect
-    )
+    operands = (updated("v", 2 * n), into("c", 2))
+    return _make(f"add_same_{n}_f64", operands, "u32* v, const u32* c", n, f"__dadd_rn({_V}, {_ONE})", effect)

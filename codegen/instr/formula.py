@@ -23,8 +23,7 @@ Functions".
 from __future__ import annotations
 
 import functools
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
@@ -32,9 +31,25 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.instr.arith import PACK_TEXT, sum_to_odd
-from layoutalg.codegen.instr.packing import Array, decode, encode
+from layoutalg.codegen.instr.arith import sum_to_odd
 from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
+from layoutalg.codegen.instr.words import (
+    C_TYPE,
+    EXP2,
+    HIGH,
+    LOW,
+    MAX_NAN,
+    MIN_NAN,
+    PACK,
+    PACKED,
+    RSQRT,
+    Array,
+    decode,
+    each,
+    encode,
+    float_literal,
+    ref,
+)
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 NARROW = ("f16", "bf16")
@@ -89,7 +104,7 @@ Formula: TypeAlias = Input | Word | Number | Apply | Cast
 class Operation:
     """What an operation is in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
 
-    `text` is an expression, or a statement that sets {d}; "" where there is none.
+    `text` is an expression, "" where there is none; it may call the function whose text is `uses`.
     """
 
     text: str
@@ -97,6 +112,7 @@ class Operation:
     integers: str = ""
     integer_effect: Callable[..., Array] | None = None
     sm: int = 70
+    uses: str = ""
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
@@ -122,15 +138,6 @@ def _signed(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array
     return lambda a, b: function(a.view(numpy.int32), b.view(numpy.int32)).view(numpy.uint32)
 
 
-def _ptx(ptx: str) -> str:
-    """A statement of one PTX instruction."""
-    names = ", ".join(f"%{i + 1}" for i in range(2 if "max" in ptx or "min" in ptx else 1))
-    given = '"f"({a}), "f"({b})' if "%2" in names else '"f"({a})'
-    return f'asm("{ptx} %0, {names};" : "=f"({{d}}) : {given});'
-
-
-_LOG2_E = "__uint_as_float(0x3FB8AA3Bu)"
-
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "add": Operation("__fadd_rn({a}, {b})", numpy.add, "{a} + {b}", numpy.add),
@@ -139,20 +146,23 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "div": Operation("__fdiv_rn({a}, {b})", numpy.divide),
         "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", lambda a, b, c: a * b + c),
         "max": Operation(
-            _ptx("max.NaN.f32"), numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.maximum), sm=80,
+            "max_nan({a}, {b})", numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
+            "static_cast<int>({b})))", _signed(numpy.maximum), 80, MAX_NAN,
         ),
         "min": Operation(
-            _ptx("min.NaN.f32"), numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.minimum), sm=80,
+            "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
+            "static_cast<int>({b})))", _signed(numpy.minimum), 80, MIN_NAN,
         ),
         "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
-        "rsqrt": Operation(_ptx("rsqrt.approx.f32"), lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4")),
-        "exp2": Operation(_ptx("ex2.approx.ftz.f32"), _nearest(numpy.exp2)),
-        "exp": Operation(_ptx("ex2.approx.ftz.f32").replace("{a}", f"__fmul_rn({{a}}, {_LOG2_E})"), _exp),
+        "rsqrt": Operation(
+            "rsqrt_approx({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4"), uses=RSQRT
+        ),
+        "exp2": Operation("exp2_approx({a})", _nearest(numpy.exp2), uses=EXP2),
+        "exp": Operation("exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, uses=EXP2),
         "tanh": Operation("tanhf({a})", lambda a: numpy.tanh(a.astype("f8")).astype("f4")),
     }
 )  # fmt: skip
@@ -243,19 +253,17 @@ def elementwise(formula: Formula, n: int) -> Instr:
 
     >>> x, y = Input(0, "f32"), Input(1, "f32")
     >>> elementwise(Apply("add", (Apply("mul", (x, Word(0, "f32"))), y)), 4).text.splitlines()[3].strip()
-    'const float t0 = __fmaf_rn(__uint_as_float(a[i]), __uint_as_float(s0), __uint_as_float(b[i]));'
+    'd[i] = __fmaf_rn(a[i], s0, b[i]);'
     """
     element = element_of(formula)
     formula = fused(formula)
     inputs, given = _leaves(formula)
-    writer = _Writer(formula, n, element, inputs)
-    name = f"map{n}_{'_'.join(writer.ops) or 'move'}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
-    regs = [(chr(ord("a") + i), _words(x, n), x) for i, x in enumerate(inputs)]
-    refs = [f"u32{'&' if words_of_vector(n, element) == 1 else '*'} d"]
-    refs += [f"const u32{'&' if words == 1 else '*'} {x}" for x, words, _ in regs]
-    refs += [f"u32 s{w.index}" for w in given]
-    operands: list[Operand] = [out("d", words_of_vector(n, element))]
-    operands += [into(x, words) for x, words, _ in regs] + [value(f"s{w.index}") for w in given]
+    writer = _Writer(formula, n, element, inputs, given)
+    ops = "_".join(writer.ops) if len(writer.ops) < 3 else f"{len(writer.ops)}_ops"
+    name = f"map{n}_{ops or 'move'}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
+    operands: list[Operand] = [out("d", words_of_vector(n, element), _kind(element))]
+    operands += [into(_letter(i), _words(x, n), _kind(x.element)) for i, x in enumerate(inputs)]
+    operands += [value(f"s{w.index}", _kind(w.element)) for w in given]
 
     def effect(machine: Any, group: Any, *args: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -266,8 +274,20 @@ def elementwise(formula: Formula, n: int) -> Instr:
                 values = numpy.pad(values, ((0, 0), (0, 1)))
             return encode(values, element) if kind == "f32" else numpy.ascontiguousarray(values)
 
-    text = f"void {name}({', '.join(refs)}) {{\n{writer.body()}}}"
-    return Instr(name, tuple(operands), text, effect, Requires(sm=writer.sm))
+    return Instr(
+        name, tuple(operands), writer.text(name, operands), effect, Requires(sm=writer.sm),
+        uses=tuple(dict.fromkeys(writer.uses)),
+    )  # fmt: skip
+
+
+def _letter(index: int) -> str:
+    """The name of an input in C, beside d, the result, and i, which counts elements."""
+    return "abc"[index] if index < 3 else f"x{index}"
+
+
+def _kind(element: str) -> str:
+    """What the words of elements are."""
+    return PACKED.get(element, "f32" if element == "f32" else "")
 
 
 def _leaves(formula: Formula) -> tuple[tuple[Input, ...], tuple[Word, ...]]:
@@ -326,14 +346,17 @@ def _modular(number: float) -> Array:
 
 
 class _Writer:
-    """The lines of a helper: a loop over elements, or over words where two elements share one."""
+    """The text of a helper: a function of one element, and a loop over words, each of one or two of them."""
 
-    def __init__(self, formula: Formula, n: int, element: str, inputs: tuple[Input, ...]) -> None:
-        self.formula, self.n, self.element = formula, n, element
+    def __init__(
+        self, formula: Formula, n: int, element: str, inputs: tuple[Input, ...], given: tuple[Word, ...]
+    ) -> None:
+        self.formula, self.n, self.element, self.inputs, self.given = formula, n, element, inputs, given
         packed = element in NARROW or any(x.element in NARROW and not x.single for x in inputs)
         self.step = 2 if packed and n > 1 else 1
         self.sm = 80 if element in NARROW else 70
         self.ops: list[str] = []
+        self.uses = [PACK[element]] if element in NARROW else []
         self._note(formula)
 
     def _note(self, f: Formula) -> None:
@@ -343,31 +366,51 @@ class _Writer:
                     self._note(a)
                 self.ops.append(op)
                 self.sm = max(self.sm, OPERATIONS[op].sm)
+                if OPERATIONS[op].uses and self.element != "s32":
+                    self.uses.append(OPERATIONS[op].uses)
             case Cast(arg, element):
                 self._note(arg)
                 self.ops.append(element)
+            case Input(_, element, single) if element in NARROW:
+                self.uses.append(LOW[element])
+                if self.step == 2 and not single:
+                    self.uses.append(HIGH[element])
 
-    def body(self) -> str:
+    def text(self, name: str, operands: Sequence[Operand]) -> str:
+        """The helper; where more than one operation is done, behind the function of one element."""
+        applied = sum(op not in NARROW for op in self.ops)
+        kind = "u32" if self.element == "s32" else "float"
         lines: list[str] = []
-        count = self.n // self.step
-        results = [self._value(e, lines) for e in range(self.step)]
-        lines.append(self._put(results))
-        if count == 1:
-            return "".join(f"    {line}\n" for line in lines)
-        inner = "".join(f"        {line}\n" for line in lines)
-        return f"    #pragma unroll\n    for (int i = 0; i < {count}; ++i) {{\n{inner}    }}\n"
+        names = {x: _letter(x.index) for x in self.inputs} | {w: f"s{w.index}" for w in self.given}
+        result = _value(self.formula, kind, names, lines)
+        function = ""
+        if applied > 1:
+            given = ", ".join(f"{kind} {x}" for x in names.values())
+            body = "".join(f"    {line}\n" for line in lines)
+            function = f"{kind} {name}_of({given}) {{\n{body}    return {result};\n}}\n"
+            function += "__device__ __forceinline__ "
+        values = [self._element(e, name, kind, inline=applied <= 1) for e in range(self.step)]
+        given = ", ".join(
+            f"{C_TYPE[o.element]} {o.name}"
+            if o.role == "value"
+            else ref(o.name, o.words, o.element, const=o.role == "in")
+            for o in operands
+        )
+        return f"{function}void {name}({given}) {{\n{each(self.n // self.step, self._put(values))}}}"
 
-    def _put(self, results: list[str]) -> str:
-        d = self._at("d", words_of_vector(self.n, self.element), 0)
+    def _element(self, e: int, name: str, kind: str, *, inline: bool) -> str:
+        """The value of element e of a step."""
+        given = {x: self._input(x, e) for x in self.inputs} | {w: f"s{w.index}" for w in self.given}
+        if inline:
+            return _value(self.formula, kind, given, None)
+        return f"{name}_of({', '.join(given.values())})"
+
+    def _put(self, results: list[str]) -> list[str]:
         if self.element in NARROW:
-            high = results[1] if len(results) > 1 else "0.0f"
-            ptx = PACK_TEXT[self.element]
-            return f'asm("{ptx} %0, %1, %2;" : "=r"({d}) : "f"({high}), "f"({results[0]}));'
-        puts = []
-        for e, result in enumerate(results):
-            d = self._at("d", self.n, e)
-            puts.append(f"{d} = {f'__float_as_uint({result})' if self.element == 'f32' else result};")
-        return " ".join(puts)
+            d = self._at("d", words_of_vector(self.n, self.element), 0, whole=False)
+            low, high = (*results, "0.0f")[:2]
+            return [f"{d} = pack_{PACKED[self.element]}({low}, {high});"]
+        return [f"{self._at('d', self.n, e)} = {result};" for e, result in enumerate(results)]
 
     def _at(self, name: str, words: int, e: int, *, whole: bool = True) -> str:
         """The word of element e of a step; `whole`: each element has its own."""
@@ -375,65 +418,38 @@ class _Writer:
             return name
         if self.n == self.step:
             return f"{name}[{e}]"
-        return f"{name}[i]" if self.step == 1 or not whole else f"{name}[{self.step} * i + {e}]"
+        if self.step == 1 or not whole:
+            return f"{name}[i]"
+        return f"{name}[{self.step} * i + {e}]" if e else f"{name}[{self.step} * i]"
 
-    def _value(self, e: int, lines: list[str]) -> str:
-        """The name of the formula's value for element e of a step; what it takes is added to the lines."""
-        kind = "float" if self.element != "s32" else "u32"
-        count = 0
-
-        def name() -> str:
-            nonlocal count
-            count += 1
-            return f"t{count - 1}" + (f"_{e}" if self.step > 1 else "")
-
-        def visit(f: Formula) -> str:
-            match f:
-                case Input():
-                    return self._input(f, e, name, lines)
-                case Word(index, element):
-                    return f"__uint_as_float(s{index})" if element == "f32" else f"s{index}"
-                case Number(number, element):
-                    return _literal(number, element)
-                case Cast(arg):
-                    return visit(arg)
-                case Apply(op, args):
-                    known = OPERATIONS[op]
-                    text = known.integers if kind == "u32" else known.text
-                    parts = dict(zip("abc", map(visit, args), strict=False))
-                    made = name()
-                    if "{d}" in text:
-                        lines.append(f"{kind} {made};")
-                        lines.append(text.format(d=made, **parts))
-                    else:
-                        lines.append(f"const {kind} {made} = {text.format(**parts)};")
-                    return made
-
-        return visit(self.formula)
-
-    def _input(self, f: Input, e: int, name: Callable[[], str], lines: list[str]) -> str:
-        x, words = chr(ord("a") + f.index), _words(f, self.n)
+    def _input(self, f: Input, e: int) -> str:
+        x, words = _letter(f.index), _words(f, self.n)
         if f.element not in NARROW:
-            at = self._at(x, words, e)
-            return f"__uint_as_float({at})" if f.element == "f32" else at
-        at, high = self._at(x, words, 0, whole=False), e == 1 and not f.single
-        if f.element == "bf16":
-            return f"__uint_as_float({at} & 0xFFFF0000u)" if high else f"__uint_as_float({at} << 16)"
-        made = name()
-        lines.append(f"float {made};")
-        half = "h" if high else "l"
-        lines.append(
-            f'asm("{{.reg .b16 l, h; mov.b32 {{l, h}}, %1; cvt.f32.f16 %0, {half};}}" '
-            f': "=f"({made}) : "r"({at}));'
-        )
-        return made
+            return self._at(x, words, e)
+        which = "high" if e == 1 and not f.single else "low"
+        return f"{which}_{f.element}({self._at(x, words, 0, whole=False)})"
 
 
-def _literal(number: float, element: str) -> str:
-    """A number in C: decimal where that is exact, else by its bits."""
-    if element == "s32":
-        return f"{int(number) % (1 << 32)}u"
-    single = struct.unpack("<f", struct.pack("<f", number))[0]
-    if single == single and abs(single) != float("inf"):
-        return f"{single!r}f"
-    return f"__uint_as_float(0x{struct.unpack('<I', struct.pack('<f', number))[0]:08X}u)"
+def _value(f: Formula, kind: str, given: Mapping[Any, str], lines: list[str] | None) -> str:
+    """A formula in C: each operation on a line of its own, or without `lines` one expression."""
+    known: dict[Any, str] = dict(given)
+
+    def visit(f: Formula) -> str:
+        match f:
+            case Number(number, element):
+                return float_literal(number) if element == "f32" else f"{int(number) % (1 << 32)}u"
+            case Cast(arg):
+                return visit(arg)
+            case Apply(op, args):
+                if f not in known:
+                    text = OPERATIONS[op].integers if kind == "u32" else OPERATIONS[op].text
+                    made = text.format(**dict(zip("abc", map(visit, args), strict=False)))
+                    if lines is None:
+                        return made
+                    known[f] = f"t{len(lines)}"
+                    lines.append(f"const {kind} {known[f]} = {made};")
+                return known[f]
+            case _:
+                return known[f]
+
+    return visit(f)

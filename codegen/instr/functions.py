@@ -26,17 +26,16 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.expr import check_name
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, updated
+from layoutalg.codegen.instr.words import Array, at, decode, each, encode, ref
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 
 _FORMS: Mapping[str, tuple[str, str, str]] = {
-    "f32": ("float", "__uint_as_float({v}[{i}])", "{v}[{i}] = __float_as_uint({f})"),
-    "s32": ("int", "static_cast<int>({v}[{i}])", "{v}[{i}] = static_cast<u32>({f})"),
+    "f32": ("float", "{v}", "{v} = {f};"),
+    "s32": ("int", "static_cast<int>({v})", "{v} = static_cast<u32>({f});"),
     "f64": (
-        "double",
-        "__hiloint2double({v}[2 * {i} + 1], {v}[2 * {i}])",
-        "const double y = {f}; {v}[2 * {i}] = __double2loint(y); {v}[2 * {i} + 1] = __double2hiint(y)",
+        "double", "__hiloint2double(v[2 * i + 1], v[2 * i])",
+        "const double y = {f}; v[2 * i] = __double2loint(y), v[2 * i + 1] = __double2hiint(y);",
     ),
 }  # fmt: skip
 """How a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x."""
@@ -104,18 +103,18 @@ def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
     kind, get, put = _FORMS[element]
     words = n * (2 if element == "f64" else 1)
     name = f"{f.name}_{n}_{element}"
-    if words == 1:
-        get, put = (form.replace("{v}[{i}]", "v") for form in (get, put))
-    lines, text = "", dict(f.texts)[element]
-    for i in range(n):
-        lines += f"    {{ const {kind} x = {get.format(v='v', i=i)}; {put.format(v='v', i=i, f=text)}; }}\n"
+    v, text = at("v", "i", words), dict(f.texts)[element]
+    steps = [f"const {kind} x = {get.format(v=v)};", *put.format(v=v, f=text).split("; ", 1)]
+    steps = [line if line.endswith(";") else f"{line};" for line in steps]
+    lines = each(n, steps) if n > 1 or element != "f64" else "    const int i = 0;\n" + each(1, steps)
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
         with numpy.errstate(all="ignore"):
             return encode(numpy.asarray(f.meaning(decode(v, element))), element)
 
-    helper = f"void {name}({'u32& v' if words == 1 else 'u32* v'}) {{\n{lines}}}"
-    return Instr(name, (updated("v", words),), helper, effect)
+    floats = "f32" if element == "f32" else ""
+    helper = f"void {name}({ref('v', words, floats)}) {{\n{lines}}}"
+    return Instr(name, (updated("v", words, floats),), helper, effect)
 
 
 def _relu(x: Any) -> Any:

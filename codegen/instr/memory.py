@@ -1,10 +1,21 @@
-"""Instructions every supported architecture has: loads, stores, barriers, byte permutes.
+"""Loads, stores, asynchronous copies and barriers; moves and byte permutes of registers.
 
 Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
 1 and 2 bytes live zero-extended in one 32-bit word.
 
-Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.13.2
-(bar.warp.sync), 9.7.9.7 (prmt).
+From sm_80 on: CP_ASYNC[n] starts a copy of n bytes per lane from global to shared memory; CP_COMMIT closes
+the group of copies started since the last one; CP_WAIT(n) waits until at most the n newest groups of this
+thread are unfinished.  Other threads' copies are visible only after a barrier that follows their wait.
+CP_ASYNC_LINE[n] is CP_ASYNC[n] with the hint that the L2 fetch the whole line of 128 bytes: for lines of
+which the rest is read soon.
+
+From sm_90 on: GRID_WAIT waits until the kernels in front have ended and all that they wrote is visible; with
+none in front it does nothing.  LDG_FRESH[n] is a load of n bytes of such data: it stays behind the wait, and
+does not go through the read-only path, which may hold what was there when the kernel started.
+
+Sources: PTX ISA 9.0, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3
+(cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1 (barrier), 9.7.13.2 (bar.warp.sync),
+9.7.13.13 (griddepcontrol).
 """
 
 from __future__ import annotations
@@ -13,65 +24,93 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.instr.record import Instr, Requires, Space, into, out, read, write
+from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, guard, imm, into, out, read, write
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once."""
 
 _CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
+_FLOATS = {4: "float", 8: "float2", 16: "float4"}
 _FIELDS = "xyzw"
 
 
+def _both(nbytes: int, text: Callable[[str, str], str]) -> tuple[str, str]:
+    """The text for words and, where there are whole ones, for floats: of a register's type and a vector's."""
+    return text("u32", _CARRIER[nbytes]), text("float", _FLOATS[nbytes]) if nbytes in _FLOATS else ""
+
+
+def _element(nbytes: int) -> str:
+    """What a narrow value is, zero-extended in its word, only who computes with it says."""
+    return ANY if nbytes >= 4 else ""
+
+
 def _load(prefix: str, space: Space, nbytes: int) -> Instr:
-    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    source = f"*static_cast<const {carrier}*>(p)"
-    if nbytes <= 4:
-        text = f"void {name}(u32& d, const void* p) {{ d = {source}; }}"
-    else:
+    name = f"{prefix}{8 * nbytes}"
+
+    def text(kind: str, carrier: str) -> str:
+        source = f"*static_cast<const {carrier}*>(p)"
+        if nbytes <= 4:
+            return f"void {name}({kind}& d, const void* p) {{ d = {source}; }}"
         takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
-        text = f"void {name}(u32* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
-    op = f"ld.{space}.b{8 * nbytes}"
-    return Instr(name, (out("d", max(1, nbytes // 4)), read("p", space, nbytes, op)), text)
+        return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
+
+    words, floats = _both(nbytes, text)
+    operands = (
+        out("d", max(1, nbytes // 4), _element(nbytes)), read("p", space, nbytes, f"ld.{space}.b{8 * nbytes}")
+    )  # fmt: skip
+    return Instr(name, operands, words, float_text=floats)
 
 
 def _store(prefix: str, space: Space, nbytes: int) -> Instr:
-    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
-    target = f"*static_cast<{carrier}*>(p)"
-    if nbytes <= 4:
-        value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
-        text = f"void {name}(void* p, const u32& v) {{ {target} = {value}; }}"
-    else:
+    name = f"{prefix}{8 * nbytes}"
+
+    def text(kind: str, carrier: str) -> str:
+        target = f"*static_cast<{carrier}*>(p)"
+        if nbytes <= 4:
+            value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
+            return f"void {name}(void* p, const {kind}& v) {{ {target} = {value}; }}"
         value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-        text = f"void {name}(void* p, const u32* v) {{\n    {target} = {value};\n}}"
-    op = f"st.{space}.b{8 * nbytes}"
-    return Instr(name, (write("p", space, nbytes, op), into("v", max(1, nbytes // 4))), text)
+        return f"void {name}(void* p, const {kind}* v) {{\n    {target} = {value};\n}}"
+
+    words, floats = _both(nbytes, text)
+    operands = (
+        write("p", space, nbytes, f"st.{space}.b{8 * nbytes}"),
+        into("v", max(1, nbytes // 4), _element(nbytes)),
+    )  # fmt: skip
+    return Instr(name, operands, words, float_text=floats)
 
 
 def _store_whole(nbytes: int) -> Instr:
     name, words = f"stg{8 * nbytes}_whole", nbytes // 4
     places = ", ".join(f"%{i + 1}" for i in range(words))
-    values = ", ".join(f'"r"(v[{i}])' for i in range(words))
-    text = (
-        f"void {name}(void* p, const u32* v) {{\n"
-        f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};" :: "l"(p), {values});\n'
-        "}"
-    )
-    return Instr(name, (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words)), text)
+
+    def text(kind: str, carrier: str) -> str:
+        values = ", ".join(f'"{"f" if kind == "float" else "r"}"(v[{i}])' for i in range(words))
+        return (
+            f"void {name}(void* p, const {kind}* v) {{\n"
+            f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};"\n        :: "l"(p), {values});\n'
+            "}"
+        )
+
+    bits, floats = _both(nbytes, text)
+    operands = (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words, ANY))
+    return Instr(name, operands, bits, float_text=floats)
 
 
 def _clear(nbytes: int) -> Instr:
     name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
-    if words == 1:
-        text = f"void {name}(u32& d) {{ d = 0; }}"
-    else:
-        text = f"void {name}(u32* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
+
+    def text(kind: str) -> str:
+        if words == 1:
+            return f"void {name}({kind}& d) {{ d = 0; }}"
+        return f"void {name}({kind}* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
 
     def zeros(machine: Any, group: Any) -> Any:
         import numpy
 
         return numpy.zeros((group.lanes, words), dtype=numpy.uint32)
 
-    return Instr(name, (out("d", words),), text, zeros)
+    return Instr(name, (out("d", words, ANY),), text("u32"), zeros, float_text=text("float"))
 
 
 def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
@@ -163,15 +202,134 @@ TRANSPOSE_8 = Instr(
 )
 """Words a, b, c, d hold four bytes of four rows; word i of the result holds byte i of all four."""
 
-MOVE = Instr("move32", (out("d", 1), into("v", 1)), "void move32(u32& d, const u32& v) { d = v; }")
+MOVE = Instr(
+    "move32",
+    (out("d", 1, ANY), into("v", 1, ANY)),
+    "void move32(u32& d, const u32& v) { d = v; }",
+    float_text="void move32(float& d, const float& v) { d = v; }",
+)
 """A word copied between registers: it costs nothing once registers are allocated."""
+
+
+# --- asynchronous copies -----------------------------------------------------------------------------------
+
+
+def _cp_async(nbytes: int, suffix: str = "", hint: str = "") -> Instr:
+    name, cache = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes};"
+    text = (
+        f"void {name}(void* s, const void* p) {{\n"
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p) : "memory");\n'
+        "}"
+    )
+    op = f"cp.async.{nbytes}"
+    operands = (write("s", "shared", nbytes, op), read("p", "global", nbytes, f"{op}:global"))
+    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+
+
+def _cp_async_guarded(nbytes: int) -> Instr:
+    name, cache = f"cp_async_{nbytes}_zfill", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {nbytes}, %2;"
+    text = (
+        f"void {name}(void* s, const void* p, bool inside) {{\n"
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p), "r"(inside ? {nbytes} : 0) : "memory");\n'
+        "}"
+    )
+    op = f"cp.async.{nbytes}"
+    operands = (
+        write("s", "shared", nbytes, op),
+        read("p", "global", nbytes, f"{op}:global"),
+        guard("inside"),
+    )
+    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+
+
+CP_ASYNC_ZFILL: Mapping[int, Instr] = MappingProxyType({n: _cp_async_guarded(n) for n in (4, 8, 16)})
+"""The same, but where the guard fails nothing is read and zeros are written."""
+
+CP_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _cp_async(n) for n in (4, 8, 16)})
+
+CP_ASYNC_LINE: Mapping[int, Instr] = MappingProxyType(
+    {n: _cp_async(n, "_line", ".L2::128B") for n in (4, 8, 16)}
+)
+"""The same, and the L2 fetches the whole line."""
+
+
+def _commit(machine: Any, group: Any) -> None:
+    machine.commit_copies(group)
+
+
+def _wait(machine: Any, group: Any, newest: int) -> None:
+    machine.wait_copies(group, newest)
+
+
+CP_COMMIT = Instr(
+    "cp_async_commit",
+    (),
+    'void cp_async_commit() {\n    asm volatile("cp.async.commit_group;" ::: "memory");\n}',
+    _commit,
+    Requires(sm=80),
+)
+
+CP_WAIT = Instr(
+    "cp_async_wait",
+    (imm("newest"),),
+    'void cp_async_wait() {\n    asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory");\n}',
+    _wait,
+    Requires(sm=80),
+)
+
+
+# --- kernels that start early ------------------------------------------------------------------------------
+
+
+def _already(machine: Any, group: Any) -> None:
+    """The simulator runs kernels one after the other."""
+
+
+def _fresh(nbytes: int) -> Instr:
+    name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
+
+    def text(kind: str) -> str:
+        held = "f" if kind == "float" else "r"
+        if words == 1:
+            takes, load = f'"={held}"(d)', f"ld.global.{kind[0] if held == 'f' else 'u'}{bits} %0, [%1];"
+        else:
+            places = ", ".join(f"%{i}" for i in range(words))
+            takes = ", ".join(f'"={held}"(d[{i}])' for i in range(words))
+            load = f"ld.global.v{words}.b32 {{{places}}}, [%{words}];"
+        given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        return (
+            f'void {name}({given}) {{\n    asm volatile("{load}"\n        : {takes} : "l"(p) : "memory");\n}}'
+        )
+
+    operands = (
+        out("d", words, ANY if nbytes >= 4 else ""),
+        read("p", "global", nbytes, f"ld.global.b{8 * nbytes}"),
+    )
+    return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
+
+
+LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in WIDTHS_BYTES})
+
+GRID_WAIT = Instr(
+    "grid_wait",
+    (),
+    'void grid_wait() {\n    asm volatile("griddepcontrol.wait;" ::: "memory");\n}',
+    _already,
+    Requires(sm=90),
+)
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
             *LDG.values(), *STG.values(), STG_WHOLE[8], STG_WHOLE[16], *LDS.values(), *STS.values(),
-            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8,
+            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8, *CP_ASYNC.values(),
+            *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT, *LDG_FRESH.values(),
+            GRID_WAIT,
         )
     }
 )  # fmt: skip

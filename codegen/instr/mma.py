@@ -26,8 +26,8 @@ from typing import Any
 import numpy
 
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
-from layoutalg.codegen.instr.packing import decode, encode
 from layoutalg.codegen.instr.record import Instr, Requires, into, out, read, updated
+from layoutalg.codegen.instr.words import PACKED, decode, encode, ref
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout
 
@@ -135,29 +135,27 @@ def _multiply(mma: Mma, machine: Any, group: Any, d: Array, a: Array, b: Array) 
 
 def _mma(mma: Mma) -> Instr:
     a, b, c = mma.words
-    given = "f" if mma.accumulator == "f32" else "r"
+    given, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
+    packed = PACKED.get(mma.operand, "")
     names = [f"{x}{i}" for x, n in (("d", c), ("a", a), ("b", b)) for i in range(n)]
     holes = {name: f"%{i}" for i, name in enumerate(names)}
 
     def group(x: str, n: int) -> str:
         return "{" + ", ".join(holes[f"{x}{i}"] for i in range(n)) + "}"
 
-    ptx = f"{mma.ptx} {group('d', c)}, {group('a', a)}, {group('b', b)}, {group('d', c)};"
+    registers = f"{group('d', c)}, {group('a', a)}, {group('b', b)}, {group('d', c)};"
     held = [*(f"a[{i}]" for i in range(a)), *((f"b[{i}]" for i in range(b)) if b > 1 else ["b"])]
     inputs = ", ".join(f'"r"({x})' for x in held)
-    if given == "f":
-        enter = "".join(f"    float d{i} = __uint_as_float(d[{i}]);\n" for i in range(c))
-        leave = "".join(f"    d[{i}] = __float_as_uint(d{i});\n" for i in range(c))
-        updates = ", ".join(f'"+f"(d{i})' for i in range(c))
-    else:
-        enter = leave = ""
-        updates = ", ".join(f'"+r"(d[{i}])' for i in range(c))
-    last = "const u32* b" if b > 1 else "const u32& b"
-    text = (
-        f"void {mma.name}(u32* d, const u32* a, {last}) {{\n{enter}"
-        f'    asm volatile("{ptx}"\n        : {updates}\n        : {inputs});\n{leave}}}'
+    updates = ", ".join(f'"+{given}"(d[{i}])' for i in range(c))
+    signature = ", ".join(
+        (ref("d", c, floats), ref("a", a, packed, const=True), ref("b", b, packed, const=True))
     )
-    operands = (updated("d", c), into("a", a), into("b", b))
+    text = (
+        f"void {mma.name}({signature}) {{\n"
+        f'    asm volatile("{mma.ptx} "\n        "{registers}"\n'
+        f"        : {updates}\n        : {inputs});\n}}"
+    )
+    operands = (updated("d", c, floats), into("a", a, packed), into("b", b, packed))
     return Instr(
         mma.name,
         operands,

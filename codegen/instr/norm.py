@@ -30,74 +30,59 @@ computing sample variances", 1979.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.packing import Array
-from layoutalg.codegen.instr.record import Instr, into, updated, value
+from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
 from layoutalg.codegen.instr.reduce import tree
+from layoutalg.codegen.instr.words import EXP2, Array, at, each, float_words, floats, ref
 from layoutalg.errors import UnsupportedError
 
 LOG2_E = 0x3FB8AA3B
 """log2 e as the word of the nearest float."""
 
-_EXP2 = (
-    "const float {d}_log2 = __fmul_rn(__fsub_rn({v}, {m}), __uint_as_float(0x3FB8AA3Bu));\n"
-    "float {d};\n"
-    'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"({d}) : "f"({d}_log2));\n'
-)
-_FINITE = "{m} == __uint_as_float(0xFF800000u) ? 0.0f : {m}"
+_LOG2_E = "1.44269502f"
+"""The same in C: nine digits tell every float apart."""
 
 
-def _ref(name: str, words: int, const: str = "") -> str:
-    return f"{const}u32{'&' if words == 1 else '*'} {name}"
+def _power(v: str, m: str) -> str:
+    """e^(v - m)."""
+    return f"exp2_approx(__fmul_rn(__fsub_rn({v}, {m}), {_LOG2_E}))"
 
 
-def _at(name: str, i: object, words: int) -> str:
-    return name if words == 1 else f"{name}[{i}]"
-
-
-def _get(name: str, i: object, words: int) -> str:
-    return f"__uint_as_float({_at(name, i, words)})"
-
-
-def _put(name: str, i: object, words: int, value: str) -> str:
-    return f"{_at(name, i, words)} = __float_as_uint({value});\n"
-
-
-def _each(n: int, text: str) -> str:
-    """The lines of a helper that do `text` for i = 0 .. n - 1; one value needs no loop."""
-    lines = text.splitlines()
-    if n == 1:
-        return "".join(f"    {line}\n" for line in lines)
-    body = "".join(f"        {line}\n" for line in lines)
-    return f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{body}    }}\n"
+def _finite_text(m: str) -> str:
+    return f"{m} == -INFINITY ? 0.0f : {m}"
 
 
 def _sums(d: str, n: int, k: int, parts: str) -> str:
     """The lines that add n floats, an array of this name, to k accumulators."""
     if k > 1 or n == 1:
-        return _each(n, _put(d, "i", k, f"__fadd_rn({_get(d, 'i', k)}, {_at(parts, 'i', n)})"))
+        return each(n, [f"{at(d, 'i', k)} = __fadd_rn({at(d, 'i', k)}, {at(parts, 'i', n)});"])
     total = tree([f"{parts}[{i}]" for i in range(n)], lambda a, b: f"__fadd_rn({a}, {b})")
-    return "    " + _put(d, 0, 1, f"__fadd_rn({_get(d, 0, 1)}, {total})")
+    return f"    {d} = __fadd_rn({d}, {total});\n"
 
 
 def _array(name: str, n: int) -> str:
     return f"    float {name}{f'[{n}]' if n > 1 else ''};\n"
 
 
-def _floats(words: Array) -> Array:
-    return numpy.ascontiguousarray(words).view(numpy.float32)
-
-
-def _words(values: Array) -> Array:
-    return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+def _made(
+    name: str, operands: tuple[Operand, ...], lines: str, effect: Any, uses: tuple[str, ...] = ()
+) -> Instr:
+    """The instruction of a helper all of whose operands are floats."""
+    given = ", ".join(
+        f"float {o.name}" if o.role == "value" else ref(o.name, o.words, "f32", const=o.role == "in")
+        for o in operands
+    )
+    typed = tuple(replace(o, element="f32") for o in operands)
+    return Instr(name, typed, f"void {name}({given}) {{\n{lines}}}", effect, uses=uses)
 
 
 def _exp(values: Array, most: Array) -> Array:
     """e^(values - most) as the instructions have it, but for the error of ex2.approx."""
-    log2_e = numpy.array(LOG2_E, dtype=numpy.uint32).view(numpy.float32)
+    log2_e = floats(numpy.array(LOG2_E, dtype=numpy.uint32))
     power = numpy.exp2(((values - most) * log2_e).astype(numpy.float64)).astype(numpy.float32)
     tiny = numpy.finfo(numpy.float32).tiny
     return numpy.where(power < tiny, numpy.float32(0), power)
@@ -127,21 +112,20 @@ def add_exp(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"add_exp_{n}_to_{k}"
-    exp = (
-        f"const float most = {_FINITE.format(m=_get('m', 'i', k))};\n"
-        f"{_EXP2.format(v=_get('v', 'i', n), m='most', d='power')}{_at('e', 'i', n)} = power;\n"
-    )
-    lines = _array("e", n) + _each(n, exp) + _sums("s", n, k, "e")
+    exp = [f"{at('e', 'i', n)} = {_power(at('v', 'i', n), 'most')};"]
+    if k == 1:
+        lines = f"    const float most = {_finite_text('m')};\n" + _array("e", n) + each(n, exp)
+    else:
+        lines = _array("e", n) + each(n, [f"const float most = {_finite_text(at('m', 'i', k))};", *exp])
+    lines += _sums("s", n, k, "e")
 
     def effect(machine: Any, group: Any, s: Array, v: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            e = _exp(_floats(v), _finite(_floats(m)))
+            e = _exp(floats(v), _finite(floats(m)))
             total = tree([_column(e, i) for i in range(n)], numpy.add) if k == 1 else e
-            return _words(_floats(s) + total)
+            return float_words(floats(s) + total)
 
-    text = f"void {name}({_ref('s', k)}, {_ref('v', n, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
-    operands = (updated("s", k), into("v", n), into("m", k))
-    return Instr(name, operands, f"{text}{lines}}}", effect)
+    return _made(name, (updated("s", k), into("v", n), into("m", k)), lines, effect, (EXP2,))
 
 
 @functools.cache
@@ -152,20 +136,20 @@ def rescale(k: int) -> Instr:
     'old'
     """
     name = f"rescale_{k}"
-    lines = _each(
+    x = at("s", "i", k)
+    lines = each(
         k,
-        f"const float most = {_FINITE.format(m=_get('m', 'i', k))};\n"
-        f"{_EXP2.format(v=_get('old', 'i', k), m='most', d='factor')}"
-        + _put("s", "i", k, f"__fmul_rn({_get('s', 'i', k)}, factor)"),
+        [
+            f"const float most = {_finite_text(at('m', 'i', k))};",
+            f"{x} = __fmul_rn({x}, {_power(at('old', 'i', k), 'most')});",
+        ],
     )
 
     def effect(machine: Any, group: Any, s: Array, old: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(s) * _exp(_floats(old), _finite(_floats(m))))
+            return float_words(floats(s) * _exp(floats(old), _finite(floats(m))))
 
-    text = f"void {name}({_ref('s', k)}, {_ref('old', k, 'const ')}, {_ref('m', k, 'const ')}) {{\n"
-    operands = (updated("s", k), into("old", k), into("m", k))
-    return Instr(name, operands, f"{text}{lines}}}", effect)
+    return _made(name, (updated("s", k), into("old", k), into("m", k)), lines, effect, (EXP2,))
 
 
 @functools.cache
@@ -177,19 +161,14 @@ def apply_softmax(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"apply_softmax_{n}_of_{k}"
-    product = f"__fmul_rn(power, {_get('r', 'i', k)})"
-    lines = _each(
-        n,
-        _EXP2.format(v=_get("v", "i", n), m=_get("m", "i", k), d="power") + _put("v", "i", n, product),
-    )
+    x = at("v", "i", n)
+    lines = each(n, [f"{x} = __fmul_rn({_power(x, at('m', 'i', k))}, {at('r', 'i', k)});"])
 
     def effect(machine: Any, group: Any, v: Array, m: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_exp(_floats(v), _floats(m)) * _floats(r))
+            return float_words(_exp(floats(v), floats(m)) * floats(r))
 
-    text = f"void {name}({_ref('v', n)}, {_ref('m', k, 'const ')}, {_ref('r', k, 'const ')}) {{\n"
-    operands = (updated("v", n), into("m", k), into("r", k))
-    return Instr(name, operands, f"{text}{lines}}}", effect)
+    return _made(name, (updated("v", n), into("m", k), into("r", k)), lines, effect, (EXP2,))
 
 
 @functools.cache
@@ -202,12 +181,10 @@ def reciprocal(k: int) -> Instr:
 
     def effect(machine: Any, group: Any, d: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(numpy.float32(1) / _floats(d))
+            return float_words(numpy.float32(1) / floats(d))
 
-    lines = _each(k, _put("d", "i", k, f"__frcp_rn({_get('d', 'i', k)})"))
-    return Instr(
-        f"reciprocal_{k}", (updated("d", k),), f"void reciprocal_{k}({_ref('d', k)}) {{\n{lines}}}", effect
-    )
+    lines = each(k, [f"{at('d', 'i', k)} = __frcp_rn({at('d', 'i', k)});"])
+    return _made(f"reciprocal_{k}", (updated("d", k),), lines, effect)
 
 
 @functools.cache
@@ -219,21 +196,19 @@ def add_square(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"add_square_{n}_to_{k}"
-    square = (
-        f"const float c = __fsub_rn({_get('v', 'i', n)}, {_get('mean', 'i', k)});\n"
-        f"{_at('e', 'i', n)} = __fmul_rn(c, c);\n"
-    )
-    lines = _array("e", n) + _each(n, square) + _sums("q", n, k, "e")
+    square = [
+        f"const float c = __fsub_rn({at('v', 'i', n)}, {at('mean', 'i', k)});",
+        f"{at('e', 'i', n)} = __fmul_rn(c, c);",
+    ]
+    lines = _array("e", n) + each(n, square) + _sums("q", n, k, "e")
 
     def effect(machine: Any, group: Any, q: Array, v: Array, mean: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            square = (_floats(v) - _floats(mean)) ** 2
+            square = (floats(v) - floats(mean)) ** 2
             total = tree([_column(square, i) for i in range(n)], numpy.add) if k == 1 else square
-            return _words(_floats(q) + total)
+            return float_words(floats(q) + total)
 
-    text = f"void {name}({_ref('q', k)}, {_ref('v', n, 'const ')}, {_ref('mean', k, 'const ')}) {{\n"
-    operands = (updated("q", k), into("v", n), into("mean", k))
-    return Instr(name, operands, f"{text}{lines}}}", effect)
+    return _made(name, (updated("q", k), into("v", n), into("mean", k)), lines, effect)
 
 
 @functools.cache
@@ -246,40 +221,37 @@ def merge_moments(k: int) -> Instr:
     'merge_moments_1'
     """
     name = f"merge_moments_{k}"
-    apart = f"__fadd_rn({_get('q_b', 'i', k)}, __fmul_rn(__fmul_rn(d, n), step))"
+    q, mean, q_b, mean_b = (at(x, "i", k) for x in ("q", "mean", "q_b", "mean_b"))
     lines = (
-        "    const float n = __uint_as_float(count), b = __uint_as_float(more), all = __fadd_rn(n, b);\n"
-        "    const float share = all > 0.0f ? __fmul_rn(b, __frcp_rn(all)) : 0.0f;\n"
-        "    count = __float_as_uint(all);\n"
-    ) + _each(
+        "    const float all = __fadd_rn(count, more);\n"
+        "    const float share = all > 0.0f ? __fmul_rn(more, __frcp_rn(all)) : 0.0f;\n"
+    ) + each(
         k,
-        f"const float d = __fsub_rn({_get('mean_b', 'i', k)}, {_get('mean', 'i', k)});\n"
-        "const float step = __fmul_rn(d, share);\n"
-        + _put("q", "i", k, f"__fadd_rn({_get('q', 'i', k)}, {apart})")
-        + _put("mean", "i", k, f"__fadd_rn({_get('mean', 'i', k)}, step)"),
+        [
+            f"const float d = __fsub_rn({mean_b}, {mean}), step = __fmul_rn(d, share);",
+            f"{q} = __fadd_rn({q}, __fadd_rn({q_b}, __fmul_rn(__fmul_rn(d, count), step)));",
+            f"{mean} = __fadd_rn({mean}, step);",
+        ],
     )
+    lines += "    count = all;\n"
 
     def effect(
         machine: Any, group: Any, count: Array, mean: Array, q: Array, more: Array, mean_b: Array, q_b: Array
     ) -> tuple[Array, Array, Array]:
         with numpy.errstate(all="ignore"):
-            n, b = _floats(count), _floats(more)
+            n, b = floats(count), floats(more)
             every = n + b
             share = numpy.where(every > 0, b * (numpy.float32(1) / every), numpy.float32(0))
-            d = _floats(mean_b) - _floats(mean)
+            d = floats(mean_b) - floats(mean)
             step = d * share
-            square = _floats(q) + (_floats(q_b) + d * n * step)
-            return _words(every), _words(_floats(mean) + step), _words(square)
+            square = floats(q) + (floats(q_b) + d * n * step)
+            return float_words(every), float_words(floats(mean) + step), float_words(square)
 
-    signature = (
-        f"u32& count, {_ref('mean', k)}, {_ref('q', k)}, u32 more, {_ref('mean_b', k, 'const ')}, "
-        f"{_ref('q_b', k, 'const ')}"
-    )
     operands = (
         updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
         into("q_b", k),
     )  # fmt: skip
-    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
+    return _made(name, operands, lines, effect)
 
 
 @functools.cache
@@ -289,19 +261,16 @@ def average(k: int) -> Instr:
     >>> average(1).name
     'average_1'
     """
-    lines = _each(k, _put("d", "i", k, f"__fmul_rn({_get('d', 'i', k)}, share)"))
+    d = at("d", "i", k)
+    lines = "    const float share = count > 0.0f ? __frcp_rn(count) : 1.0f;\n"
+    lines += each(k, [f"{d} = __fmul_rn({d}, share);"])
 
     def effect(machine: Any, group: Any, d: Array, count: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            n = _floats(count)
-            return _words(_floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
+            n = floats(count)
+            return float_words(floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
 
-    text = (
-        f"void average_{k}({_ref('d', k)}, const u32& count) {{\n"
-        "    const float n = __uint_as_float(count), share = n > 0.0f ? __frcp_rn(n) : 1.0f;\n"
-        f"{lines}}}"
-    )
-    return Instr(f"average_{k}", (updated("d", k), into("count", 1)), text, effect)
+    return _made(f"average_{k}", (updated("d", k), into("count", 1)), lines, effect)
 
 
 @functools.cache
@@ -312,16 +281,15 @@ def deviation(k: int) -> Instr:
     'deviation_1'
     """
     name = f"deviation_{k}"
-    variance = f"__fmul_rn({_get('d', 'i', k)}, __uint_as_float(scale))"
-    lines = _each(k, _put("d", "i", k, f"__frsqrt_rn(__fadd_rn({variance}, __uint_as_float(eps)))"))
+    d = at("d", "i", k)
+    lines = each(k, [f"{d} = __frsqrt_rn(__fadd_rn(__fmul_rn({d}, scale), eps));"])
 
     def effect(machine: Any, group: Any, d: Array, scale: Array, eps: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            variance = _floats(d) * _floats(scale) + _floats(eps)
-            return _words(1 / numpy.sqrt(variance.astype(numpy.float64)))
+            variance = floats(d) * floats(scale) + floats(eps)
+            return float_words(1 / numpy.sqrt(variance.astype(numpy.float64)))
 
-    text = f"void {name}({_ref('d', k)}, u32 scale, u32 eps) {{\n{lines}}}"
-    return Instr(name, (updated("d", k), value("scale"), value("eps")), text, effect)
+    return _made(name, (updated("d", k), value("scale"), value("eps")), lines, effect)
 
 
 @functools.cache
@@ -333,15 +301,14 @@ def apply_norm(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"apply_norm_{n}_of_{k}"
-    centred = f"__fsub_rn({_get('v', 'i', n)}, {_get('mean', 'i', k)})"
-    lines = _each(n, _put("v", "i", n, f"__fmul_rn({centred}, {_get('r', 'i', k)})"))
+    x = at("v", "i", n)
+    lines = each(n, [f"{x} = __fmul_rn(__fsub_rn({x}, {at('mean', 'i', k)}), {at('r', 'i', k)});"])
 
     def effect(machine: Any, group: Any, v: Array, mean: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words((_floats(v) - _floats(mean)) * _floats(r))
+            return float_words((floats(v) - floats(mean)) * floats(r))
 
-    text = f"void {name}({_ref('v', n)}, {_ref('mean', k, 'const ')}, {_ref('r', k, 'const ')}) {{\n{lines}}}"
-    return Instr(name, (updated("v", n), into("mean", k), into("r", k)), text, effect)
+    return _made(name, (updated("v", n), into("mean", k), into("r", k)), lines, effect)
 
 
 @functools.cache
@@ -353,14 +320,13 @@ def multiply(n: int, k: int) -> Instr:
     """
     _shares(n, k)
     name = f"multiply_{n}_by_{k}"
-    lines = _each(n, _put("v", "i", n, f"__fmul_rn({_get('v', 'i', n)}, {_get('w', 'i', k)})"))
+    lines = each(n, [f"{at('v', 'i', n)} = __fmul_rn({at('v', 'i', n)}, {at('w', 'i', k)});"])
 
     def effect(machine: Any, group: Any, v: Array, w: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(v) * _floats(w))
+            return float_words(floats(v) * floats(w))
 
-    text = f"void {name}({_ref('v', n)}, {_ref('w', k, 'const ')}) {{\n{lines}}}"
-    return Instr(name, (updated("v", n), into("w", k)), text, effect)
+    return _made(name, (updated("v", n), into("w", k)), lines, effect)
 
 
 @functools.cache
@@ -373,10 +339,7 @@ def add_one(n: int) -> Instr:
 
     def effect(machine: Any, group: Any, v: Array, b: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(v) + _floats(b))
+            return float_words(floats(v) + floats(b))
 
-    lines = _each(n, _put("v", "i", n, f"__fadd_rn({_get('v', 'i', n)}, __uint_as_float(b))"))
-    return Instr(
-        f"add_one_{n}", (updated("v", n), into("b", 1)),
-        f"void add_one_{n}({_ref('v', n)}, const u32& b) {{\n{lines}}}", effect,
-    )  # fmt: skip
+    lines = each(n, [f"{at('v', 'i', n)} = __fadd_rn({at('v', 'i', n)}, b);"])
+    return _made(f"add_one_{n}", (updated("v", n), into("b", 1)), lines, effect)

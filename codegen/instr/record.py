@@ -14,8 +14,13 @@ Operands, in the order of the helper's parameters:
     value           an index expression, one 32-bit word a lane
     guard           a predicate: where it fails the instruction reads no memory and takes zeros instead
 
+`element` says of a register or value operand what its words are: "f32", a float; "f16x2" or "bf16x2", two
+packed elements; ANY, what the other ANY operands are, which the instruction moves and never computes with; ""
+just bits.
+
 `text` is the helper without its qualifiers: the printer adds `__device__ __forceinline__` and, for imm
-operands, `template <int ...>`.
+operands, `template <int ...>`.  An instruction with ANY operands has a second text, `float_text`, for
+registers of floats.  `uses` are texts of functions that the helper calls.
 
 `effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
 arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data
@@ -37,10 +42,13 @@ Effect: TypeAlias = Callable[..., Any]
 WARP = 32
 """Lanes of a warp."""
 
+ANY = "any"
+"""Of an operand: words of whatever type its register has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: registers (`words`), memory (`space`, `bytes` a lane, analysis name `op`) or imm."""
+    """One operand: registers (`words` of `element`), memory (`space`, `bytes` a lane, analysis name `op`)."""
 
     name: str
     role: Role
@@ -48,24 +56,25 @@ class Operand:
     space: Space | None = None
     bytes: int = 0
     op: str = ""
+    element: str = ""
 
 
-def out(name: str, words: int) -> Operand:
+def out(name: str, words: int, element: str = "") -> Operand:
     """A register operand that is written.
 
     >>> out("d", 4).role
     'out'
     """
-    return Operand(name, "out", words)
+    return Operand(name, "out", words, element=element)
 
 
-def into(name: str, words: int) -> Operand:
+def into(name: str, words: int, element: str = "") -> Operand:
     """A register operand that is read.
 
     >>> into("v", 1).words
     1
     """
-    return Operand(name, "in", words)
+    return Operand(name, "in", words, element=element)
 
 
 def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
@@ -95,22 +104,22 @@ def imm(name: str) -> Operand:
     return Operand(name, "imm")
 
 
-def updated(name: str, words: int) -> Operand:
+def updated(name: str, words: int, element: str = "") -> Operand:
     """A register operand that is read and written.
 
     >>> updated("d", 4).role
     'inout'
     """
-    return Operand(name, "inout", words)
+    return Operand(name, "inout", words, element=element)
 
 
-def value(name: str) -> Operand:
-    """An index expression, passed as one 32-bit word.
+def value(name: str, element: str = "") -> Operand:
+    """An index expression, or the bits of a number, passed as one 32-bit word.
 
     >>> value("alpha").role
     'value'
     """
-    return Operand(name, "value", 1)
+    return Operand(name, "value", 1, element=element)
 
 
 def guard(name: str) -> Operand:
@@ -159,6 +168,8 @@ class Instr:
     requires: Requires = Requires()
     engine: str | None = None
     ready: Callable[[Any, Any], bool] | None = None
+    float_text: str = ""
+    uses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name

@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr.packing import Array
-from layoutalg.codegen.instr.record import WARP, Instr, Requires, imm, into, updated, value
+from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
+from layoutalg.codegen.instr.words import MAX_NAN, Array, at, each, float_words, floats, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 T = TypeVar("T")
@@ -40,12 +40,8 @@ NEUTRAL: Mapping[str, int] = MappingProxyType({"sum": 0x00000000, "max": 0xFF800
 _JOIN: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
     {"sum": numpy.add, "max": numpy.maximum}
 )
-_TEXT: Mapping[str, str] = MappingProxyType(
-    {
-        "sum": "const float {d} = __fadd_rn({a}, {b});",
-        "max": 'float {d};\n    asm("max.NaN.f32 %0, %1, %2;" : "=f"({d}) : "f"({a}), "f"({b}));',
-    }
-)
+_CALL: Mapping[str, str] = MappingProxyType({"sum": "__fadd_rn", "max": "max_nan"})
+_USES: Mapping[str, tuple[str, ...]] = MappingProxyType({"sum": (), "max": (MAX_NAN,)})
 _SM = {"sum": 70, "max": 80}
 
 
@@ -68,23 +64,7 @@ def joined(op: str, a: Array, b: Array) -> Array:
     [[3.0]]
     """
     with numpy.errstate(all="ignore"):
-        x, y = (numpy.ascontiguousarray(w).view(numpy.float32) for w in (a, b))
-        return _JOIN[op](x, y).view(numpy.uint32)
-
-
-class _Lines:
-    """C statements that join floats, each into a name of its own."""
-
-    def __init__(self, op: str) -> None:
-        self.op, self.lines = op, list[str]()
-
-    def join(self, a: str, b: str) -> str:
-        name = f"t{len(self.lines)}"
-        self.lines.append(f"    {_TEXT[self.op].format(d=name, a=a, b=b)}\n")
-        return name
-
-    def put(self, place: str, a: str) -> None:
-        self.lines.append(f"    {place} = __float_as_uint({a});\n")
+        return float_words(_JOIN[op](floats(a), floats(b)))
 
 
 def _known(op: str) -> None:
@@ -92,12 +72,9 @@ def _known(op: str) -> None:
         raise UnknownNameError("reduction", op, _JOIN)
 
 
-def _ref(name: str, words: int, const: str = "") -> str:
-    return f"{const}u32{'&' if words == 1 else '*'} {name}"
-
-
-def _at(name: str, i: int, words: int) -> str:
-    return name if words == 1 else f"{name}[{i}]"
+def _call(op: str) -> Callable[[str, str], str]:
+    """Two floats joined, as a helper writes it."""
+    return lambda a, b: f"{_CALL[op]}({a}, {b})"
 
 
 @functools.cache
@@ -111,9 +88,16 @@ def fill(n: int) -> Instr:
     def effect(machine: Any, group: Any, word: Array) -> Array:
         return numpy.repeat(word, n, axis=1)
 
-    lines = " ".join(f"{_at('d', i, n)} = word;" for i in range(n))
-    text = f"void fill_{n}({_ref('d', n)}, u32 word) {{ {lines} }}"
-    return Instr(f"fill_{n}", (output("d", n), value("word")), text, effect)
+    def text(kind: str) -> str:
+        lines = each(n, [f"{at('d', 'i', n)} = word;"])
+        return f"void fill_{n}({_typed(ref('d', n), kind)}, {kind} word) {{\n{lines}}}"
+
+    operands = (output("d", n, ANY), value("word", ANY))
+    return Instr(f"fill_{n}", operands, text("u32"), effect, float_text=text("float"))
+
+
+def _typed(parameter: str, kind: str) -> str:
+    return parameter.replace("u32", kind)
 
 
 @functools.cache
@@ -132,13 +116,16 @@ def within(n: int) -> Instr:
         at = base.astype(numpy.int64) + numpy.arange(n)
         return numpy.where((low <= at) & (at < high), v, other).astype(numpy.uint32)
 
-    lines = "".join(
-        f"    {_at('v', i, n)} = base + {i}u >= low && base + {i}u < high ? {_at('v', i, n)} : other;\n"
-        for i in range(n)
-    )
-    text = f"void within_{n}({_ref('v', n)}, u32 base, u32 low, u32 high, u32 other) {{\n{lines}}}"
-    operands = (updated("v", n), value("base"), value("low"), value("high"), into("other", 1))
-    return Instr(f"within_{n}", operands, text, effect)
+    v, base = at("v", "i", n), "base + i" if n > 1 else "base"
+
+    def text(kind: str) -> str:
+        keeps = f"{v} = low <= {base} && {base} < high ? {v} : other;"
+        lines = each(n, [keeps]).replace("(int i", "(u32 i")
+        given = f"{_typed(ref('v', n), kind)}, u32 base, u32 low, u32 high, {kind} other"
+        return f"void within_{n}({given}) {{\n{lines}}}"
+
+    operands = (updated("v", n, ANY), value("base"), value("low"), value("high"), into("other", 1, ANY))
+    return Instr(f"within_{n}", operands, text("u32"), effect, float_text=text("float"))
 
 
 @functools.cache
@@ -157,15 +144,26 @@ def window(n: int, element_bytes: int) -> Instr:
             f"window of {n} elements of {element_bytes} bytes: 1, 2 or 4 words are accepted"
         )
     per = 4 // element_bytes
-    name, at = f"window_{n}_b{8 * element_bytes}", "start / 2" if per == 2 else "start"
-    held = ", ".join(_at(x, i, words) for x in "ab" for i in range(words))
-    lines, bit = f"    u32 w[{2 * words + 1}] = {{{held}, 0}};\n    const u32 q = {at};\n", words
-    while bit:
-        moved = " ".join(f"w[{i}] = w[{i + bit}];" for i in range(2 * words + 1 - bit))
-        lines, bit = lines + f"    if (q & {bit}) {{ {moved} }}\n", bit // 2
-    for i in range(words):
-        half = f"__byte_perm(w[{i}], w[{i + 1}], start & 1 ? 0x5432 : 0x3210)"
-        lines += f"    {_at('d', i, words)} = {half if per == 2 else f'w[{i}]'};\n"
+    name, place = f"window_{n}_b{8 * element_bytes}", "start / 2" if per == 2 else "start"
+    held = ", ".join(at(x, i, words) for x in "ab" for i in range(words))
+    count = 2 * words + 1
+
+    def moved(i: object, after: object) -> str:
+        return f"__byte_perm(w[{i}], w[{after}], start % 2 ? 0x5432 : 0x3210)" if per == 2 else f"w[{i}]"
+
+    def text(kind: str) -> str:
+        lines = f"    {kind} w[{count}] = {{{held}, 0}};\n    const u32 first = {place};\n"
+        bit = words
+        while bit:  # so that every index is a constant
+            lines += (
+                f"    if (first & {bit}) {{\n        #pragma unroll\n"
+                f"        for (int i = 0; i < {count - bit}; ++i) w[i] = w[i + {bit}];\n    }}\n"
+            )
+            bit //= 2
+        here = moved(0, 1) if words == 1 else moved("i", "i + 1")
+        lines += each(words, [f"{at('d', 'i', words)} = {here};"])
+        given = ", ".join((ref("d", words), ref("a", words, const=True), ref("b", words, const=True)))
+        return f"void {name}({_typed(given, kind)}, u32 start) {{\n{lines}}}"
 
     def effect(machine: Any, group: Any, a: Array, b: Array, start: Array) -> Array:
         carrier = numpy.uint16 if per == 2 else numpy.uint32
@@ -173,9 +171,9 @@ def window(n: int, element_bytes: int) -> Instr:
         at = numpy.minimum(start, n).astype(numpy.int64) + numpy.arange(n)
         return numpy.ascontiguousarray(numpy.take_along_axis(both, at, axis=1)).view(numpy.uint32)
 
-    signature = f"{_ref('d', words)}, {_ref('a', words, 'const ')}, {_ref('b', words, 'const ')}, u32 start"
-    operands = (output("d", words), into("a", words), into("b", words), value("start"))
-    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
+    kind = ANY if per == 1 else ""
+    operands = (output("d", words, kind), into("a", words, kind), into("b", words, kind), value("start"))
+    return Instr(name, operands, text("u32"), effect, float_text=text("float") if per == 1 else "")
 
 
 @functools.cache
@@ -190,22 +188,21 @@ def fold(op: str, n: int, accumulators: int) -> Instr:
     _known(op)
     if accumulators not in (1, n):
         raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
-    text = _Lines(op)
-    floats = [f"__uint_as_float({_at('v', i, n)})" for i in range(n)]
-    shares = [floats] if accumulators == 1 else [[x] for x in floats]
-    for i, share in enumerate(shares):
-        d = _at("d", i, accumulators)
-        text.put(d, text.join(f"__uint_as_float({d})", tree(share, text.join)))
+    join, d, v = _call(op), at("d", "i", accumulators), at("v", "i", n)
+    if accumulators == 1 and n > 1:
+        lines = f"    d = {join('d', tree([f'v[{i}]' for i in range(n)], join))};\n"
+    else:
+        lines = each(n, [f"{d} = {join(d, v)};"])
 
     def effect(machine: Any, group: Any, d: Array, v: Array) -> Array:
-        join = functools.partial(joined, op)
-        return join(d, tree([v[:, i : i + 1] for i in range(n)], join) if accumulators == 1 else v)
+        pair = functools.partial(joined, op)
+        return pair(d, tree([v[:, i : i + 1] for i in range(n)], pair) if accumulators == 1 else v)
 
     name = f"fold_{op}_{n}_to_{accumulators}"
-    signature = f"{_ref('d', accumulators)}, {_ref('v', n, 'const ')}"
-    operands = (updated("d", accumulators), into("v", n))
-    body = f"void {name}({signature}) {{\n{''.join(text.lines)}}}"
-    return Instr(name, operands, body, effect, Requires(sm=_SM[op]))
+    operands = (updated("d", accumulators, "f32"), into("v", n, "f32"))
+    given = f"{ref('d', accumulators, 'f32')}, {ref('v', n, 'f32', const=True)}"
+    body = f"void {name}({given}) {{\n{lines}}}"
+    return Instr(name, operands, body, effect, Requires(sm=_SM[op]), uses=_USES[op])
 
 
 @functools.cache
@@ -218,16 +215,13 @@ def butterfly(op: str, n: int) -> Instr:
     'butterfly_sum_1'
     """
     _known(op)
-    text = _Lines(op)
-    for i in range(n):
-        d = _at("d", i, n)
-        other = f"__uint_as_float(__shfl_xor_sync(0xFFFFFFFFu, {d}, mask))"
-        text.put(d, text.join(f"__uint_as_float({d})", other))
+    d = at("d", "i", n)
+    lines = each(n, [f"{d} = {_call(op)(d, f'__shfl_xor_sync(0xFFFFFFFFu, {d}, mask)')};"])
 
     def effect(machine: Any, group: Any, mask: int, d: Array) -> Array:
         return joined(op, d, d[numpy.arange(len(d)) ^ (mask % WARP)])
 
     name = f"butterfly_{op}_{n}"
-    body = f"void {name}({_ref('d', n)}) {{\n{''.join(text.lines)}}}"
+    body = f"void {name}({ref('d', n, 'f32')}) {{\n{lines}}}"
     requires = Requires(sm=_SM[op], warp_converged=True)
-    return Instr(name, (imm("mask"), updated("d", n)), body, effect, requires)
+    return Instr(name, (imm("mask"), updated("d", n, "f32")), body, effect, requires, uses=_USES[op])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.record import WARP, Instr, Requires, imm, into, out, value
+from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, out, value
 
 
 def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:
@@ -28,9 +28,10 @@ def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:
 
 SELECT = Instr(
     "select32",
-    (out("d", 1), into("a", 1), into("b", 1), value("odd")),
+    (out("d", 1, ANY), into("a", 1, ANY), into("b", 1, ANY), value("odd")),
     "void select32(u32& d, u32 a, u32 b, u32 odd) { d = odd & 1 ? b : a; }",
     _select,
+    float_text="void select32(float& d, float a, float b, u32 odd) { d = odd & 1 ? b : a; }",
 )
 """d = b in lanes where `odd` is odd, a in the others."""
 
@@ -68,19 +69,22 @@ def _shuffle_lane(machine: Any, group: Any, v: Any, lane: Any) -> Any:
 
 SHUFFLE_XOR = Instr(
     "shuffle_xor",
-    (out("d", 1), into("v", 1), imm("mask")),
+    (out("d", 1, ANY), into("v", 1, ANY), imm("mask")),
     "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
     _shuffle_xor,
     Requires(warp_converged=True),
+    float_text="void shuffle_xor(float& d, float v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
 )
 """d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
 
 SHUFFLE_LANE = Instr(
     "shuffle_lane",
-    (out("d", 1), into("v", 1), value("lane")),
-    "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, lane); }",
+    (out("d", 1, ANY), into("v", 1, ANY), value("lane")),
+    "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
     _shuffle_lane,
     Requires(warp_converged=True),
+    float_text="void shuffle_lane(float& d, float v, u32 lane) "
+    "{ d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
 )
 """d = v of lane `lane`, modulo 32: shfl.sync.idx."""
 

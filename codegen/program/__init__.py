@@ -4,12 +4,11 @@
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
-    waits       dependent kernels wait before they touch memory
-    dependent_launch   a kernel that may start early
+    dependent_launch   a kernel that may start early, and waits before it touches memory
     launch_contract    what a launch must give a kernel
-    conditions  what is known inside a branch
-    lowering    an equal program with cheap addresses
-    printable   the program that is printed: checked and lowered
+    conditions  what is known inside a branch, and proofs of orders from it
+    inside      check_tensors: no coordinate passes an extent, every vector is aligned
+    lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
@@ -20,17 +19,16 @@ from __future__ import annotations
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
-    GRID_LIMITS,
+    Contract,
+    Parameter,
     check_argument,
     check_integers,
     contract,
     is_dynamic,
     lines,
-    pointer_type,
     text,
 )
-from layoutalg.codegen.program.lowering import lower
-from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.lowering import lower, printed
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,
@@ -57,9 +55,9 @@ from layoutalg.codegen.program.tile import (
 )
 
 __all__ = [
-    "GRID_LIMITS",
     "SCRATCH",
     "Arg",
+    "Contract",
     "Do",
     "For",
     "Global",
@@ -68,6 +66,7 @@ __all__ = [
     "LaunchSequence",
     "Let",
     "MemRef",
+    "Parameter",
     "Reg",
     "RegRef",
     "Shared",
@@ -84,7 +83,6 @@ __all__ = [
     "lines",
     "lower",
     "overlapped",
-    "pointer_type",
     "printed",
     "printed_sequence",
     "text",

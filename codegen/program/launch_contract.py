@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Le, Var, ctype, evaluate, render, variables
-from layoutalg.codegen.program.tile import Global, Kernel
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, variables
+from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
@@ -30,11 +30,9 @@ Kind: TypeAlias = Literal["int", "pointer", "scalar"]
 STATIC_SHARED_BYTES = 48 * 1024
 """Static shared memory ends here; a kernel that needs more takes all of it dynamically."""
 
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-"""Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
-
-ELEMENT_TYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
-"""The type whose pointer steps by one element; bits are moved, never interpreted."""
+MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
+"""Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +40,19 @@ class Parameter:
     """One argument of a launch, or a value that is built into the text in the place of one.
 
     An "int" or a "scalar", which is bits of a number, is in [`least`, `most`] and a multiple of `multiple`; a
-    "pointer" is an address that is a multiple of `align_bytes`.  What does not apply is None.  `type` is the
-    argument's in C; `holds` says what a scalar is.  A `built_in` value is not an argument.
+    "pointer" is an address that is a multiple of `align_bytes`, of memory that may be `written`.  What does
+    not apply is None.  `holds` says what a scalar is.  A `built_in` value is not an argument.
     """
 
     name: str
     kind: Kind
-    type: str
     least: int | None = None
     most: int | None = None
     multiple: int | None = None
     align_bytes: int | None = None
     built_in: bool = False
     holds: str = ""
+    written: bool = False
 
     def __str__(self) -> str:
         if self.kind == "pointer":
@@ -71,7 +69,9 @@ class Parameter:
 class Contract:
     """All that a launch gives: `parameters` in the order of the signature, those that are built in last.
 
-    `grid` in blocks, as expressions of the parameters; `conditions` hold between them.
+    `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
+    `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
+    of it ends.
     """
 
     parameters: tuple[Parameter, ...]
@@ -79,6 +79,18 @@ class Contract:
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
+    in_place: bool = False
+    early: bool = False
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """What a launch has to set beside grid, block and arguments, by the names of CUDA's runtime."""
+        found = {}
+        if self.dynamic_shared_bytes:
+            found[MOST_SHARED] = self.dynamic_shared_bytes
+        if self.early:
+            found[EARLY] = 1
+        return found
 
 
 def contract(kernel: Kernel) -> Contract:
@@ -93,21 +105,36 @@ def contract(kernel: Kernel) -> Contract:
     shared = kernel.shared_bytes if is_dynamic(kernel) else 0
     holds = dict(kernel.scalars)
     given = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
-    fixed = tuple(Parameter(name, "int", "", n, n, 1, built_in=True) for name, n in kernel.constants)
+    fixed = tuple(Parameter(name, "int", n, n, 1, built_in=True) for name, n in kernel.constants)
     grid = tuple(zip(kernel.grid, GRID_LIMITS, strict=True))
     for n, most in grid:
         if n.facts.lo > most:
             raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
     limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
-    return Contract(given + fixed, kernel.conditions + limits, kernel.grid, (kernel.threads, 1, 1), shared)
+    conditions = tuple(dict.fromkeys(kernel.conditions + limits))
+    return Contract(
+        given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
+        kernel.dependent,
+    )  # fmt: skip
+
+
+def _updated(kernel: Kernel) -> set[str]:
+    """The names of pointers that are read and written."""
+    found: dict[str, set[str]] = {"read": set(), "write": set()}
+    for s in walk(kernel.body):
+        if isinstance(s, Do):
+            for operand, arg in zip(s.instr.operands, s.args, strict=True):
+                if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                    found[operand.role].add(arg.buffer.name)
+    return found["read"] & found["write"]
 
 
 def _parameter(p: Var | Global, holds: str) -> Parameter:
     if isinstance(p, Global):
-        return Parameter(p.name, "pointer", pointer_type(p), align_bytes=p.align_bytes)
+        return Parameter(p.name, "pointer", align_bytes=p.align_bytes, written=p.writable)
     kind: Kind = "scalar" if holds else "int"
     holds = f"the 32 bits of the {holds} {p.name}" if holds in DTYPES else holds
-    return Parameter(p.name, kind, ctype(p), p.facts.lo, p.facts.hi, p.multiple, holds=holds)
+    return Parameter(p.name, kind, p.facts.lo, p.facts.hi, p.multiple, holds=holds)
 
 
 def is_dynamic(kernel: Kernel) -> bool:
@@ -118,16 +145,6 @@ def is_dynamic(kernel: Kernel) -> bool:
     False
     """
     return kernel.shared_bytes > STATIC_SHARED_BYTES
-
-
-def pointer_type(buffer: Global) -> str:
-    """The C type of a pointer parameter.
-
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> pointer_type(KernelBuilder("empty", threads=32).pointer("src", 2))
-    'const u16*'
-    """
-    return f"{'' if buffer.writable else 'const '}{ELEMENT_TYPE[buffer.element_bytes]}*"
 
 
 def check_argument(var: Var, value: object) -> None:
@@ -198,5 +215,5 @@ def lines(terms: Contract) -> Iterator[str]:
     for condition in terms.conditions:
         yield f"  {text(condition)}"
     pointers = [p for p in terms.parameters if p.kind == "pointer"]
-    if len(pointers) > 1 and any(not p.type.startswith("const") for p in pointers):
+    if len(pointers) > 1 and any(p.written for p in pointers):
         yield "A buffer that is written must not overlap another one."

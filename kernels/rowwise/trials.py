@@ -1,6 +1,6 @@
-"""Trials: the data on which kernels are verified, chosen so that every instruction of them matters.
+"""Trials: the data on which kernels are verified, and how far results may be from their definition.
 
-The idea.  A softmax of normal numbers is right to the last bit whatever its maximum is.  So the elements that
+Data.  A softmax of normal numbers is right to the last bit whatever its maximum is.  So the elements that
 share a statistic (a group of n) are drawn in several ways, and each is a launch of its own:
 
     normal        N(0, 1)
@@ -17,27 +17,40 @@ is NaN; a sum with one infinity is that infinity, with both NaN; a softmax of a 
 -infinity alone, is NaN, and 0 where an element is -infinity otherwise; a layer norm of a group with any
 infinity is NaN.  A result past the largest number of its type is infinite.
 
+Bounds.  A sum whose elements pass through at most `d` additions differs from the true one by at most
+
+    |s - exact| <= gamma sum |x|,    gamma = d u / (1 - d u)        (Higham 2002, section 4.2)
+
+with u = 2^-24, since all sums are of floats.  A mean is a sum, a maximum is exact, and a result that is
+narrower than a float is rounded once more.  A softmax is off by the rounding of its exponents, which grows
+with their size; a layer norm by that of the centred elements, which grows with the largest of a row.
+
 Notes.  Offsets of 8192 lie under the spikes of every third group.  Partial sums stay far from overflow.
+
+Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, SIAM 2002.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
+
+from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
+from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced
 
 LARGEST = MappingProxyType(
     {"f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
 )
 """The largest finite number of each type."""
 
-LEAST = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133})
+LEAST = SMALLEST_SUM
 """The least positive number of each type."""
 
-OFFSETS = (0.0, 8192.0, -8192.0)
-ABOVE = 256.0
-"""How far a spike is above: e^256 is infinite in f32."""
+OFFSETS, ABOVE = (0.0, 8192.0, -8192.0), 256.0
+"""What lies under spikes, and how far they are above: e^256 is infinite in f32."""
 
 _COMPARES = ("max", "softmax")
 """Operations in which the largest element decides."""
@@ -58,21 +71,18 @@ def _negative(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
     return -8192.0 - 64.0 * rng.integers(0, 64, (groups, n))
 
 
-def _spikes(where: str) -> Callable[[Any, int, int, str, str], Any]:
-    def drawn(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-        import numpy
+def _spikes(where: str, rng: Any, groups: int, n: int, op: str, element: str) -> Any:
+    import numpy
 
-        every = numpy.arange(groups)
-        at = {"first": every * 0, "last": every * 0 + n - 1, "other": _places(rng, groups, n)}[where]
-        if op in _COMPARES:
-            x = rng.standard_normal((groups, n)) + numpy.array(OFFSETS)[every % 3][:, None]
-            x[every, at] = x.max(axis=1) + ABOVE
-            return x
-        x = numpy.zeros((groups, n))
-        x[every, at] = 1.0 + every % 5
+    every = numpy.arange(groups)
+    at = {"first": every * 0, "last": every * 0 + n - 1, "other": _places(rng, groups, n)}[where]
+    if op in _COMPARES:
+        x = rng.standard_normal((groups, n)) + numpy.array(OFFSETS)[every % 3][:, None]
+        x[every, at] = x.max(axis=1) + ABOVE
         return x
-
-    return drawn
+    x = numpy.zeros((groups, n))
+    x[every, at] = 1.0 + every % 5
+    return x
 
 
 def _nan(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
@@ -113,8 +123,9 @@ def _places(rng: Any, groups: int, n: int) -> Any:
 
 TENSOR_TRIALS: Mapping[str, Callable[[Any, int, int, str, str], Any]] = MappingProxyType(
     {
-        "normal": _normal, "ties": _ties, "negative": _negative, "first spikes": _spikes("first"),
-        "last spikes": _spikes("last"), "other spikes": _spikes("other"), "more spikes": _spikes("other"),
+        "normal": _normal, "ties": _ties, "negative": _negative, "first spikes": partial(_spikes, "first"),
+        "last spikes": partial(_spikes, "last"), "other spikes": partial(_spikes, "other"),
+        "more spikes": partial(_spikes, "other"),
         "NaN": _nan, "infinities": _infinities, "extremes": _extremes,
     }
 )  # fmt: skip
@@ -138,3 +149,54 @@ def tensor_numbers(
     order = (*kept, *axes)
     turned = x.reshape(tuple(shape[k] for k in order))
     return numpy.ascontiguousarray(turned.transpose(numpy.argsort(order))).reshape(-1)
+
+
+# --- bounds -------------------------------------------------------------------------------------------
+
+SMALLEST_NORM = MappingProxyType({"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126})
+"""What may be lost of a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
+
+VANISHES = 110.0
+"""e^-110 is less than 2^-158: it counts for nothing beside 1, nor do 2^30 of them."""
+
+NORM_ADDITIONS = 40
+"""Bound on the roundings in a row of a norm's statistics: rounds, a vector's tree, butterflies, warps."""
+
+
+def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
+    """How far each output may be from the true one; `values` are the source's numbers, flat, as float64."""
+    import numpy
+
+    u = HALF_PLACE["f32"]
+    lost, exact = additions * u / (1 - additions * u), reduced(p, values)
+    if p.op == "max":
+        return numpy.zeros(exact.shape)
+    sizes = numpy.abs(reduced(p, numpy.abs(values)))
+    final = HALF_PLACE[p.result.name] if p.result.name != "f32" else 0.0
+    return lost * sizes * (1 + final) + final * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
+
+
+def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: Any = None) -> Any:
+    """How far each result may be from the definition `wanted`; x has the problem's shape, in float64.
+
+    Weight and bias have the shape of the reduced modes.
+    """
+    import numpy
+
+    axes, element = p.axes.axes, str(p.dtype)
+    place, half = 2 * HALF_PLACE["f32"], HALF_PLACE[element]
+    with numpy.errstate(all="ignore"):
+        if p.op == "softmax":
+            most = x.max(axis=axes, keepdims=True, initial=-numpy.inf)
+            apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
+            relative = place * (NORM_ADDITIONS + 4 * apart) + half
+            return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
+        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
+        variance = (centred**2).mean(axis=axes, keepdims=True)
+        largest = numpy.abs(x).max(axis=axes, keepdims=True) / numpy.sqrt(variance + p.eps)
+        largest = numpy.where(numpy.isinf(variance), 0.0, largest)  # x / infinity is 0, or NaN
+        wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
+        w = numpy.abs(weight).reshape(wide) if p.weight else 1.0
+        b = numpy.abs(bias).reshape(wide) if p.bias else 0.0
+        error = place * NORM_ADDITIONS * (largest * w + numpy.abs(wanted) + b)
+        return error + half * numpy.abs(wanted) + SMALLEST_NORM[element]

@@ -26,33 +26,6 @@ def contract_lines(kernel: Kernel) -> list[str]:
     return list(lines(contract(kernel)))
 
 
-def launch_fields(kernel: Kernel) -> dict[str, Any]:
-    """What `--json` says of a launch: see "launch" in the schema."""
-    from layoutalg.codegen.program import contract, text
-
-    terms = contract(kernel)
-    return {
-        "grid": [n.facts.lo if n.facts.is_constant else text(n) for n in terms.grid],
-        "block": list(terms.block),
-        "dynamic_shared_bytes": terms.dynamic_shared_bytes,
-        "parameters": [
-            {
-                "name": p.name,
-                "kind": p.kind,
-                "type": p.type or None,
-                "least": p.least,
-                "most": p.most,
-                "multiple": p.multiple,
-                "align_bytes": p.align_bytes,
-                "built_in": p.built_in,
-                "holds": p.holds or None,
-            }
-            for p in terms.parameters
-        ],
-        "conditions": [text(condition) for condition in terms.conditions],
-    }
-
-
 def cubin_sentence(cubin: Cubin) -> str:
     """What the assembler said of a kernel."""
     spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"

@@ -19,8 +19,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.expr import simplify
+from layoutalg.codegen.expr.simplifier import forget
 from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.language.tensor import coordinate_of
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.registry import FAMILIES
 from tests.kernel_cases import label
@@ -52,7 +53,8 @@ def builder(case: dict[str, Any]) -> Callable[[], LaunchSequence]:
 
 def once(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
     """Milliseconds to build the programs, and to print them."""
-    simplify.cache_clear()
+    forget()
+    coordinate_of.cache_clear()
     start = time.process_time()
     kernels = build().kernels
     built = time.process_time()

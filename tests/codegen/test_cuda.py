@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.gpu.cuda import HELPERS_BEGIN, HELPERS_END, print_kernel
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import HELPERS_BEGIN, HELPERS_END, print_kernel
 from layoutalg.codegen.program import Do, is_dynamic
 from layoutalg.errors import IRError, ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES

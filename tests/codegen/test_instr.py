@@ -40,7 +40,9 @@ from layoutalg.codegen.instr import (
     fill,
     fma_outer,
     fold,
+    memory,
     merge_moments,
+    mma,
     multiply,
     pack,
     reciprocal,
@@ -49,25 +51,13 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.instr import (
-    cp_async as instr_sm80,
-)
-from layoutalg.codegen.instr import (
-    memory as instr_sm75,
-)
-from layoutalg.codegen.instr import (
-    mma as instr_mma,
-)
-from layoutalg.codegen.instr import (
-    pdl as instr_sm90,
-)
 from layoutalg.codegen.instr.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 
-MODULES = (instr_sm75, instr_sm80, instr_sm90, instr_mma)
+MODULES = (memory, mma)
 REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
 LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
 MADE = (
@@ -107,13 +97,14 @@ def test_the_registries_hold_every_instruction_of_their_module_by_name() -> None
 
 def signature(instr: Instr) -> list[tuple[str, str]]:
     """Type and name of each parameter of the helper."""
-    found = re.match(r"void (\w+)\(([^)]*)\) \{", instr.text)
+    found = re.search(r"void (\w+)\(([^)]*)\) \{", instr.text)
     assert found and found[1] == instr.name, instr.text
     return [(p.rsplit(" ", 1)[0], p.rsplit(" ", 1)[1]) for p in filter(None, found[2].split(", "))]
 
 
 def accepted(operand: Operand) -> set[str]:
     """C types a parameter of this operand may have: one word by value or reference, several by pointer."""
+    word = {"f32": "float", "f16x2": "f16x2", "bf16x2": "bf16x2"}.get(operand.element, "u32")
     match operand.role, operand.words:
         case "read", _:
             return {"const void*"}
@@ -122,15 +113,15 @@ def accepted(operand: Operand) -> set[str]:
         case "guard", _:
             return {"bool"}
         case "value", _:
-            return {"u32"}
+            return {word}
         case "in", 1:
-            return {"u32", "const u32&"}
+            return {word, f"const {word}&"}
         case "in", _:
-            return {"const u32*"}
+            return {f"const {word}*"}
         case _, 1:
-            return {"u32&"}
+            return {f"{word}&"}
         case _:
-            return {"u32*"}
+            return {f"{word}*"}
 
 
 @EVERY
@@ -294,18 +285,16 @@ def test_what_an_effect_tells_the_machine() -> None:
             return lambda *args: told.append((name, args))
 
     machine, group = Machine(), object()
-    instr_sm75.BAR.effect(machine, group)
-    instr_sm75.WARP_SYNC.effect(machine, group)
-    instr_sm80.CP_COMMIT.effect(machine, group)
-    instr_sm80.CP_WAIT.effect(machine, group, 2)
+    memory.BAR.effect(machine, group)
+    memory.WARP_SYNC.effect(machine, group)
+    memory.CP_COMMIT.effect(machine, group)
+    memory.CP_WAIT.effect(machine, group, 2)
     assert told == [
         ("arrive_block_barrier", (group,)),
         ("sync_warp", (group,)),
         ("commit_copies", (group,)),
         ("wait_copies", (group, 2)),
     ]
-    assert instr_sm75.BAR.ready is not None
+    assert memory.BAR.ready is not None
     for is_open in (True, False):
-        assert (
-            instr_sm75.BAR.ready(SimpleNamespace(block_barrier_open=lambda g, o=is_open: o), group) is is_open
-        )
+        assert memory.BAR.ready(SimpleNamespace(block_barrier_open=lambda g, o=is_open: o), group) is is_open

@@ -22,7 +22,9 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
     fused,
 )
-from layoutalg.codegen.instr.packing import decode, encode
+from layoutalg.codegen.instr.words import decode, encode
+from layoutalg.codegen.printing.cuda import print_helpers
+from layoutalg.codegen.printing.value_types import WORD
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.sweeps import each
 
@@ -154,6 +156,26 @@ def test_refused(name: str) -> None:
         elementwise(formula, n)
 
 
+def many(count: int) -> Formula:
+    """The sum of many operands."""
+    total: Formula = Input(0, "f32")
+    for i in range(1, count):
+        total = Apply("add", (total, Input(i, "f32")))
+    return total
+
+
+def test_many_operands_have_names_of_their_own() -> None:
+    args = [words(2, "f32") for _ in range(12)]
+    assert (floats(run(many(12), 2, *args)) == sum((floats(a) for a in args[1:]), floats(args[0]))).all()
+    names = [o.name for o in elementwise(many(12), 2).operands]
+    assert len(set(names)) == 13 and "i" not in names
+
+
+def test_widened_values_are_those_of_the_narrow_type() -> None:
+    x = words(4, "f16")
+    assert (floats(run(Apply("widen", (Input(0, "f16"),)), 4, x)) == decode(x, "f16")[:, :4]).all()
+
+
 def test_the_operations_compile() -> None:
     """Every operation, type and way of packing, through NVRTC, where it is there."""
     from layoutalg.codegen.gpu import compile_cubin, version
@@ -170,17 +192,20 @@ def test_the_operations_compile() -> None:
             kinds.append((Apply(op, tuple(Input(i, element, single=i == 1) for i in range(arity))), 4))
     kinds += [(Cast(Input(0, a), b), n) for a in ("f32", *NARROW) for b in NARROW for n in (1, 2, 8)]
     kinds += [(Apply("add", (X, Number(v, "f32"))), 1) for v in (0.1, -1e30, float("inf"), float("nan"))]
-    helpers, calls = [], []
+    kinds += [(many(12), 4), (many(5), 1)]
+    instrs, calls = [], []
     for i, (formula, n) in enumerate(kinds):
         instr = elementwise(formula, n)
-        helpers.append(f"__device__ __forceinline__ {instr.text}")
+        instrs.append(instr)
         refs = [f"x{i}_{j}" for j in range(len(instr.operands))]
         for ref, operand in zip(refs, instr.operands, strict=True):
-            calls.append(f"u32 {ref}{f'[{operand.words}]' if operand.words > 1 else ''} = {{p[0]}};")
+            kind = WORD[operand.element]
+            extent = f"[{operand.words}]" if operand.words > 1 else ""
+            calls.append(f"{kind} {ref}{extent} = {{static_cast<{kind}>(p[0])}};")
         first = refs[0] + ("[0]" if instr.operands[0].words > 1 else "")
-        calls.append(f"{instr.name}({', '.join(refs)}); p[{i}] = {first};")
+        calls.append(f"{instr.name}({', '.join(refs)}); p[{i}] = static_cast<u32>({first});")
     body = "\n".join(calls)
-    source = "typedef unsigned int u32;\n" + "\n".join(dict.fromkeys(helpers))
+    source = "using u32 = unsigned int;\n" + print_helpers(instrs)
     source += f'\nextern "C" __global__ void probe(u32* p) {{\n{body}\n}}\n'
     assert compile_cubin(source, "probe", "sm_90a").image
     assert face.OPERATIONS is OPERATIONS

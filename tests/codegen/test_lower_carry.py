@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, total, variables
-from layoutalg.codegen.gpu.cuda import print_kernel
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS
 from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Unroll, lower, walk
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.lowering import parted

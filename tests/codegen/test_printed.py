@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.cuda import print_kernel
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Unroll, printed, walk
 from layoutalg.errors import IRError
 from layoutalg.kernels import FAMILIES

@@ -17,7 +17,6 @@
 //   src  an address that is a multiple of 16
 //   dst  an address that is a multiple of 16
 //   m <= ldd
-//   m <= ldd
 // A buffer that is written must not overlap another one.
 
 using u8 = unsigned char;

@@ -20,7 +20,7 @@ from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.rowwise import cases as rowwise_cases
+from layoutalg.kernels.rowwise import families as rowwise_cases
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from layoutalg.codegen.costs import Prediction
+from layoutalg.codegen.costs import Prediction, traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.gemm import family as gemm_family
-from layoutalg.kernels.gemm.launches import Config, predictions
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.smem_loads import copied_words, counted
+from layoutalg.kernels.gemm.launches import Config, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.ladder.counters import copied_words, counted, vectorized_loads
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, copies_of, count_launches, idle_most, table
 from tests.gpu.gemm_ladder import COPIES, LDS
 from tests.gpu.gemm_launch import CONFIGS, launch_all
@@ -26,7 +26,7 @@ CASES = (
 
 
 def way(name: str, dtype: str, m: int, n: int, k: int, splits: int) -> tuple[GemmProblem, Config]:
-    """The product, and its best configuration with so many parts of whole tiles: those are predicted."""
+    """The product, and its best configuration with so many parts of whole tiles."""
     p = gemm_problem(m, n, k, dtype, b_major="mn" if name == "gemm_simt" else "k")
     found = CONFIGS[name](p, "sm_90")
     return p, next(
@@ -53,13 +53,18 @@ def product_rows(
 
     `merged`: loads of fragments are vectors that the compiler made.
     """
-    first, *second = predictions(p, c)
-    bounds = copied_words(p, c).values() if isinstance(c, SimtConfig) else ()
-    fewer = sum(most - least for least, most in bounds)
+    sequence = launches(p, c)
+    params = {**dict(sequence.scalars), **scalar_words(p, "alpha", 1.0), **scalar_words(p, "beta", 1.0)}
+    product, *second = sequence.kernels
+    fewer = sum(most - least for least, most in copied_words(product, params).values())
     name = f"{label}, parts" if second else label
-    yield from compared(name, counted(p, c, first, vectorized=merged), seen[0], fewer)
-    for one in second:
-        yield from compared(f"{label}, sums", one, seen[1])
+    if merged and isinstance(c, SimtConfig):
+        first = vectorized_loads(p, c, product, params)
+    else:
+        first = counted(product, params)
+    yield from compared(name, first, seen[0], fewer)
+    for kernel in second:
+        yield from compared(f"{label}, sums", traffic(kernel, params), seen[1])
 
 
 def compared(label: str, one: Prediction, found: Mapping[str, float], fewer: int = 0) -> Iterator[Row]:

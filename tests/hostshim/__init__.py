@@ -22,6 +22,7 @@ from tests.hostshim.ptx import in_cpp
 HERE = Path(__file__).parent
 HELPERS = re.compile(r"^// -- device helpers\n(.*?)^// -- end of device helpers\n", re.M | re.S)
 KEPT = re.compile(r'^ *asm\("" : [^;]*\);\n', re.M)
+SPACE = re.compile(r"^namespace ([\w:]+) \{$", re.M)
 NEXT_HELPER = re.compile(r"^(?=template\b)|^(?<!>\n)(?=__device__)", re.M)
 SHARED = re.compile(
     r"(?P<extern>extern\s+)?__shared__\s+(?:(?:__align__|alignas)\(\d+\)\s+)?(?P<type>[\w ]+?)\s+"
@@ -52,11 +53,12 @@ def host_text(source: str, kernel_name: str) -> str:
     """
     source = KEPT.sub("", HELPERS.sub(_own_helpers, source))
     source, static_bytes = _place_shared(source)
+    space = f"    using namespace {found[1]};\n" if (found := SPACE.search(source)) else ""
     return (
         f'#include "shim_helpers.h"\n#line 1 "{kernel_name}.cu"\n{source}\n'
         'extern "C" const char* shim_launch(const unsigned* grid, const unsigned* block, '
         "const shim::Argument* args, unsigned count, unsigned bytes, int reverse) {\n"
-        "    return shim::launch<" + kernel_name + ">({grid[0], grid[1], grid[2]}, "
+        f"{space}    return shim::launch<" + kernel_name + ">({grid[0], grid[1], grid[2]}, "
         "{block[0], block[1], block[2]}, args, count, " + static_bytes + " + bytes, reverse);\n}\n"
     )
 

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import re
 
-_STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*)"(?P<operands>\s*:[^;]*)\);')
+_STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*(?:"\s*"[^"]*)*)"(?P<operands>\s*:[^;]*)\);')
 _CONSTRAINT = re.compile(r'"[=+]?[rf]"')
 _MMA = re.compile(
     r"mma\.sync\.aligned\.m16n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)\.(?P=sum)"
     r" \{(?P<d>[^}]*)\}, \{(?P<a>[^}]*)\}, \{(?P<b>[^}]*)\}, \{(?P=d)\};"
 )
-_UNPACK = "{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}"
+_HALF = "{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, "
 
 _FLOAT = {
     "max.NaN.f32 %0, %1, %2;": "shim::ptx_max_nan",
+    "min.NaN.f32 %0, %1, %2;": "shim::ptx_min_nan",
+    "rsqrt.approx.f32 %0, %1;": "shim::ptx_rsqrt",
+    _HALF + "l;}": "shim::ptx_half<0>",
+    _HALF + "h;}": "shim::ptx_half<1>",
     "ex2.approx.ftz.f32 %0, %1;": "shim::ptx_ex2",
 }
 
@@ -30,7 +34,7 @@ def in_cpp(text: str) -> str:
 
 
 def _call(statement: re.Match[str]) -> str:
-    name = _name(statement["ptx"])
+    name = _name(re.sub(r'"\s*"', "", statement["ptx"]))
     if name is None:
         return statement[0]
     operands = _CONSTRAINT.sub("", statement["operands"]).strip().removeprefix(":")
@@ -39,8 +43,6 @@ def _call(statement: re.Match[str]) -> str:
 
 def _name(ptx: str) -> str | None:
     """The shim's function for a PTX text that takes its operands in order: outputs, then inputs."""
-    if ptx == _UNPACK:
-        return "shim::ptx_unpack"
     if ptx in _FLOAT:
         return _FLOAT[ptx]
     if found := re.fullmatch(r"cvt\.rn\.(f16|bf16)x2\.f32 %0, %1, %2;", ptx):

@@ -43,6 +43,7 @@ using dim3 = uint3;
 static uint3 threadIdx, blockIdx;
 static dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
+#define INFINITY __builtin_huge_valf()
 
 namespace shim {
 
@@ -245,9 +246,16 @@ struct Unpack<double> {
     }
 };
 
+// An integer for a float is its bits, as a launch packs them.
 template <>
 struct Unpack<float> {
-    static float from(const Argument& a) { return static_cast<float>(Unpack<double>::from(a)); }
+    static float from(const Argument& a) {
+        if (a.kind != 'i') return static_cast<float>(Unpack<double>::from(a));
+        const unsigned bits = Unpack<unsigned>::from(a);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
 };
 
 template <auto kernel>

@@ -55,30 +55,35 @@ void start_copy(void* to, const void* from, bool inside = true) {
 
 }  // namespace shim
 
-template <class T>
-void store_whole(void* p, const unsigned* v) {
+template <class T, class Word>
+void store_whole(void* p, const Word* v) {
     T value;
     memcpy(&value, v, sizeof value);
     *static_cast<T*>(p) = value;
 }
 
-inline void stg64_whole(void* p, const unsigned* v) { store_whole<uint2>(p, v); }
-inline void stg128_whole(void* p, const unsigned* v) { store_whole<uint4>(p, v); }
+template <class Word>
+void stg64_whole(void* p, const Word* v) { store_whole<uint2>(p, v); }
+template <class Word>
+void stg128_whole(void* p, const Word* v) { store_whole<uint4>(p, v); }
 
 // Kernels run one after the other: what the one in front wrote is there.
 inline void grid_wait() {}
 
-template <class T>
-void load_whole(unsigned* d, const void* p) {
+template <class T, class Word>
+void load_whole(Word* d, const void* p) {
     const T value = *static_cast<const T*>(p);
     memcpy(d, &value, sizeof value);
 }
 
 inline void ldg8_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned char*>(p); }
 inline void ldg16_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned short*>(p); }
-inline void ldg32_fresh(unsigned& d, const void* p) { d = *static_cast<const unsigned*>(p); }
-inline void ldg64_fresh(unsigned* d, const void* p) { load_whole<uint2>(d, p); }
-inline void ldg128_fresh(unsigned* d, const void* p) { load_whole<uint4>(d, p); }
+template <class Word>
+void ldg32_fresh(Word& d, const void* p) { load_whole<unsigned>(&d, p); }
+template <class Word>
+void ldg64_fresh(Word* d, const void* p) { load_whole<uint2>(d, p); }
+template <class Word>
+void ldg128_fresh(Word* d, const void* p) { load_whole<uint4>(d, p); }
 
 inline void cp_async_4(void* s, const void* p) { shim::start_copy<4>(s, p); }
 inline void cp_async_8(void* s, const void* p) { shim::start_copy<8>(s, p); }

@@ -24,6 +24,7 @@ inline double __dadd_rn(double x, double y) { return x + y; }
 inline float expf(float x) { return __builtin_expf(x); }
 inline double exp(double x) { return __builtin_exp(x); }
 inline double normcdf(double x) { return 0.5 * __builtin_erfc(-x * 0x1.6a09e667f3bcdp-1); }
+inline float tanhf(float x) { return static_cast<float>(__builtin_tanh(x)); }
 inline float normcdff(float x) { return static_cast<float>(normcdf(x)); }
 inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }
@@ -36,6 +37,8 @@ inline double __hiloint2double(int hi, int lo) {
 namespace shim {
 
 inline void ptx_max_nan(float& d, float a, float b) { d = a != a ? a : a < b || b != b ? b : a; }
+inline void ptx_min_nan(float& d, float a, float b) { d = a != a ? a : b < a || b != b ? b : a; }
+inline void ptx_rsqrt(float& d, float x) { d = static_cast<float>(1 / __builtin_sqrt(static_cast<double>(x))); }
 inline void ptx_ex2(float& d, float x) {  // the nearest float; what is subnormal becomes 0
     d = static_cast<float>(__builtin_exp2(static_cast<double>(x)));
     if (d < 0x1p-126f) d = 0;
@@ -144,9 +147,8 @@ void ptx_mma(Register& d0, Register& d1, Words&&... rest) {
     }
 }
 
-inline void ptx_unpack(float& low, float& high, unsigned word) {
-    low = static_cast<float>(f16::get(word & 0xFFFF)), high = static_cast<float>(f16::get(word >> 16));
-}
+template <int half>
+void ptx_half(float& d, unsigned word) { d = static_cast<float>(f16::get(word >> 16 * half & 0xFFFF)); }
 
 template <class Element>
 void ptx_pack(unsigned& word, float high, float low) { word = Element::put(high) << 16 | Element::put(low); }

@@ -12,9 +12,9 @@ from layoutalg.codegen.expr import Const, Select, Var, to_c
 from layoutalg.codegen.expr.ctext import index_function
 from layoutalg.codegen.gpu import Cubin, Loaded, to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.gpu.cuda import print_kernel
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError

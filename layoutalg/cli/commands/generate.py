@@ -13,11 +13,30 @@ from layoutalg.cli.kernel_words import (
     cubin_fields,
     cubin_sentence,
     kernel_sentence,
-    launch_fields,
 )
-from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
+from layoutalg.cli.options import (
+    AccumulatorOption,
+    ActivationOption,
+    AMajorOption,
+    AxesOption,
+    BiasOption,
+    BMajorOption,
+    COption,
+    JsonOption,
+    LdaOption,
+    LdbOption,
+    LdcOption,
+    LddOption,
+    LdsOption,
+    OutputOption,
+    ResultOption,
+    ShapeOption,
+    StepOption,
+    TileOption,
+)
 from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.refusals import header
+from layoutalg.errors import UnsupportedError
 
 
 def generate_command(
@@ -50,6 +69,21 @@ def generate_command(
     ldd: LddOption = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
+    lda: LdaOption = None,
+    ldb: LdbOption = None,
+    ldc: LdcOption = None,
+    a_major: AMajorOption = None,
+    b_major: BMajorOption = None,
+    accumulator: AccumulatorOption = None,
+    result: ResultOption = None,
+    c: COption = None,
+    bias: BiasOption = None,
+    activation: ActivationOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
+    ] = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     arch: Annotated[
         str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
@@ -72,24 +106,32 @@ def generate_command(
 
     layoutalg generate gemm-sm80 --m 8192 --n 8192 --k 8192 -o gemm.cu
 
+    layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
+
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import compile_cubin, to_cuda
+    from layoutalg.codegen.gpu import prepare, to_cuda
+    from layoutalg.codegen.printing import launch_fields
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
-    problem, kernel, part, parts = find_kernel(family, options, arch, part=part)
+    options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
+    options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
+    if beta is not None:
+        raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
+    problem, kernel, part, parts, record = find_kernel(family, options, arch, step, part, tile)
     source = to_cuda(kernel, arch)
-    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    compiled = [prepare(kernel, target, source).cubin for target in compile_for or ()]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
+        launches = launch_fields(record)
         say_json(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
             | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
-            | {"launch": launch_fields(kernel)}
+            | {"launch": launches[part - 1], "kernels": launches}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}

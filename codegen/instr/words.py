@@ -1,0 +1,215 @@
+"""Numbers in 32-bit words: as effects compute with them, and as the text of helpers does.
+
+    decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
+    encode(values, "f16")   the inverse, rounding to the nearest, ties to even
+
+Integers decode to int64 and encode modulo their width.  A double is two words, low half first.  What NaN a
+NaN becomes is left open.  Device functions that the helpers of several instructions call:
+
+    MAX_NAN     float max_nan(float a, float b)             NaN when either is
+    EXP2        float exp2_approx(float x)                  subnormal results are 0
+    PACK[t]     t x2 pack_tx2(float low, float high)        rounded to the nearest, ties to even
+    LOW[t]      float low_t(t x2 w), HIGH[t]                one element of a packed word
+
+`f16x2` and `bf16x2` are PTX's packed types: two elements in 32 bits, low half first.
+
+Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy
+
+from layoutalg.errors import UnknownNameError
+
+Array = numpy.ndarray[Any, Any]
+
+WORD_ELEMS = {"f64": 0.5, "f32": 1, "tf32": 1, "s32": 1, "f16": 2, "bf16": 2, "s8": 4, "u8": 4}
+"""Elements in a 32-bit word."""
+
+_NUMPY = {
+    "f64": numpy.float64, "f32": numpy.float32, "s32": numpy.int32, "f16": numpy.float16, "s8": numpy.int8,
+    "u8": numpy.uint8,
+}  # fmt: skip
+
+
+def decode(words: Array, element: str) -> Array:
+    """The elements of words (lanes, n), in order: float64 or int64 of shape (lanes, n * elements a word).
+
+    Raises UnknownNameError for an element that is not in WORD_ELEMS.
+
+    >>> decode(numpy.array([[0x40003C00]], dtype=numpy.uint32), "f16").tolist()
+    [[1.0, 2.0]]
+    """
+    words = numpy.ascontiguousarray(words)
+    match element:
+        case "bf16":
+            halves = words.view(numpy.uint16).astype(numpy.uint32) << 16
+            return decode(halves, "f32")
+        case "tf32":
+            return decode(words & numpy.uint32(0xFFFFE000), "f32")
+        case _ if element in _NUMPY:
+            wide = numpy.int64 if element in ("s32", "s8", "u8") else numpy.float64
+            with numpy.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+                return words.view(_NUMPY[element]).astype(wide)
+        case _:
+            raise UnknownNameError("element", element, WORD_ELEMS)
+
+
+def encode(values: Array, element: str) -> Array:
+    """Words (lanes, n) of elements (lanes, n * elements a word); see `decode`.
+
+    >>> hex(encode(numpy.array([[1.0, 2.0]]), "bf16")[0, 0])
+    '0x40003f80'
+    """
+    match element:
+        case "bf16" | "tf32":
+            drop = 16 if element == "bf16" else 13
+            bits = _to_odd(values).view(numpy.uint32)
+            odd = bits >> drop & 1
+            up = bits + (odd + (1 << (drop - 1)) - 1).astype(numpy.uint32)
+            rounded: Array = numpy.where(numpy.isnan(values), bits | 1 << 22, up) >> drop
+            if element == "tf32":
+                return (rounded << drop).astype(numpy.uint32)
+            return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
+        case _ if element in _NUMPY:
+            return numpy.ascontiguousarray(values.astype(_NUMPY[element])).view(numpy.uint32)
+        case _:
+            raise UnknownNameError("element", element, WORD_ELEMS)
+
+
+def floats(words: Array) -> Array:
+    """The float32 numbers of words, one each: for effects that compute as the hardware does.
+
+    >>> floats(numpy.array([0x3F800000], dtype=numpy.uint32)).tolist()
+    [1.0]
+    """
+    return numpy.ascontiguousarray(words).view(numpy.float32)
+
+
+def float_words(values: Array) -> Array:
+    """The words of numbers, each rounded to float32.
+
+    >>> hex(float_words(numpy.array([1.0]))[0])
+    '0x3f800000'
+    """
+    return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+
+
+def _to_odd(values: Array) -> Array:
+    """The float32 next to each value whose last bit is 1, unless it is exact: may be rounded once more."""
+    wide = numpy.asarray(values, dtype=numpy.float64)
+    with numpy.errstate(over="ignore"):
+        near = wide.astype(numpy.float32)
+    bits, back = near.view(numpy.uint32), near.astype(numpy.float64)
+    even = (back != wide) & (bits & 1 == 0) & ~numpy.isnan(wide)
+    away = numpy.where(numpy.abs(back) < numpy.abs(wide), 1, -1).astype(numpy.uint32)
+    return numpy.where(even, bits + away, bits).view(numpy.float32)
+
+
+# --- text --------------------------------------------------------------------------------------------------
+
+MAX_NAN = """float max_nan(float a, float b) {
+    float d;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}"""
+
+MIN_NAN = MAX_NAN.replace("max", "min")
+
+EXP2 = """float exp2_approx(float x) {
+    float d;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}"""
+
+RSQRT = """float rsqrt_approx(float x) {
+    float d;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}"""
+
+PACKED: Mapping[str, str] = MappingProxyType({"f16": "f16x2", "bf16": "bf16x2"})
+"""PTX's name of two elements in a word."""
+
+
+def _pack(element: str) -> str:
+    pair = PACKED[element]
+    return (
+        f"{pair} pack_{pair}(float low, float high) {{\n    {pair} d;\n"
+        f'    asm("cvt.rn.{pair}.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));\n    return d;\n}}'
+    )
+
+
+def _half(element: str, which: str) -> str:
+    if element == "bf16":
+        bits = "w << 16" if which == "low" else "w & 0xFFFF0000u"
+        return f"float {which}_bf16(bf16x2 w) {{ return __uint_as_float({bits}); }}"
+    half = which[0]
+    ptx = f"{{.reg .b16 l, h; mov.b32 {{l, h}}, %1; cvt.f32.f16 %0, {half};}}"
+    body = f'float d;\n    asm("{ptx}" : "=f"(d) : "r"(w));\n    return d;'
+    return f"float {which}_f16(f16x2 w) {{\n    {body}\n}}"
+
+
+PACK: Mapping[str, str] = MappingProxyType({e: _pack(e) for e in PACKED})
+"""Two floats to a word, by element; needs sm_80."""
+
+LOW: Mapping[str, str] = MappingProxyType({e: _half(e, "low") for e in PACKED})
+HIGH: Mapping[str, str] = MappingProxyType({e: _half(e, "high") for e in PACKED})
+"""An element of a word as a float, by element."""
+
+C_TYPE: Mapping[str, str] = MappingProxyType(
+    {"": "u32", "f32": "float", "f16x2": "f16x2", "bf16x2": "bf16x2"}
+)
+"""The C type of an operand's words, by its element."""
+
+
+def ref(name: str, words: int, element: str = "", *, const: bool = False) -> str:
+    """A parameter of a helper: one word by reference, several by their address.
+
+    >>> ref("v", 4, "f32", const=True), ref("d", 1)
+    ('const float* v', 'u32& d')
+    """
+    return f"{'const ' if const else ''}{C_TYPE[element]}{'&' if words == 1 else '*'} {name}"
+
+
+def at(name: str, i: object, words: int) -> str:
+    """Word i of such a parameter.
+
+    >>> at("v", "i", 4), at("d", "i", 1)
+    ('v[i]', 'd')
+    """
+    return name if words == 1 else f"{name}[{i}]"
+
+
+def each(n: int, lines: Sequence[str], i: str = "i") -> str:
+    """The lines of a helper that do `lines` for i = 0 .. n - 1; one value needs no loop.
+
+    >>> print(each(2, ["v[i] = 0;"]), end="")
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            v[i] = 0;
+        }
+    """
+    if n == 1:
+        return "".join(f"    {line}\n" for line in lines)
+    body = "".join(f"        {line}\n" for line in lines)
+    return f"    #pragma unroll\n    for (int {i} = 0; {i} < {n}; ++{i}) {{\n{body}    }}\n"
+
+
+def float_literal(number: float) -> str:
+    """A float in C: the shortest decimal that is it, INFINITY, or the bits of a NaN.
+
+    >>> float_literal(0.044715), float_literal(1.0), float_literal(float("-inf"))
+    ('0.044715f', '1.0f', '-INFINITY')
+    """
+    single = numpy.float32(number)
+    if numpy.isnan(single):
+        return f"__uint_as_float(0x{int(single.view(numpy.uint32)):08X}u)"
+    if numpy.isinf(single):
+        return "INFINITY" if single > 0 else "-INFINITY"
+    return f"{single!s}f"

@@ -1,0 +1,181 @@
+"""What a text names: the bases of its addresses after what lies there, and nothing that is never used.
+
+The idea.  A program has names for everything, and lowering numbers the bases that it takes out of addresses.
+A reader wants to know what a base is the base of:
+
+    // tile_a: bytes of Sw<3,3,3> o 0 o (128,64):(64,1), 4 of them
+    const u32 tile_a_ld0 = ((tid / 16 % 2) ^ (tid % 8)) * 16 + tid % 16 * 128 + tid / 32 % 2 * 8192;
+
+A base is called after the buffer and what is done there, st or ld; a buffer of shared memory is a pointer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from layoutalg.codegen.expr import Var, variables
+from layoutalg.codegen.printing.value_types import Types, pairs
+from layoutalg.codegen.program import (
+    Do,
+    For,
+    Global,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    expressions,
+    walk,
+)
+
+_BASE = re.compile(r"lane\d+")
+"""What lowering calls a base."""
+
+
+def used_statements(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A body without the names that nothing reads, and without registers that are only set.
+
+    >>> from layoutalg.codegen.expr import Const
+    >>> used_statements((Let(Var("i", 1, "let"), Const(0)),))
+    ()
+    """
+    read = {
+        arg.reg.name
+        for s in walk(body)
+        if isinstance(s, Do)
+        for o, arg in pairs(s)
+        if isinstance(arg, RegRef) and o.role != "out"
+    }
+    return _needed(body, set(), read)[0]
+
+
+def _needed(body: tuple[Stmt, ...], after: set[Var], read: set[str]) -> tuple[tuple[Stmt, ...], set[Var]]:
+    """A body in front of what reads the variables `after`, and those that both read."""
+    out: list[Stmt] = []
+    needed = set(after)
+    for s in reversed(body):
+        match s:
+            case Let(var) if var not in needed:
+                continue
+            case Let(var):
+                needed.discard(var)
+            case Do() if _only_sets(s, read):
+                continue
+            case For(body=inner) | Unroll(body=inner):
+                inner, reads = _needed(inner, needed, read)
+                s = replace(s, body=inner)
+                needed |= reads
+            case If(body=inner, orelse=other):
+                inner, reads = _needed(inner, needed, read)
+                other, more = _needed(other, needed, read)
+                s = replace(s, body=inner, orelse=other)
+                needed |= reads | more
+        needed.update(v for e in expressions(s) for v in variables(e))
+        out.append(s)
+    return tuple(reversed(out)), needed
+
+
+def _only_sets(call: Do, read: set[str]) -> bool:
+    """Whether a call does nothing but set registers that nothing reads."""
+    roles = {o.role for o in call.instr.operands}
+    if "out" not in roles or not roles <= {"out", "value", "imm"} or call.instr.requires.warp_converged:
+        return False
+    return not any(isinstance(arg, RegRef) and arg.reg.name in read for arg in call.args)
+
+
+class Names:
+    """The names of one kernel's text, and what is said beside them."""
+
+    def __init__(self, kernel: Kernel, body: tuple[Stmt, ...]) -> None:
+        self.kernel = kernel
+        self._taken = {d.name for d in (*kernel.params, *kernel.shared, *kernel.regs)} | {kernel.name, "smem"}
+        self._taken |= {s.var.name for s in walk(body) if isinstance(s, (Let, For, Unroll))}
+        self._taken |= {s.instr.name for s in walk(body) if isinstance(s, Do)}
+        self._used = {v.name for s in walk(body) for e in expressions(s) for v in variables(e)}
+        calls = [s for s in walk(body) if isinstance(s, Do)]
+        self._used |= {arg.reg.name for s in calls for arg in s.args if isinstance(arg, RegRef)}
+        self._said: set[object] = set()
+        self._bases = self._base_names(body)
+        self._new = {old: name for old, (name, _) in self._bases.items()}
+
+    def is_used(self, name: str) -> bool:
+        """Whether a statement reads or writes it."""
+        return name in self._used
+
+    def of(self, var: Var) -> str:
+        """The name of a variable in the text."""
+        return self._new.get(var.name, var.name)
+
+    def shared(self, buffer: Shared) -> str:
+        """The name of a buffer's start."""
+        return buffer.name
+
+    def shared_lines(self) -> Iterator[str]:
+        """Where the buffers of shared memory start, and how they are laid out."""
+        for s in self.kernel.shared:
+            if s.name in self._touched:
+                stages = f", {s.stages} of them" if s.stages > 1 else ""
+                yield f"    // {s.name}: {s.element_bytes}-byte elements at {s.layout}{stages}"
+                yield f"    u8* const {s.name} = smem{f' + {s.offset_bytes}' if s.offset_bytes else ''};"
+
+    def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, Shared]]:
+        """A new name for every base, and the buffer it is first used for."""
+        roles: dict[str, tuple[str, Shared]] = {}
+        self._touched: set[str] = set()
+        for s in walk(body):
+            if not isinstance(s, Do):
+                continue
+            for operand, arg in pairs(s):
+                if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared):
+                    self._touched.add(arg.buffer.name)
+                    for v in variables(arg.index):
+                        if _BASE.fullmatch(v.name):
+                            way = "st" if operand.role == "write" else "ld"
+                            roles.setdefault(v.name, (f"{arg.buffer.name}_{way}", arg.buffer))
+        found: dict[str, tuple[str, Shared]] = {}
+        counts = {prefix: sum(p == prefix for p, _ in roles.values()) for prefix, _ in roles.values()}
+        for old in sorted(roles, key=lambda name: int(name[4:])):
+            prefix, buffer = roles[old]
+            n = 0
+            while (name := prefix if counts[prefix] == 1 and not n else f"{prefix}{n}") in self._taken:
+                n += 1
+            self._taken.add(name)
+            found[old] = name, buffer
+        return found
+
+    def base_layout(self, var: Var) -> Iterator[str]:
+        """What a base counts, once for each buffer in a row."""
+        if var.name in self._bases:
+            _, buffer = self._bases[var.name]
+            if buffer not in self._said:
+                self._said.add(buffer)
+                yield f"bytes into {buffer.name}, {buffer.layout}"
+
+    def layouts(self, call: Do) -> Iterator[str]:
+        """The tensors in global memory that a call accesses, each when it is first accessed in this way."""
+        for operand, arg in pairs(call):
+            if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Global) or arg.tensor is None:
+                continue
+            tensor = arg.tensor
+            key = arg.buffer.name, str(tensor.coordinates), operand.role
+            if key in self._said:
+                continue
+            self._said.add(key)
+            strides = ",".join(map(str, arg.buffer.strides))
+            shape = ",".join("_" if e is None else str(e) for e in tensor.extents)
+            yield f"{arg.buffer.name} ({shape}):({strides}), per thread {tensor.coordinates}"
+
+    def renamed(self, text: str, types: Types) -> str:
+        """An expression with the text's names; a scalar that is passed as a float is taken as its bits."""
+        for scalar, _ in self.kernel.scalars:
+            if types.is_float(scalar):
+                text = re.sub(rf"\b0 < {scalar} % 2147483648u", f"{scalar} != 0.0f", text)
+                text = re.sub(rf"\b{scalar}\b(?! !=)", f"__float_as_uint({scalar})", text)
+        if self._new:
+            text = re.sub(r"\blane\d+\b", lambda m: self._new.get(m[0], m[0]), text)
+        return text

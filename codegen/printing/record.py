@@ -1,0 +1,203 @@
+"""The truth of a launch: what a sequence of kernels must be given, as one record that every renderer reads.
+
+    record = launch_record("softmax (64,1000) ...", sequence, {"src": Const(128000), "dst": Const(128000)})
+    launch_fields(record)           what `generate --json` says
+    buffer_lines(record)            the same for people
+
+The idea.  A kernel's contract has its grid, its block and what its parameters may be.  What it cannot know is
+added here: which buffer of the computation a pointer is, how many bytes that buffer has, which kernels come
+before it.  Sizes are expressions of the parameters, as grids are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.printing.value_types import Types
+from layoutalg.codegen.program import (
+    SCRATCH,
+    Contract,
+    Global,
+    LaunchSequence,
+    Parameter,
+    contract,
+    text,
+)
+from layoutalg.errors import ArgumentTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory that a computation is given: `bytes` from its pointer to the end of its last element, and
+    `least_bytes`, which is what the smallest launch needs; `written` by some kernel."""
+
+    name: str
+    bytes: Expr
+    least_bytes: int
+    align_bytes: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch: its kernel's name, what it must be given, the buffer of each of its pointers, and the C
+    types of its signature."""
+
+    kernel: str
+    terms: Contract
+    buffers: Mapping[str, str]
+    types: Mapping[str, str]
+
+    @property
+    def arguments(self) -> tuple[Parameter, ...]:
+        """The parameters that are given, in the order of the signature."""
+        return tuple(p for p in self.terms.parameters if not p.built_in)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """Kernels in the order of their launches, and the buffers that they share."""
+
+    problem: str
+    steps: tuple[Step, ...]
+    buffers: tuple[Buffer, ...]
+
+    @property
+    def alias(self) -> Literal["forbidden", "in_place"]:
+        """Whether some buffer is source and destination; two buffers never overlap if one is written."""
+        shared = [b for step in self.steps if step.terms.in_place for b in step.buffers.values()]
+        return "in_place" if any(name != SCRATCH for name in shared) else "forbidden"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The integers and scalars that a caller gives, each once, held to what all kernels ask of it."""
+        found: dict[str, Parameter] = {}
+        for step in self.steps:
+            for p in step.arguments:
+                if p.kind != "pointer":
+                    found[p.name] = _both(found[p.name], p) if p.name in found else p
+        return tuple(found.values())
+
+    @property
+    def given(self) -> tuple[Buffer, ...]:
+        """The buffers that a caller gives: all but scratch memory."""
+        return tuple(b for b in self.buffers if b.name != SCRATCH)
+
+
+def launch_record(
+    problem: str,
+    sequence: LaunchSequence,
+    sizes: Mapping[str, Expr],
+    fixed: Mapping[str, int] | None = None,
+) -> LaunchRecord:
+    """The record of a sequence: `sizes` are bytes by buffer; `fixed` are integers that its plan has chosen.
+
+    Raises ArgumentTypeError for a buffer without a size, and what `contract` raises.
+
+    >>> from layoutalg.codegen.expr import Const
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> k = KernelBuilder("copy", threads=32)
+    >>> src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
+    >>> record = launch_record("a copy", launch_sequence([k.build()]), {"src": Const(128), "dst": Const(128)})
+    >>> [b.name for b in record.buffers if b.written], record.alias
+    (['dst'], 'forbidden')
+    """
+    steps, buffers = [], dict[str, Buffer]()
+    for kernel, names in zip(sequence.kernels, sequence.buffers, strict=True):
+        pointers = [p for p in kernel.params if isinstance(p, Global)]
+        terms = _with_fixed(contract(kernel), fixed or {})
+        mine = {p.name: x for p, x in zip(pointers, names, strict=True)}
+        steps.append(Step(kernel.name, terms, mine, Types(kernel).signature(kernel)))
+        for p, name in zip(pointers, names, strict=True):
+            if name not in sizes:
+                raise ArgumentTypeError(f"{kernel.name} points to {name}, whose size nobody states")
+            was = buffers.get(name, Buffer(name, sizes[name], sizes[name].facts.lo, 1, False))
+            align = max(was.align_bytes, p.align_bytes)
+            buffers[name] = replace(was, align_bytes=align, written=was.written or p.writable)
+    return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
+
+
+def _with_fixed(terms: Contract, fixed: Mapping[str, int]) -> Contract:
+    """A contract in which the integers that are chosen already may be nothing else."""
+    parameters = tuple(
+        replace(p, least=fixed[p.name], most=fixed[p.name], multiple=1) if p.name in fixed else p
+        for p in terms.parameters
+    )
+    return replace(terms, parameters=parameters)
+
+
+def _both(one: Parameter, other: Parameter) -> Parameter:
+    """What two kernels ask of one parameter."""
+    if one.least is None or other.least is None or one.most is None or other.most is None:
+        return one
+    by = math.lcm(one.multiple or 1, other.multiple or 1)
+    least, most = max(one.least, other.least), min(one.most, other.most)
+    return replace(one, least=-(-least // by) * by, most=most // by * by, multiple=by)
+
+
+def launch_fields(record: LaunchRecord) -> list[dict[str, Any]]:
+    """One mapping for each launch, in order: "launch" in the schema of the command's JSON.
+
+    >>> launch_fields(LaunchRecord("nothing", (), ()))
+    []
+    """
+    return [_step_fields(record, step) for step in record.steps]
+
+
+def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
+    terms, mine = step.terms, step.buffers.values()
+    return {
+        "problem": record.problem,
+        "kernel": step.kernel,
+        "grid": [n.facts.lo if n.facts.is_constant else text(n) for n in terms.grid],
+        "block": list(terms.block),
+        "cluster": [1, 1, 1],
+        "attributes": [{"name": name, "value": value} for name, value in terms.attributes.items()],
+        "dynamic_shared_bytes": terms.dynamic_shared_bytes,
+        "buffers": [
+            {
+                "name": b.name,
+                "bytes": b.bytes.facts.lo if b.bytes.facts.is_constant else text(b.bytes),
+                "least_bytes": b.least_bytes,
+                "written": b.written,
+            }
+            for b in record.buffers
+            if b.name in mine
+        ],
+        "alias": record.alias,
+        "parameters": [
+            {
+                "name": p.name,
+                "kind": p.kind,
+                "type": step.types.get(p.name),
+                "least": p.least,
+                "most": p.most,
+                "multiple": p.multiple,
+                "align_bytes": p.align_bytes,
+                "built_in": p.built_in,
+                "holds": p.holds or None,
+                "buffer": step.buffers.get(p.name),
+            }
+            for p in terms.parameters
+        ],
+        "conditions": [text(condition) for condition in terms.conditions],
+    }
+
+
+def buffer_lines(record: LaunchRecord) -> Iterator[str]:
+    """The buffers in words, as they stand above the printed text.
+
+    >>> list(buffer_lines(LaunchRecord("nothing", (), ())))
+    []
+    """
+    width = max((len(b.name) for b in record.buffers), default=0)
+    for b in record.buffers:
+        size = text(b.bytes)
+        least = "" if b.bytes.facts.is_constant else f", {b.least_bytes} at least"
+        use = ", written" if b.written else ""
+        yield f"  {b.name:<{width}}  {size} bytes{least}{use}"

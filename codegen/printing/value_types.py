@@ -1,0 +1,163 @@
+"""The C types of registers, pointers and scalars of a kernel, read off the instructions that use them.
+
+The idea.  A program has words; what a word is, the operands of its instructions say.  A register that is
+computed with as a float is a float.  One that is only moved stays bits, so that a move is bitwise whatever it
+moves.  A pointer has the type of the registers that its elements come from or go to, through shared memory
+too:
+
+    ldg128(v, src)  fold_max_4_to_1(m, v)         v is float, src is const float*
+    ldg128(v, src)  stg128(dst, v)                v is u32, src and dst are u32*: nothing is computed
+    cp_async_16(tile_a, a)  ldmatrix_x4(ra, tile_a)  mma_m16n8k16_f16_f32(acc, ra, rb)
+                                                  a is const f16*, ra is f16x2, acc is float
+
+Notes.  `f16x2` and `bf16x2` are u32, `f16` and `bf16` are u16, by other names: elements are computed with as
+floats only.  A register that is used as floats and as bits is what more instructions take it for; the
+printer converts where the others use it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TypeAlias
+
+from layoutalg.codegen.expr import Var, ctype
+from layoutalg.codegen.instr import ANY, Instr, Operand, moves
+from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef, walk
+
+Node: TypeAlias = tuple[str, str]
+"""A register array or a buffer, by name."""
+
+BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
+"""The type whose pointer steps by one element, by its bytes: bits that are moved."""
+
+WORD = {"": "u32", "f32": "float", "f16x2": "f16x2", "bf16x2": "bf16x2"}
+"""The C type of a word, by what it is."""
+
+_ELEMENT = {("f32", 4): "float", ("f16x2", 2): "f16", ("bf16x2", 2): "bf16"}
+"""The C type of an element of some bytes, by what words of them are."""
+
+
+class Types:
+    """The types of a kernel.
+
+    >>> from layoutalg.codegen.instr import LDG, fold
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> k = KernelBuilder("most", threads=32)
+    >>> v, m, src = k.reg("v", 4), k.reg("m", 1), k.pointer("src", 4)
+    >>> k.do(LDG[16], v, k.at(src, k.tid * 4))
+    >>> k.do(fold("max", 4, 1), m, v)
+    >>> types = Types(k.build())
+    >>> types.word("v"), types.pointer(src)
+    ('float', 'const float*')
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        calls = [s for s in walk(kernel.body) if isinstance(s, Do)]
+        self._registers = {name: _most(votes) for (_, name), votes in _votes(calls).items()}
+        self._buffers = _buffer_elements(calls, self._registers)
+        self._scalars = dict(kernel.scalars)
+
+    def element(self, register: str) -> str:
+        """What the words of a register array are: "f32", "f16x2", "bf16x2" or "", bits."""
+        return self._registers.get(register, "")
+
+    def word(self, register: str) -> str:
+        """The C type of the words of a register array."""
+        return WORD[self.element(register)]
+
+    def pointer(self, buffer: Global) -> str:
+        """The C type of a pointer parameter."""
+        bits = BITS[buffer.element_bytes]
+        kind = _ELEMENT.get((self._buffers.get(buffer.name, ""), buffer.element_bytes), bits)
+        return f"{'' if buffer.writable else 'const '}{kind}*"
+
+    def scalar(self, parameter: Var) -> str:
+        """The C type of an integer parameter, or of the bits of a number."""
+        return "float" if self.is_float(parameter.name) else ctype(parameter)
+
+    def is_float(self, parameter: str) -> bool:
+        """Whether a parameter is the bits of one f32, which it is passed as."""
+        return self._scalars.get(parameter, "") in ("f32", f"the 32 bits of the f32 {parameter}")
+
+    def signature(self, kernel: Kernel) -> dict[str, str]:
+        """The C type of every parameter, by name."""
+        return {p.name: self.pointer(p) if isinstance(p, Global) else self.scalar(p) for p in kernel.params}
+
+    def takes_floats(self, call: Do) -> bool:
+        """Whether the helper for registers of floats is the one to call."""
+        return bool(call.instr.float_text) and any(
+            isinstance(arg, RegRef) and operand.element == ANY and self.element(arg.reg.name) == "f32"
+            for operand, arg in pairs(call)
+        )
+
+
+def pairs(call: Do) -> list[tuple[Operand, Arg]]:
+    """The operands of a call, each with its argument."""
+    return list(zip(call.instr.operands, call.args, strict=True))
+
+
+def _votes(calls: list[Do]) -> dict[Node, Counter[str]]:
+    """How often the instructions take a register array for what, those that it is copied to included."""
+    same = _Classes()
+    counts: dict[Node, Counter[str]] = {}
+    for call in calls:
+        registers = [(o, ("register", arg.reg.name)) for o, arg in pairs(call) if isinstance(arg, RegRef)]
+        same.join([node for o, node in registers if o.element == ANY])
+        for operand, node in registers:
+            votes = counts.setdefault(node, Counter())
+            if operand.element != ANY and not _is_load(call.instr):
+                votes[operand.element] += 1
+    joined: dict[Node, Counter[str]] = {}
+    for node, votes in counts.items():
+        joined.setdefault(same.root(node), Counter()).update(votes)
+    return {node: joined[same.root(node)] for node in counts}
+
+
+def _is_load(instr: Instr) -> bool:
+    """Whether it moves memory to registers, or back, whatever they are."""
+    return instr.effect is moves or [o.role for o in instr.operands] == ["out", "read"]
+
+
+def _most(votes: Counter[str]) -> str:
+    """What most take it for; packed elements are bits too."""
+    floats, others = votes["f32"], {e: n for e, n in votes.items() if e != "f32"}
+    packed = [e for e in others if e]
+    if floats > sum(others.values()):
+        return "f32"
+    return packed[0] if len(packed) == 1 else ""
+
+
+def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, str]:
+    """What the elements of every buffer are: what all registers that they move to or from are."""
+    same = _Classes()
+    found: dict[Node, set[str]] = {}
+    for call in calls:
+        memory = [("buffer", arg.buffer.name) for _, arg in pairs(call) if isinstance(arg, MemRef)]
+        same.join(memory)
+        for node in memory:
+            kinds = {registers.get(a.reg.name, "") for _, a in pairs(call) if isinstance(a, RegRef)}
+            found.setdefault(node, set()).update(kinds)
+    joined: dict[Node, set[str]] = {}
+    for node, kinds in found.items():
+        joined.setdefault(same.root(node), set()).update(kinds)
+    classes = {node: joined[same.root(node)] for node in found}
+    return {name: next(iter(kinds)) for (_, name), kinds in classes.items() if len(kinds) == 1}
+
+
+class _Classes:
+    """Nodes that are of one type."""
+
+    def __init__(self) -> None:
+        self._above: dict[Node, Node] = {}
+
+    def root(self, node: Node) -> Node:
+        while node in self._above:
+            node = self._above[node]
+        return node
+
+    def join(self, nodes: list[Node]) -> None:
+        for a, b in pairwise(nodes):
+            a, b = self.root(a), self.root(b)
+            if a != b:
+                self._above[a] = b

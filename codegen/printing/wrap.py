@@ -1,0 +1,70 @@
+"""Lines of C++ that are too long, broken where a reader would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+WIDTH = 110
+"""Columns of a line, at most."""
+
+_BREAK = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<open>[([{])|(?P<close>[)\]}])|(?P<comma>, )|(?P<sign> (?=[-+*/%&|^?:<>=]+ ))'
+)
+"""Strings, parentheses, and where a line may end: after a comma, in front of an operator."""
+
+
+def wrapped(line: str) -> Iterator[str]:
+    """A line of code, or several of at most WIDTH columns: broken where the fewest parentheses are.
+
+    A line that cannot be broken stays as it is.
+
+    >>> list(wrapped("f(" + "a" * 60 + ", " + "b" * 60 + ");"))[1].strip()[:2]
+    'bb'
+    """
+    indent = line[: len(line) - len(line.lstrip())]
+    more = indent + "    "
+    if len(line) > WIDTH and line.lstrip().startswith("//"):
+        yield from (f"{indent}{x}" for x in comment(line.strip()[3:], len(indent)).splitlines())
+        return
+    while len(line) > WIDTH:
+        at = _place(line, len(more) + 1)
+        if at is None:
+            break
+        yield line[:at].rstrip()
+        line = more + line[at:].lstrip()
+    yield line
+
+
+def _place(line: str, least: int) -> int | None:
+    """Where a line is broken."""
+    best: tuple[int, int] | None = None
+    depth = 0
+    for found in _BREAK.finditer(line):
+        if found["open"]:
+            depth += 1
+        elif found["close"]:
+            depth -= 1
+        elif found["comma"] or found["sign"]:
+            at = found.end() if found["comma"] else found.start()
+            if least < at <= WIDTH and (best is None or (depth, -at) <= best):
+                best = depth, -at
+    return None if best is None else -best[1]
+
+
+def comment(text: str, indent: int = 0) -> str:
+    """Lines of a comment; what is longer than WIDTH goes on in the next, a little further in.
+
+    >>> comment("a")
+    '// a'
+    """
+    line = f"// {text}".rstrip().replace("\\", "/")
+    out = []
+    further = "//     " if not text.startswith(" ") else "//" + " " * (len(text) - len(text.lstrip()) + 5)
+    while len(line) > WIDTH - indent:
+        at = line.rfind(" ", len(further) + 1, WIDTH - indent + 1)
+        if at < 0:
+            break
+        out.append(line[:at].rstrip())
+        line = further + line[at:].lstrip()
+    return "\n".join([*out, line])

@@ -1,0 +1,94 @@
+"""How large the buffers of a problem's kernels are, in bytes, as expressions of the kernels' parameters.
+
+    transpose of at most 4096 x 4096 f32      src    ((m - 1) * lds + n) * 4      m, n, lds are parameters
+    softmax of (64,1000) f16                  src    128000                       all is built in
+
+A problem has numbers, and its kernels may have parameters in their place: where there is one of that name, it
+stands in the expression.  What a kernel touches of a buffer starts at its pointer and ends with the last
+element; a load may take the rest of the aligned 16 bytes around that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Var, simplify
+from layoutalg.codegen.program import SCRATCH, LaunchSequence
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.kernels.elementwise import MapProblem
+from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem
+from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.kernels.move import PermuteProblem
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem
+
+Extent: TypeAlias = "Callable[[str], Expr]"
+"""An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
+
+
+def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
+    """Bytes of every buffer that the kernels of a problem's sequence point to, scratch memory too.
+
+    Raises ArgumentTypeError for what is not a problem of a family.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(256, 128, "f32")
+    >>> one = family.launches(p, family.choose(p), "sm_90")
+    >>> {name: str(n) for name, n in buffer_bytes(p, one).items()}
+    {'src': '((m - 1) * lds + n) * 4', 'dst': '((n - 1) * ldd + m) * 4'}
+    """
+    parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
+
+    def extent(name: str) -> Expr:
+        return parameters[name] if name in parameters else Const(getattr(problem, name))
+
+    known = {name: simplify(elems * width) for name, (elems, width) in _buffers(problem, extent).items()}
+    known[SCRATCH] = Const(sequence.scratch_bytes)
+    names = dict.fromkeys(name for buffers in sequence.buffers for name in buffers)
+    return {name: known[name] for name in names}
+
+
+def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, int]]:
+    """Elements of each buffer, and the bytes of one."""
+    match p:
+        case MatrixProblem():
+            to = _matrix(extent, *(("n", "m", "ldd") if p.turned else ("m", "n", "ldd")))
+            return {"src": (_matrix(extent, "m", "n", "lds"), p.element_bytes), "dst": (to, p.element_bytes)}
+        case GemmProblem():
+            return _product(p, extent)
+        case PermuteProblem():
+            both = {"src": p.source_elems, "dst": p.target_elems}
+            return {name: (Const(n), p.element_bytes) for name, n in both.items()}
+        case MapProblem():
+            return {x: (Const(n), p.dtype.nbytes) for x, n in zip(p.sides, p.elems, strict=True)}
+        case NormProblem():
+            given = {name: at + p.axes.count for name, at in p.parameters.items()}
+            both = {"src": p.axes.source_elems, "dst": p.axes.target_elems}
+            return {name: (Const(n), p.dtype.nbytes) for name, n in (given | both).items()}
+        case ReduceProblem():
+            source, result = p.axes.dtype.nbytes, p.result.nbytes
+            return {"src": (Const(p.axes.source_elems), source), "dst": (Const(p.axes.target_elems), result)}
+    raise ArgumentTypeError(f"{p!r} is not a problem of a family")
+
+
+def _matrix(extent: Extent, rows: str, columns: str, leading: str) -> Expr:
+    """Elements from the first to the last of a matrix whose rows lie `leading` apart."""
+    return (extent(rows) - 1) * extent(leading) + extent(columns)
+
+
+def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, int]]:
+    a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
+    operand, result = p.operand.nbytes, p.result.nbytes
+    found = {
+        "a": (_matrix(extent, *a, "lda"), operand),
+        "b": (_matrix(extent, *b, "ldb"), operand),
+        "d": (_matrix(extent, "m", "n", "ldd"), result),
+    }
+    for step in p.epilogue.steps:
+        match step:
+            case AddMatrix(name):
+                found[name] = _matrix(extent, "m", "n", "ldc"), result
+            case AddVector(name, along):
+                found[name] = extent(along), result
+    return found

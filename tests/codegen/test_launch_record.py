@@ -1,0 +1,161 @@
+"""What a launch must give, of whole computations: buffers, attributes, order; true at its edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_fields, launch_record
+from layoutalg.codegen.program import Kernel, LaunchSequence, is_dynamic, launch_sequence
+from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.gemm import launches as gemm_launches
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.sizes import buffer_bytes
+from tests.command import answer
+from tests.hostshim import run_cuda_text
+from tests.sweeps import each
+
+UNIT_BYTES = 16
+
+
+def sequence_of(name: str, p: Any) -> LaunchSequence:
+    return FAMILIES[name].launches(p, FAMILIES[name].choose(p, "sm_90"), "sm_90")
+
+
+def number(e: Expr, values: dict[str, int]) -> int:
+    return int(evaluate(e, {v: values[v.name] for v in variables(e)}))
+
+
+@each("name", list(FAMILIES))
+def test_a_buffer_is_as_large_as_its_definition_makes_it(name: str) -> None:
+    """But for the last of its 16-byte units, which the data of a trial fill."""
+    family = FAMILIES[name]
+    for args in family.verified:
+        p = family.problem(**args)
+        sequence = sequence_of(name, p)
+        data = family.buffers(p, family.trials(p)[0], 0)
+        for buffer, size in buffer_bytes(p, sequence).items():
+            n = number(size, dict(sequence.scalars))
+            if buffer in data:
+                assert n <= data[buffer].nbytes < n + UNIT_BYTES, (str(p), buffer)
+            else:
+                assert (buffer, n) == ("scratch", sequence.scratch_bytes)
+
+
+EDGES = [
+    ("transpose", {"m": 44, "n": 70, "dtype": "f16", "lds": 80, "ldd": 52}),
+    ("transpose", {"m": 64, "n": 64, "dtype": "u8"}),
+    ("tiled_copy", {"m": 33, "n": 20, "dtype": "f32", "ldd": 24}),
+    ("gemm-simt", {"m": 40, "n": 36, "k": 20}),
+    ("gemm-sm80", {"m": 64, "n": 72, "k": 48, "dtype": "bf16"}),
+    ("permute", {"shape": (5, 7, 3), "axes": (2, 0, 1), "dtype": "f16"}),
+    ("sum", {"shape": (3, 1001), "axes": (1,)}),
+    ("softmax", {"shape": (9, 131), "axes": (1,)}),
+    ("gelu", {"shape": (7, 33), "dtype": "bf16"}),
+]
+
+
+def least_and_most(kernel: Kernel) -> list[dict[str, int]]:
+    """The smallest and the largest launch, scalars 1."""
+    ends = []
+    for end in ("lo", "hi"):
+        ends.append({p.name: getattr(p.facts, end) for p in kernel.params if isinstance(p, Var)})
+    return [{n: 1 if n in dict(kernel.scalars) else x for n, x in values.items()} for values in ends]
+
+
+@each(("name", "args"), EDGES)
+def test_no_launch_leaves_the_buffers_that_are_stated(name: str, args: dict[str, Any]) -> None:
+    """The text runs with buffers of just so many bytes, in front of and behind memory that traps."""
+    p = FAMILIES[name].problem(**args)
+    sequence = sequence_of(name, p)
+    (kernel,) = sequence.kernels
+    sizes = buffer_bytes(p, sequence)
+    for values in least_and_most(kernel):
+        memory = {b: np.zeros(number(size, values), np.uint8) for b, size in sizes.items()}
+        given = [memory[q.name] if q.name in memory else values[q.name] for q in kernel.params]
+        grid = launch_grid(kernel, values)
+        shared = kernel.shared_bytes if is_dynamic(kernel) else 0
+        run_cuda_text(to_cuda(kernel), kernel.name, grid, (kernel.threads,), given, shared)
+
+
+def record_of(name: str, **args: Any) -> LaunchRecord:
+    p = FAMILIES[name].problem(**args)
+    sequence = sequence_of(name, p)
+    return launch_record(str(p), sequence, buffer_bytes(p, sequence))
+
+
+def test_a_result_in_the_place_of_its_source() -> None:
+    record = record_of("softmax", shape=(20000, 8), axes=(0,), in_place=True)
+    assert record.alias == "in_place"
+    assert [(b.name, b.written) for b in record.given] == [("dst", True)]
+    assert record_of("softmax", shape=(64, 8), axes=(0,)).alias == "forbidden"
+
+
+def test_what_is_written_only_for_the_sequence_is_not_a_result() -> None:
+    record = record_of("softmax", shape=(20000, 8), axes=(0,))
+    assert [b.name for b in record.buffers] == ["src", "scratch", "dst"]
+    assert [b.name for b in record.given] == ["src", "dst"] and record.alias == "forbidden"
+    assert [list(step.terms.attributes) for step in record.steps] == [[], [EARLY]]
+
+
+def test_integers_that_a_plan_has_chosen_are_nothing_else() -> None:
+    p = gemm_problem(64, 64, 512)
+    sequence = gemm_launches.launches(p, Sm80Config(64, 64, 32, 2, 2, 3, splits=4))
+    record = launch_record(str(p), sequence, buffer_bytes(p, sequence), {"splits": 4})
+    (splits,) = (x for x in record.parameters if x.name == "splits")
+    assert (splits.least, splits.most) == (4, 4)
+    assert {b.name: number(b.bytes, dict(sequence.scalars)) for b in record.buffers}[
+        "scratch"
+    ] == 4 * 64 * 64 * 4
+    names = [x.name for x in record.parameters]
+    assert len(names) == len(set(names))
+
+
+def test_a_buffer_without_a_size_is_refused() -> None:
+    k = KernelBuilder("copy", threads=32)
+    k.pointer("src", 4)
+    with pytest.raises(ArgumentTypeError, match="copy points to src, whose size nobody states"):
+        launch_record("a copy", launch_sequence([k.build()]), {})
+    with pytest.raises(ArgumentTypeError, match="not a problem of a family"):
+        buffer_bytes(7, launch_sequence([]))
+
+
+def test_a_condition_that_is_stated_twice_is_one() -> None:
+    k = KernelBuilder("twice", threads=32)
+    n, ld = k.param("n", 8), k.param("ld", 16)
+    k.require(n <= ld)
+    k.require(n <= ld)
+    one = launch_record("twice", launch_sequence([k.build()]), {})
+    assert launch_fields(one)[0]["conditions"] == ["n <= ld"]
+
+
+def test_buffers_in_words() -> None:
+    k = KernelBuilder("copy", threads=32)
+    n = k.param("n", 96, 32, multiple=32)
+    k.pointer("src", 4)
+    k.pointer("dst", 4, writable=True)
+    record = launch_record("a copy", launch_sequence([k.build()]), {"src": n * 4, "dst": Const(384)})
+    assert list(buffer_lines(record)) == ["  src  n * 4 bytes, 128 at least", "  dst  384 bytes, written"]
+
+
+def test_json_has_every_launch_in_order() -> None:
+    payload = answer("generate", "softmax", "--shape", "20000,8", "--axes", "0")
+    assert [one["kernel"] for one in payload["kernels"]] == ["softmax_f32_statistics", "softmax_f32_result"]
+    first, second = payload["kernels"]
+    assert payload["launch"] == first and first["alias"] == "forbidden" and second["cluster"] == [1, 1, 1]
+    assert second["attributes"] == [{"name": EARLY, "value": 1}]
+    assert {b["name"]: b["bytes"] for b in second["buffers"]}["scratch"] == 2496
+    assert {p["name"]: p["buffer"] for p in second["parameters"]}["partial"] == "scratch"
+    wide = answer("generate", "gemm-sm80", "--m", "256", "--n", "256", "--k", "256")
+    assert {a["name"]: a["value"] for a in wide["launch"]["attributes"]} == {
+        MOST_SHARED: wide["launch"]["dynamic_shared_bytes"]
+    }
