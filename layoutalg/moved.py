@@ -91,7 +91,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
     "kernels": (
         "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
-        "kernels.chain_verify=verification"
+        "kernels.chain_verify=verification kernels.limits=baselines kernels.rounding=elements"
     ),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",

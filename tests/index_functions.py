@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import random
 
-from layoutalg import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, size
+from layoutalg import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, parse, size
 from tests import random_layouts
 
 LIMIT = 1 << 14
 """Most coordinates of a layout that is drawn."""
+
+
+def read(text: str) -> AnyLayout:
+    """The layout of a text."""
+    found = parse(text)
+    assert not isinstance(found, Swizzle)
+    return found
 
 
 def tile(rng: random.Random) -> AnyLayout:

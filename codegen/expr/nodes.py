@@ -385,7 +385,7 @@ def _difference(a: Expr, b: Expr) -> Minus:
     if not difference.exact:
         raise IRError(
             "difference", difference, f"'{a}' - '{b}' can be below 0: from at least {a.facts.lo} up to "
-            f"{b.facts.hi} are taken; Minus(a, b) is 0 there, and a - b < c is a < b + c",
+            f"{b.facts.hi} are taken; minus(a, b) is 0 there, and a - b < c is a < b + c",
         )  # fmt: skip
     return difference
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
-from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
@@ -45,7 +45,6 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.validate import check_config
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -218,18 +217,9 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    if choice.accepts is not None:
-        choice.accepts(p)
-    dropped = []
-    for tile in choice.tiles:
-        config = choice.fitted(p, tile.config, arch)
-        try:
-            check_config(p, config, arch)
-        except LayoutAlgError as error:
-            dropped.append(Candidate(config, error))
-    if len(dropped) < len(choice.tiles):
-        yield from map(Candidate, choice.configs(p, arch))
-    yield from dropped
+    found, refused = choice.tried(p, arch)
+    yield from map(Candidate, found)
+    yield from (Candidate(config, refusal) for config, refusal in refused)
 
 
 def way(config: Config) -> str:

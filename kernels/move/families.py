@@ -17,10 +17,9 @@ from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.baselines import Launch, torch_assign
+from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.limits import limits
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import (
     permute,

@@ -8,7 +8,7 @@
     families, trials   the records of this room's families, and what is timed; data on which they are
                        verified, and bounds of their results
 
-Numbers are f32 inside; `kernels.rounding` bounds the results.
+Numbers are f32 inside; `kernels.elements` bounds the results.
 """
 
 from __future__ import annotations

@@ -140,14 +140,9 @@ class Block:
     # --- places in global memory -----------------------------------------------------------------------
 
     def tensor(
-        self,
-        name: str,
-        side: Side,
-        modes: Sequence[Mode] | None = None,
-        element: DType | None = None,
-        *,
-        writable: bool = False,
-    ) -> Tensor:
+        self, name: str, side: Side, modes: Sequence[Mode] | None = None, element: DType | None = None,
+        *, writable: bool = False,
+    ) -> Tensor:  # fmt: skip
         """A pointer as a tensor: all or some modes on a side, and one of stride 1 behind them.
 
         That is the offset, or all of a place that is no inner product.  What runs backwards has no extent.
@@ -200,16 +195,9 @@ class RowBlock(Block):
     """
 
     def __init__(
-        self,
-        name: str,
-        problem: NormProblem,
-        walk: Walk,
-        config: NormConfig,
-        notes: list[str],
-        *,
-        writes: bool,
-        backwards: bool = False,
-    ) -> None:
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
+        *, writes: bool, backwards: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(name, walk, notes, backwards=backwards)
         k, t = self.k, self.tiling
         self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)

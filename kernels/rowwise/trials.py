@@ -38,7 +38,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
+from layoutalg.kernels.elements import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced
 
 LARGEST = MappingProxyType(

@@ -34,16 +34,7 @@ from functools import cached_property
 from math import gcd, prod
 
 from layoutalg.kernels.rowwise.problems import Form, Mode
-from layoutalg.kernels.rowwise.walk import (
-    Bases,
-    Chunk,
-    Crd,
-    Index,
-    Side,
-    Walk,
-    aligned,
-    coordinate,
-)
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk, aligned, coordinate
 from layoutalg.layout import Layout
 
 # --- modes that run backwards --------------------------------------------------------------------------

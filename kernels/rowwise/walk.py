@@ -174,6 +174,7 @@ class Walk:
 
     @property
     def _lead(self) -> Mode:
+        """The first mode in vectors."""
         m, vec = self.lead, self.tiling.vec
         return Mode(self.vectors, m.src * vec, m.dst * vec, m.reduced, m.weight * vec)
 

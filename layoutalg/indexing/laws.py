@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOST_SWIZZLE_BITS = 6
 """Widest swizzle that is tried where the extents are not powers of two."""
 
-MOST_PAIR_WIDTH = 14
+MOST_PAIR_WIDTH = 18
 """Bits of the offsets of a table for which two swizzles are tried."""
 
 TRIED = (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from layoutalg import parse
 from layoutalg.cli.app import app
 from tests.command import answer, refusal, run
+from tests.index_functions import read
 from tests.sweeps import each
 
 TILE = "Sw<3,3,3> o 0 o (8,64):(64,1)"
@@ -17,8 +17,8 @@ TILE = "Sw<3,3,3> o 0 o (8,64):(64,1)"
 
 def test_code_prints_one_function_and_nothing_else() -> None:
     text = run("code", TILE, "--to", "cuda", "--name", "swz").stdout
-    layout = parse(TILE)
-    assert text == layout.code("cuda", "swz") + "\n"  # type: ignore[union-attr]
+    layout = read(TILE)
+    assert text == layout.code("cuda", "swz") + "\n"
     fields = answer("code", TILE, "--to", "python", "--through", "(8,64):(64,1)", "--names", "tid,u")
     assert fields["to"] == "python" and fields["code"].startswith("def f(tid, u):")
     copied = run(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import AnyLayout, Layout, make_tiled_copy, parse, size
+from layoutalg import AnyLayout, Layout, make_tiled_copy, size
 from layoutalg.analysis import Access
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.errors import (
@@ -26,11 +26,12 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.indexing import TARGETS, code
+from layoutalg.indexing import TARGETS, Side, code
 from layoutalg.indexing.proofs import proved, proved_cute, steps
 from layoutalg.indexing.reading import read_c
 from layoutalg.testing import check_index_function, compile_shared
 from tests import index_functions
+from tests.index_functions import read
 from tests.sweeps import each
 
 TILES = index_functions.tiles(20261122, 60)
@@ -118,7 +119,7 @@ def test_functions_in_cute_are_their_layouts_when_compiled() -> None:
             assert call((ctypes.c_longlong * len(axes))(*(int(a[i]) for a in axes))) == offset, layout
 
 
-SWIZZLED = parse("Sw<3,3,3> o 0 o (64,64):(64,1)")
+SWIZZLED = read("Sw<3,3,3> o 0 o (64,64):(64,1)")
 
 
 def test_it_is_one_function_and_nothing_else() -> None:
@@ -137,15 +138,16 @@ def test_through_a_tv_layout_a_copy_and_ldmatrix() -> None:
     row_of = code(SWIZZLED, "cuda", through="ldmatrix.x4", element="f16", unit="bytes")
     assert "unsigned lane, unsigned fragment" in row_of and "in bytes" in row_of
     assert row_of == code(SWIZZLED, "cuda", through=access, element="f16", unit="bytes")
-    read = read_c(row_of, "f")
-    assert read.names == ("lane", "fragment")
+    found = read_c(row_of, "f")
+    assert found.names == ("lane", "fragment")
     space: dict[str, Any] = {}
     exec(code(SWIZZLED, "python", through=access, element="f16", unit="bytes"), space)
     iterations = size(access.tv[2])
     for lane in range(32):
         for n in range(iterations):
             assert space["f"](lane, n) == 2 * SWIZZLED(access.tv(lane, 0, n))
-    for side, places in (("src", copy.get_layoutS_TV()), ("dst", copy.get_layoutD_TV())):
+    sides: dict[Side, Layout] = {"src": copy.get_layoutS_TV(), "dst": copy.get_layoutD_TV()}
+    for side, places in sides.items():
         exec(code(Layout((16, 64), (72, 1)), "python", through=copy, side=side, element="f16"), space)
         for tid in (0, 5, 127):
             for u in range(8):
@@ -159,15 +161,15 @@ def test_through_a_tv_layout_a_copy_and_ldmatrix() -> None:
 
 
 def test_a_loops_offset_is_a_carried_pointer() -> None:
-    ring = parse("Sw<3,3,3> o 0 o (64,64,8):(64,1,4096)")
+    ring = read("Sw<3,3,3> o 0 o (64,64,8):(64,1,4096)")
     text = code(ring, "cuda", "at", carry="k", parameters=("row", "col", "k"))
     assert "template <class T>\n__device__ __forceinline__ T* at(T* p, unsigned row, unsigned col)" in text
     assert "each step of k, of 8, adds 4096 to the pointer" in text
     in_bytes = code(ring, "c", "at", carry="k", parameters=("row", "col", "k"), element="f16", unit="bytes")
     assert "char* at(char* p, unsigned row, unsigned col)" in in_bytes and "adds 8192" in in_bytes
-    check_index_function(in_bytes, parse("16384:2 o 0 o Sw<3,3,3> o 0 o (64,64):(64,1)"), "at")
+    check_index_function(in_bytes, read("16384:2 o 0 o Sw<3,3,3> o 0 o (64,64):(64,1)"), "at")
     space: dict[str, Any] = {}
-    exec(code(parse("(4,8):(8,-1)"), "python", carry="col"), space)
+    exec(code(read("(4,8):(8,-1)"), "python", carry="col"), space)
     assert [space["f"](100, row) for row in range(4)] == [100, 108, 116, 124]
     with pytest.raises(
         UnsupportedError, match="col does not move by equal steps: the first is 1, and at row=1, col=8"
@@ -189,7 +191,7 @@ def test_a_loops_offset_is_a_carried_pointer() -> None:
     ],
 )
 def test_large_layouts_are_proved_by_classes(layout: str, said: str) -> None:
-    assert said in code(parse(layout), "c")
+    assert said in code(read(layout), "c")
 
 
 def test_a_text_that_is_not_the_layout_is_not_proved() -> None:
@@ -262,4 +264,4 @@ def test_what_is_refused_is_named(
     layout: str, options: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        code(parse(layout), **options)
+        code(read(layout), **options)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import AnyLayout, parse, size
+from layoutalg import AnyLayout, size
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ResourceError, ShapeError
 from layoutalg.indexing import code, identify, parse_array
 from layoutalg.indexing.laws import found_layout, kind_of
 from layoutalg.layout import product
 from tests import index_functions
+from tests.index_functions import read
 from tests.sweeps import each
 
 
@@ -76,10 +77,10 @@ def test_tables_of_every_law_come_back() -> None:
         ("Sw<2,1,-3> o Sw<1,0,4> o 9 o (8,8,4):(1,32,8)", "F2"),
         ("(10,7,90):(3,0,1) o 5 o (4,(3,5)):(70,(1,210))", "rotation"),
     ):
-        layout = parse(text)
-        assert not isinstance(layout, type(None))
-        table = offsets(layout)  # type: ignore[arg-type]
-        shape = tuple(map(product, layout.shape))  # type: ignore[union-attr]
+        layout = read(text)
+        table = offsets(layout)
+        assert isinstance(layout.shape, tuple)
+        shape = tuple(map(product, layout.shape))
         found, _, _ = found_layout(table.reshape(shape, order="F"))
         assert found is not None and (offsets(found) == table).all(), text
         assert kind_of(found) in (kind, "plain", "padded"), (text, str(found))
