@@ -195,7 +195,12 @@ def buffer_lines(record: LaunchRecord) -> Iterator[str]:
     >>> list(buffer_lines(LaunchRecord("nothing", (), ())))
     []
     """
-    width = max((len(b.name) for b in record.buffers), default=0)
+    if not record.buffers:
+        return
+    many = len(record.steps)
+    yield f"{record.problem}" + (f", by {many} kernels that are launched in this order" if many > 1 else "")
+    yield "Buffers, which do not overlap where one is written:"
+    width = max(len(b.name) for b in record.buffers)
     for b in record.buffers:
         size = text(b.bytes)
         least = "" if b.bytes.facts.is_constant else f", {b.least_bytes} at least"

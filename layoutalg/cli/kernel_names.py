@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.printing import LaunchRecord
-    from layoutalg.codegen.program import Kernel
+    from layoutalg.codegen.program import Kernel, LaunchSequence
     from layoutalg.kernels.family import Family
 
 MOST_DIGITS = 18
@@ -21,20 +23,29 @@ EXAMPLES = {"shape": "64,128", "axes": "1,0"}
 class Part(NamedTuple):
     """A kernel that is number `part`, counted from 1, of `parts` that compute `problem` in this order.
 
-    `record` is what launches of all of them must be given.
+    `kernels` are all of them; `record` is what their launches must be given.
     """
 
     problem: str
     kernel: Kernel
     part: int
     parts: int
+    kernels: tuple[Kernel, ...]
     record: LaunchRecord
 
 
 def find_kernel(
-    family: str, options: Mapping[str, Any], arch: str, step: str | None = None, part: int = 1
+    family: str,
+    options: Mapping[str, Any],
+    arch: str,
+    step: str | None = None,
+    part: int = 1,
+    *,
+    linked: bool = False,
 ) -> Part:
     """One kernel of the launches that a family chooses for a problem, or of a step on the way to its kernel.
+
+    Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 
     Raises UnknownNameError for a family or a step there is not, ResourceError for a part that there is not,
     UnsupportedError for a step of a family that has none, and as `read_options` and the family do.
@@ -57,13 +68,21 @@ def find_kernel(
     else:
         config = found.steps[name]
     sequence = found.launches(problem, config, arch)
+    if linked:
+        sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
     shown = str(problem) if name is None else f"{problem}, step {name}"
     fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
     record = launch_record(shown, sequence, buffer_bytes(problem, sequence), fixed)
-    return Part(shown, kernels[part - 1], part, len(kernels), record)
+    return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)
+
+
+def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
+    """A sequence whose kernels' names end with what tells `what` apart."""
+    digest = sha256(what.encode()).hexdigest()[:8]
+    return replace(sequence, kernels=tuple(replace(k, name=f"{k.name}_{digest}") for k in sequence.kernels))
 
 
 def _step(family: Family, step: str) -> str:

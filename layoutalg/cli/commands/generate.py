@@ -49,7 +49,12 @@ def generate_command(
     ldd: LddOption = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
-    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    part: Annotated[
+        int | None,
+        typer.Option(
+            help="One kernel alone, where several are launched in order. Default: all.", show_default=False
+        ),
+    ] = None,
     arch: Annotated[
         str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
     ] = "sm_90",
@@ -64,8 +69,8 @@ def generate_command(
 ) -> None:
     """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
 
-    Which sizes, leading dimensions and addresses it is right for, as ranges, multiples and alignments, stands
-    above the source, and with --json under "launch".
+    Which sizes, leading dimensions, buffers and addresses it is right for stands above the source, and with
+    --json under "launch". Files of several problems can be linked together: names end with the problem's.
 
     layoutalg generate transpose --dtype f32 -o transpose.cu
 
@@ -74,14 +79,19 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import compile_cubin, to_cuda
-    from layoutalg.codegen.printing import launch_fields
+    from layoutalg.codegen.gpu import compile_cubin
+    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels
+    from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
-    problem, kernel, part, parts, record = find_kernel(family, options, arch, part=part)
-    source = to_cuda(kernel, arch)
-    compiled = [compile_cubin(source, kernel.name, target) for target in compile_for or ()]
+    found = find_kernel(family, options, arch, part=part or 1, linked=True)
+    problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
+    chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+    source = print_kernels(chosen, buffer_lines(record))
+    compiled = [
+        compile_cubin(print_kernels([k]), k.name, target) for target in compile_for or () for k in chosen
+    ]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
@@ -90,20 +100,22 @@ def generate_command(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
             | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
-            | {"launch": launches[part - 1], "kernels": launches}
+            | {"launch": launches[found.part - 1], "kernels": launches}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
-            | {"part": part, "parts": parts}
+            | {"part": part if parts > 1 else 1, "parts": parts}
             | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
         )
         return
     if parts > 1:
-        print(f"kernel {part} of {parts}, to be launched in order: --part chooses", file=sys.stderr)
+        which = f"kernel {part} of {parts}" if part else f"{parts} kernels"
+        print(f"{which}, to be launched in order: --part chooses", file=sys.stderr)
     if output is None:
         sys.stdout.write(source)
     else:
         lines = count(len(source.splitlines()))
-        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}", kernel_sentence(kernel))
-        say(*contract_lines(kernel))
+        say(f"wrote {output}: {lines} lines, {', '.join(k.name for k in chosen)} for {problem}")
+        for one in chosen:
+            say(kernel_sentence(one), *contract_lines(one))
         say(*(cubin_sentence(cubin) for cubin in compiled))

@@ -71,7 +71,7 @@ def sass_command(
     usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
-    problem, kernel, _, _ = find_kernel(family, options, arch, step, part)
+    problem, kernel, *_ = find_kernel(family, options, arch, step, part)
     cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
