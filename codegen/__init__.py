@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         STS,
         WARP_SYNC,
         Instr,
+        Requires,
         imm,
         into,
         out,
@@ -89,7 +90,7 @@ _PLACES = {
     "gpu": "to_cuda",
     "instr": (
         "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
-        "Instr imm into out read updated value write"
+        "Instr Requires imm into out read updated value write"
     ),
     "language": (
         "Fragment Kernel Program Tensor compile exp exp2 launch local_tile maximum minimum pipeline "
@@ -100,9 +101,9 @@ _PLACES = {
 
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
-    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Tensor", "compile", "exp", "exp2", "imm", "into",
-    "launch", "local_tile", "maximum", "minimum", "out", "pipeline", "read", "reciprocal", "rsqrt",
-    "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify", "write",
+    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "compile", "exp", "exp2",
+    "imm", "into", "launch", "local_tile", "maximum", "minimum", "out", "pipeline", "read", "reciprocal",
+    "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -5,7 +5,7 @@ Run it:  python examples/generate_a_kernel.py        needs layoutalg[nvrtc] for 
 
 import numpy
 
-from layoutalg.codegen.gpu import compile_cubin, to_cuda
+from layoutalg.codegen.gpu import prepare, to_cuda
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.matrix import arguments
@@ -34,6 +34,6 @@ assert report.passed
 
 # Machine code, without a GPU.
 for target in ("sm_80", "sm_90a"):
-    cubin = compile_cubin(to_cuda(kernel, target), kernel.name, target)
+    cubin = prepare(kernel, target).cubin
     print(f"{target}: {cubin.registers} registers per thread, {cubin.spill_bytes} bytes of spills")
     assert cubin.spill_bytes == 0

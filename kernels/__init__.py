@@ -11,6 +11,7 @@ if __name__ != "layoutalg.kernels":
 
 from layoutalg.kernels.api import permute, relayout, transpose
 from layoutalg.kernels.family import Candidate, Family
+from layoutalg.kernels.product_api import matmul
 from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.verification import VerifyReport, verify
@@ -22,6 +23,7 @@ __all__ = [
     "VerifyReport",
     "find_family",
     "layer_norm",
+    "matmul",
     "permute",
     "reduce",
     "relayout",

@@ -2,8 +2,8 @@
 
 The idea.  An array is an address, a shape and strides (kernels.arrays).  Arrays on a GPU (CuPy, PyTorch,
 anything with __cuda_array_interface__ or DLPack) are moved by a kernel that is planned for exactly this
-problem, compiled once and kept, on disk too; arrays on the CPU by the same kernel in the simulator while they
-are small, by NumPy after.
+problem, compiled once and kept, on disk too; arrays on the CPU by NumPy, or with simulate=True by the same
+kernel in the simulator.
 
     y = layoutalg.permute(x, (0, 3, 1, 2))                       NHWC to NCHW, as x.transpose(...) copied
     y = layoutalg.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Iterable
-from math import gcd, prod
+from math import gcd
 from typing import Any, SupportsIndex
 
 from layoutalg.codegen.gpu import Launch
@@ -33,6 +33,7 @@ from layoutalg.kernels.arrays import (
     View,
     destination,
     form_of,
+    in_simulator,
     launching,
     of_library,
     overlapping,
@@ -55,28 +56,29 @@ from layoutalg.kernels.move.problem import (
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
-SIMULATED_ELEMS = 1 << 14
-"""CPU arrays up to this size go through the simulator."""
-
 _DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
-def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None) -> Any:
+def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None, *, simulate: bool = False) -> Any:
     """A copy of x with its modes permuted: mode k of the result is mode axes[k] of x, as in NumPy.
 
-    `out`, if given, is written and returned; it may have any strides that do not alias.  Raises ShapeError
+    `out`, if given, is written and returned; it may have any strides that do not alias.  `simulate` runs the
+    kernel for an array on the CPU in the simulator, up to 2^16 elements.  Raises ShapeError
     where axes are no permutation or `out` does not fit, UnsupportedError for elements that are not 1, 2, 4,
     8 or 16 bytes wide, NotInjectiveError for an `out` that aliases, ArgumentTypeError for what is no array
-    and where x and `out` overlap, ResourceError where the result does not fit into memory.
+    and where x and `out` overlap, ResourceError where the result does not fit into memory, or is simulated
+    and too large.
 
     >>> import numpy
     >>> permute(numpy.arange(6).reshape(2, 3), (1, 0)).tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    return _permuted(x, view(x), axes, out)
+    return _permuted(x, view(x), axes, out, simulate)
 
 
-def transpose(x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = None) -> Any:
+def transpose(
+    x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = None, *, simulate: bool = False
+) -> Any:
     """A copy of x with its modes reversed, or permuted by `axes`.  Raises as `permute` does.
 
     >>> import numpy
@@ -84,12 +86,12 @@ def transpose(x: Any, axes: Iterable[SupportsIndex] | None = None, out: Any = No
     (5, 3, 2)
     """
     source = view(x)
-    return _permuted(x, source, range(len(source.shape))[::-1] if axes is None else axes, out)
+    return _permuted(x, source, range(len(source.shape))[::-1] if axes is None else axes, out, simulate)
 
 
-def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any) -> Any:
+def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any, simulate: bool) -> Any:
     """`permute` of an array with its view."""
-    form = source.form
+    form, simulated = source.form, in_simulator(simulate, source)
     order, shape = _axes(axes, form.shape)
     target = destination(source, shape, out)
     if form.elems:
@@ -98,15 +100,15 @@ def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any) -> 
         (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
         if form.device is None:
             _permute_of(form, order, target.form, src_at, dst_at)  # raises where `out` aliases
-            _bits(target.host)[...] = _permuted_here(_bits(source.host), order)
+            _bits(target.host)[...] = _permuted_here(_bits(source.host), order, simulated=simulated)
         else:
             with launching(source):
-                launch = _permute_on_gpu(form, order, target.form, src_at, dst_at)
+                launch = permute_on_gpu(form, order, target.form, src_at, dst_at)
                 launch((src, dst), stream_of(source))
     return of_library(x, target) if out is None else out
 
 
-def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
+def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulate: bool = False) -> Any:
     """A flat buffer y with y[dst(i)] = x[src(i)] for every coordinate i of two layouts of one domain.
 
     x is a contiguous array of at least cosize(src) elements, read as a flat buffer; y has cosize(dst)
@@ -122,6 +124,7 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
         if not isinstance(layout, Layout | ComposedLayout):
             raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
     source = _flat(view(x), "x")
+    simulated = in_simulator(simulate, source)
     element = _DTYPE[source.form.itemsize]
     length = _relayout(src, dst, element, None).target_elems
     target = destination(source, (length,), None, zeros=True) if out is None else _buffer(source, out)
@@ -130,7 +133,7 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None) -> Any:
     device = source.form.device
     if device is None:
         of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
-        to[...] = _run(p, of, to) if prod(p.shape) <= SIMULATED_ELEMS else reference(p, of, to)
+        to[...] = _run(p, of, to) if simulated else reference(p, of, to)
     else:
         for name, v, swizzles in (("x", source, p.src_swizzle), ("out", target, p.dst_swizzle)):
             required = UNIT_BYTES if swizzles else source.form.itemsize
@@ -245,7 +248,7 @@ def _permute_of(
 
 
 @functools.lru_cache(LOADED_PLANS)
-def _permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
+def permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
     """Its kernel, on the current GPU."""
     return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
 
@@ -264,11 +267,11 @@ def _bits(host: Any) -> Any:
     return host.view(CARRIER[host.itemsize])
 
 
-def _permuted_here(data: Any, order: tuple[int, ...]) -> Any:
-    """A NumPy array of carriers permuted: small ones by the kernel in the simulator, others by NumPy."""
+def _permuted_here(data: Any, order: tuple[int, ...], *, simulated: bool) -> Any:
+    """A NumPy array of carriers permuted: by NumPy, or by the kernel in the simulator."""
     import numpy
 
-    if data.size > SIMULATED_ELEMS:
+    if not simulated:
         return data.transpose(order)
     p = permute_problem(data.shape, order, _DTYPE[data.itemsize])
     return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)

@@ -33,13 +33,16 @@ from typing import Any, NamedTuple
 
 from layoutalg.codegen.gpu import current_stream, device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.optional import is_of, loaded
 
 UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
+
+MOST_SIMULATED = 1 << 16
+"""Elements of an array that a call runs the simulator for, at most."""
 
 KEPT_FORMS = 4096
 """Forms, and problems by their forms, that are kept; those asked for longest ago leave."""
@@ -148,42 +151,52 @@ def view(x: Any) -> View:
     return View(x, memory.ptr, _array_form("cupy", memory.device_id, x.dtype, x.shape, x.strides))
 
 
-def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False) -> View:
-    """A new array of the library, kind and device of another.  Raises ResourceError where it does not fit.
+def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: str = "") -> View:
+    """A new array of the library and device of another, and of its kind, or of one that NumPy has a name for.
+
+    Raises ResourceError where it does not fit.
 
     >>> import numpy
     >>> new_array(view(numpy.zeros(3, "f4")), (2, 5)).array.dtype.name
     'float32'
     """
-    form = _dense(like.form, shape)
+    form = _dense(like.form, shape, kind or like.form.kind)
     asked = form.elems * form.itemsize
     if form.device is None:
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if asked > most:
             raise ResourceError("bytes of memory", asked, most)
         if form.library == "torch":
-            return view(like.array.new_zeros(shape) if zeros else like.array.new_empty(shape))
+            return view(_new_tensor(like, shape, kind, zeros=zeros))
         import numpy
 
-        return view((numpy.zeros if zeros else numpy.empty)(shape, like.array.dtype))
+        return view((numpy.zeros if zeros else numpy.empty)(shape, kind or like.array.dtype))
     if form.library == "cupy":
         with on_device(form.device):
-            array = (device_array if zeros else device_empty)(shape, like.array.dtype)
+            array = (device_array if zeros else device_empty)(shape, kind or like.array.dtype)
         return View(array, array.data.ptr, form)
     torch = sys.modules["torch"]
     try:
-        array = like.array.new_zeros(shape) if zeros else like.array.new_empty(shape)
+        array = _new_tensor(like, shape, kind, zeros=zeros)
     except torch.cuda.OutOfMemoryError as error:
         free = torch.cuda.mem_get_info(form.device)[0]
         raise ResourceError("bytes of GPU memory", asked, free) from error
     return View(array, array.data_ptr(), form)
 
 
+def _new_tensor(like: View, shape: tuple[int, ...], kind: str, *, zeros: bool) -> Any:
+    made = like.array.new_zeros if zeros else like.array.new_empty
+    return made(shape, dtype=getattr(sys.modules["torch"], kind)) if kind else made(shape)
+
+
 @functools.lru_cache(KEPT_FORMS)
-def _dense(like: Form, shape: tuple[int, ...]) -> Form:
+def _dense(like: Form, shape: tuple[int, ...], kind: str) -> Form:
     """The form of a new array: row-major."""
-    strides = tuple(like.itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
-    return form_of(like.library, like.device, like.kind, like.itemsize, shape, strides)
+    import numpy
+
+    itemsize = like.itemsize if kind == like.kind else numpy.dtype(kind).itemsize
+    strides = tuple(itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
+    return form_of(like.library, like.device, kind, itemsize, shape, strides)
 
 
 def launching(v: View) -> contextlib.AbstractContextManager[object]:
@@ -236,7 +249,7 @@ def destination(
     return target
 
 
-def check_fellows(x: View, other: View, name: str = "out") -> None:
+def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> None:
     """Raise ArgumentTypeError unless two arrays are of one library and on one device.
 
     >>> import numpy
@@ -244,8 +257,32 @@ def check_fellows(x: View, other: View, name: str = "out") -> None:
     """
     if x.form.library != other.form.library or x.form.device != other.form.device:
         raise ArgumentTypeError(
-            f"{name} is {_place(other)}, x {_place(x)}: both must be of one library and on one device"
+            f"{name} is {_place(other)}, {first} {_place(x)}: both must be of one library and on one device"
         )
+
+
+def in_simulator(simulate: object, *views: View) -> bool:
+    """Whether a call on these arrays runs in the simulator, for which `simulate` asks.
+
+    Raises ArgumentTypeError for another value than True and False and for arrays on a GPU, ResourceError for
+    an array of more than MOST_SIMULATED elements.
+
+    >>> import numpy
+    >>> in_simulator(False), in_simulator(True, view(numpy.zeros(3)))
+    (False, True)
+    """
+    if simulate is False:
+        return False
+    if simulate is not True:
+        raise ArgumentTypeError(f"simulate is {shown(simulate)}: True or False is needed")
+    for v in views:
+        if v.form.device is not None:
+            raise ArgumentTypeError(
+                f"an array is {_place(v)}, where its kernels run: simulate=True is for arrays on the CPU"
+            )
+        if v.form.elems > MOST_SIMULATED:
+            raise ResourceError("elements of an array that is simulated", v.form.elems, MOST_SIMULATED)
+    return True
 
 
 def fill(v: View, value: float) -> None:

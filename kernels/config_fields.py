@@ -100,11 +100,12 @@ def neighbours(config: C, known: Iterable[C], changes: int) -> Iterator[C]:
     models = tuple(known)
     for name, kind in _kinds(record).items():
         old = getattr(config, name)
-        values = {getattr(x, name) for x in models} | set(get_args(kind))
+        tried = [*(getattr(x, name) for x in models), *get_args(kind)]
         if kind is bool:
-            values |= {False, True}
+            tried += [False, True]
         elif kind is int and type(old) is int:
-            values |= {old // 2, old * 2, 1 << max(0, old).bit_length() - 1 if old > 0 else 1}
+            tried += [old // 2, old * 2, 1 << max(0, old).bit_length() - 1 if old > 0 else 1]
+        values = dict.fromkeys(tried)  # in this order: of two that are as near, the first is named
         single += [(name, v, _step(old, v)) for v in values if v != old or type(v) is not type(old)]
     chosen = [x for x in combinations(single, changes) if len({name for name, _, _ in x}) == changes]
     chosen.sort(key=lambda x: (sum(step for _, _, step in x), [name for name, _, _ in x]))

@@ -7,13 +7,20 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.codegen.instr import WORD_ELEMS, decode, encode
+from layoutalg.dtype import DTYPES
+from layoutalg.errors import ArgumentTypeError, shown
 
 CARRIER: Mapping[int, str] = MappingProxyType(
     {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
 )
 """NumPy types that carry elements of a width in bytes; they are moved, never computed with."""
 
-WORD_BYTES = 4
+ELEMENT = MappingProxyType(
+    {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "int32": "s32"}
+)
+"""Element types by NumPy's names."""
+
+WORD_BYTES, UNIT_BYTES = 4, 16
 
 
 def numbers_of(bits: Any, element: str) -> Any:
@@ -42,3 +49,40 @@ def bits_of(numbers: Any, element: str) -> Any:
     with numpy.errstate(all="ignore"):
         words = encode(padded[None, :], element)[0]
     return words.view(CARRIER[int(WORD_BYTES / WORD_ELEMS[element])])[: numbers.size].reshape(numbers.shape)
+
+
+def whole_units(array: Any) -> Any:
+    """A copy of a flat array that is whole 16-byte units long, zeros behind it.
+
+    >>> import numpy
+    >>> whole_units(numpy.array([1, 2], "u2")).tolist()
+    [1, 2, 0, 0, 0, 0, 0, 0]
+    """
+    import numpy
+
+    units = numpy.zeros(-(-array.nbytes // UNIT_BYTES) * UNIT_BYTES // array.itemsize, array.dtype)
+    units[: array.size] = array
+    return units
+
+
+def kind_of(dtype: object) -> str:
+    """NumPy's name of a type of elements: of a type of NumPy's or PyTorch's, its name, or "f16", "bf16", ...
+
+    Raises ArgumentTypeError for what is not a type.
+
+    >>> import numpy
+    >>> kind_of("f16"), kind_of(numpy.float32), kind_of("float64"), kind_of("bfloat16")
+    ('float16', 'float32', 'float64', 'bfloat16')
+    """
+    text = str(dtype).removeprefix("torch.")
+    ours = {short: long for long, short in ELEMENT.items()}
+    if text in DTYPES:
+        return ours.get(text, text)
+    if text in ELEMENT:
+        return text
+    import numpy
+
+    try:
+        return numpy.dtype(dtype).name  # type: ignore[call-overload, no-any-return]
+    except TypeError as error:
+        raise ArgumentTypeError(f"dtype {shown(dtype)}: a type such as 'float32' is needed") from error

@@ -109,9 +109,10 @@ class Family:
     of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
     `problem`, checked when no problem is asked for; `asks` are those that the command has options for, with
     what stands for one that is not given, NEEDED where nothing does.  `shared` makes the launches by kernels
-    that neighbouring problems share, where the family has such; `way` says in a word how a configuration
-    works; `steps` are configurations by name that show how the kernel came to be what it is; `written` are
-    those of which `layoutalg generate` writes the best.
+    that neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems
+    as can be share, where the family has such; `way` says in a word how a configuration works; `steps` are
+    configurations by name that show how the kernel came to be what it is; `written` are those of which
+    `layoutalg generate` writes the best.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Family:
     asks: Mapping[str, Any]
     bench: Bench
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
+    called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[Any], bool] = lambda config: True

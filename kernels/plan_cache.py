@@ -25,12 +25,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
+    CompiledSequence,
     Entry,
     Launchable,
     LoadedSequence,
@@ -44,6 +45,7 @@ from layoutalg.codegen.gpu import (
     require_gpu,
     version,
 )
+from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.layout import Value
 
@@ -88,11 +90,22 @@ def ready_sequence(
     if kept is not None:
         return kept
     found = FAMILIES[family]
-    sequence = (found.shared or found.launches)(p, found.choose(p, arch), arch)
-    ready = compile_sequence(sequence, arch).ready(dict(scalars))
+    config = found.choose(p, arch)
+    if found.called is None:
+        compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
+    else:
+        sequence = found.called(p, config, arch)
+        compiled = replace(_compiled(sequence.kernels, arch), sequence=sequence)
+    ready = compiled.ready(dict(scalars))
     if folder is not None and key is not None:
         offer_entry(folder, key, *_packed(ready))
     return ready
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(kernels: tuple[Kernel, ...], arch: str) -> CompiledSequence:
+    """Kernels that many problems share, printed and compiled once a process."""
+    return compile_sequence(launch_sequence(kernels), arch)
 
 
 def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | None:

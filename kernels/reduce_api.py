@@ -8,19 +8,21 @@ for it, compiled once and kept.
     layoutalg.layer_norm(x, -1, weight, bias)
 
 Elements are float32, float16 or bfloat16, results of the same type; what is computed between is float32 on a
-GPU and in the simulator, which small arrays on the CPU go through, and float64 in NumPy, for larger ones.
+GPU and in the simulator, for which simulate=True asks, and float64 for arrays on the CPU, rounded once.
 
 Notes.  Sums are made in a fixed order: equal calls give equal bits.  A maximum, a softmax and a layer norm of
-NaN are NaN.  A sum of nothing is 0, a mean of nothing NaN, a maximum of nothing is refused.
+NaN are NaN.  A sum of nothing is 0, a mean of nothing NaN with a RuntimeWarning, a maximum of nothing is
+refused, all as in NumPy.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import isnan, prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.gpu import LoadedSequence
@@ -34,7 +36,6 @@ from layoutalg.errors import (
     UnsupportedError,
     shown,
 )
-from layoutalg.kernels.api import SIMULATED_ELEMS
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
     Form,
@@ -42,6 +43,7 @@ from layoutalg.kernels.arrays import (
     check_fellows,
     destination,
     fill,
+    in_simulator,
     launching,
     new_array,
     of_library,
@@ -50,7 +52,7 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of, whole_units
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import (
@@ -74,18 +76,23 @@ Shape: TypeAlias = "tuple[int, ...]"
 Place: TypeAlias = "tuple[Shape, Shape, int, int] | tuple[()]"
 """Strides of source and destination, and their offsets, in elements; (): dense arrays."""
 
-ELEMENT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+REDUCED = ("float32", "float16", "bfloat16")
 """Element types that can be computed with, by NumPy's names."""
 
 
-def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None) -> Any:
+def reduce(
+    x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
+    simulate: bool = False,
+) -> Any:  # fmt: skip
     """The "sum", "max" or "mean" of x over some axes, all by default.
 
-    With `keepdims` these stay, of extent 1.  The result has x's type, or that of `out`, which may be float32.
+    With `keepdims` these stay, of extent 1.  The result has x's type, or `dtype` or that of `out`, which may
+    be float32.  `simulate` runs the kernel for an array on the CPU in the simulator, up to 2^16 elements.
     Raises UnknownNameError for another operation, ShapeError for axes that x has not, another shape of `out`
-    and a maximum of nothing, UnsupportedError for other elements, NotInjectiveError for an `out` that
-    aliases, ArgumentTypeError for what is no array and where x and `out` overlap, AlignmentError for elements
-    that do not start at multiples of their width, ResourceError where the result does not fit into memory.
+    and a maximum of nothing, UnsupportedError for other elements and results, NotInjectiveError for an `out`
+    that aliases, ArgumentTypeError for what is no array and where x and `out` overlap, AlignmentError for
+    elements that do not start at multiples of their width, ResourceError where the result does not fit into
+    memory, or x is simulated and too large.
 
     >>> import numpy
     >>> reduce(numpy.arange(6, dtype="f4").reshape(2, 3), "sum", 1).tolist()
@@ -96,23 +103,33 @@ def reduce(x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any 
     source = view(x)
     form = source.form
     _element(form, op)
+    simulated = in_simulator(simulate, source)
+    if not form.shape and op != "mean" and type(axes) is int and axes in (0, -1):
+        axes = ()  # NumPy reduces a number along its "last" axis, but for the mean
     over, kept, shape = _axes(axes, form.shape)
-    target = destination(source, kept if keepdims else shape, out, kinds=(form.kind, "float32"))
+    kind = None if dtype is None else _result(form.kind, dtype)
+    shape = kept if keepdims else shape
+    if out is None and kind is not None:
+        target = new_array(source, shape, kind="" if kind == form.kind else kind)
+    else:
+        target = destination(source, shape, out, kinds=(kind,) if kind else (form.kind, "float32"))
     ask = _ask(op, form, over, target.form)
     if form.elems:
         if out is not None:
             _check_apart(source, target)
-        _compute(ask, source, target, {})
+        _compute(ask, source, target, {}, simulated=simulated)
     else:
         p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
             _check_whole(target, "out")
             ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
+            if isnan(p.of_nothing):
+                warnings.warn("mean of nothing: the result is NaN", RuntimeWarning, stacklevel=2)
             fill(target, p.of_nothing)
     return of_library(x, target) if out is None else out
 
 
-def softmax(x: Any, axes: Axes = -1, out: Any = None) -> Any:
+def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False) -> Any:
     """e^x over its sum along some axes, the last by default; safe for any magnitude.  `out` may be x itself.
 
     Raises as `reduce` does.
@@ -121,12 +138,13 @@ def softmax(x: Any, axes: Axes = -1, out: Any = None) -> Any:
     >>> softmax(numpy.zeros((2, 4), "f4")).tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
     """
-    return _norm("softmax", x, axes, out, {}, 0.0)
+    return _norm("softmax", x, axes, out, {}, 0.0, simulate)
 
 
 def layer_norm(
-    x: Any, axes: Axes = -1, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
-) -> Any:
+    x: Any, axes: Axes = -1, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None, *,
+    simulate: bool = False,
+) -> Any:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias, the mean and variance over some axes.
 
     Weight and bias, if given, are contiguous arrays of the shape of these axes, in their order, and of x's
@@ -139,10 +157,12 @@ def layer_norm(
     """
     eps = checked_eps("layer_norm", eps)
     given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
-    return _norm("layer_norm", x, axes, out, given, eps)
+    return _norm("layer_norm", x, axes, out, given, eps, simulate)
 
 
-def rms_norm(x: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out: Any = None) -> Any:
+def rms_norm(
+    x: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out: Any = None, *, simulate: bool = False
+) -> Any:
     """x / sqrt(mean x^2 + eps) * weight, the mean over some axes; all else as in `layer_norm`.
 
     >>> import numpy
@@ -151,12 +171,14 @@ def rms_norm(x: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out
     """
     eps = checked_eps("rms_norm", eps)
     given = {} if weight is None else {"weight": view(weight)}
-    return _norm("rms_norm", x, axes, out, given, eps)
+    return _norm("rms_norm", x, axes, out, given, eps, simulate)
 
 
-def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float) -> Any:
+def _norm(
+    op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float, simulate: bool
+) -> Any:
     source = view(x)
-    form = source.form
+    form, simulated = source.form, in_simulator(simulate, source)
     _element(form, op)
     over = _axes(axes, form.shape)[0]
     for name, v in given.items():
@@ -170,7 +192,7 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
     if form.elems:
         for name, v in given.items():
             _check_whole(v, name)
-        _compute(ask, source, target, given)
+        _compute(ask, source, target, given, simulated=simulated)
     else:
         _ = ask.dense  # raises what has to be refused of arrays without elements too
     return of_library(x, target) if out is None else out
@@ -180,18 +202,29 @@ def _norm(op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps:
 
 
 def _element(form: Form, op: str) -> str:
-    if form.kind not in ELEMENT:
-        raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(ELEMENT)} are accepted")
+    if form.kind not in REDUCED:
+        raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(REDUCED)} are accepted")
     return ELEMENT[form.kind]
+
+
+def _result(kind: str, dtype: Any) -> str:
+    """The type that results are asked to have."""
+    asked, accepted = kind_of(dtype), tuple(dict.fromkeys((kind, "float32")))
+    if asked not in accepted:
+        raise UnsupportedError(f"results of {kind} as {asked}: {' and '.join(accepted)} are accepted")
+    return asked
 
 
 def _axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several: Any = (axes,) if hasattr(axes, "__index__") else axes
     try:
-        asked = None if axes is None else tuple(map(operator.index, several))
+        given = None if axes is None else tuple(several)
+        asked = None if given is None else tuple(map(operator.index, given))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed") from error
+    if given is not None and bool in map(type, given):
+        raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed, not a bool")
     return _reduced(asked, shape)
 
 
@@ -298,14 +331,14 @@ def _ask(
     return _Ask(op, source, axes, target, eps, weight, bias, in_place)
 
 
-def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -> None:
+def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool) -> None:
     """Compute what is asked."""
     _check_whole(source, "x")
     _check_whole(target, "out")
     (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
     if source.form.device is None:
         ask.placed(src_at, dst_at)  # raises where `out` aliases
-        _compute_here(ask, source, target, given)
+        _compute_here(ask, source, target, given, simulated=simulated)
         return
     with launching(source):
         addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
@@ -341,23 +374,22 @@ def _in_elems(form: Form) -> Shape:
     return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
-UNIT_BYTES = 16
-"""Buffers are whole units."""
-
 WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
 """NumPy types that carry elements."""
 
 
-def _compute_here(ask: _Ask, source: View, target: View, given: Mapping[str, View]) -> None:
-    """The same on the CPU, of dense copies: small ones in the simulator, others by the definition."""
+def _compute_here(
+    ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
+) -> None:
+    """The same on the CPU, of dense copies: by the definition, or in the simulator."""
     import numpy
 
     p, word, result = ask.dense, WORDS[ask.element], WORDS[ask.result]
     dense = {name: v.host.view(word).ravel() for name, v in {"src": source, **given}.items()}
     bits = target.host.view(result)
-    if ask.source.elems <= SIMULATED_ELEMS:
+    if simulated:
         dst = numpy.zeros(bits.size, result)
-        buffers = {name: _whole_units(array) for name, array in {**dense, "dst": dst}.items()}
+        buffers = {name: whole_units(array) for name, array in {**dense, "dst": dst}.items()}
         simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
@@ -375,12 +407,3 @@ def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
     """The launches that the simulator runs: those that are printed."""
     family = FAMILIES[op]
     return printed_sequence(family.launches(p, family.choose(p), "sm_90"))
-
-
-def _whole_units(array: Any) -> Any:
-    """A copy that is whole 16-byte units long."""
-    import numpy
-
-    units = numpy.zeros(-(-array.nbytes // UNIT_BYTES) * UNIT_BYTES // array.itemsize, array.dtype)
-    units[: array.size] = array
-    return units

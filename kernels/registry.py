@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels.elementwise.families import ELEMENTWISE_FAMILIES
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES
+from layoutalg.kernels.ladder.steps import LADDERS
 from layoutalg.kernels.move.families import MOVE_FAMILIES
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
-        family.name: family
+        family.name: replace(family, steps=LADDERS.get(family.name, {}))
         for room in (MOVE_FAMILIES, ROWWISE_FAMILIES, ELEMENTWISE_FAMILIES, GEMM_FAMILIES)
         for family in room
     }

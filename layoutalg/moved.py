@@ -36,8 +36,9 @@ _ROOMS: Mapping[str, str] = {
         "arch.atoms_sm89=sm89 arch.atoms_sm90=sm90 arch.atoms_wgmma=wgmma"
     ),
     "codegen.expr": (
-        "codegen.names codegen.facts codegen.nodes codegen.sums codegen.rewrite codegen.rules_bits "
-        "codegen.rules_sums codegen.rules_truth codegen.simplify=simplifier codegen.ctext codegen.cost"
+        "codegen.names codegen.facts codegen.nodes codegen.sums=trees codegen.rewrite codegen.rules_bits "
+        "codegen.rules_sums codegen.rules_truth=rules_order codegen.simplify=simplifier codegen.ctext "
+        "codegen.cost=ctext"
     ),
     "codegen.instr": (
         "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "
@@ -46,8 +47,8 @@ _ROOMS: Mapping[str, str] = {
     ),
     "codegen.program": (
         "codegen.tile codegen.bounds codegen.check=checks "
-        "codegen.contract=launch_contract codegen.converged codegen.waits "
-        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=printable"
+        "codegen.contract=launch_contract codegen.converged codegen.waits=dependent_launch "
+        "codegen.dependent=dependent_launch codegen.lower=lowering codegen.printed=lowering"
     ),
     "codegen.language": "codegen.builder",
     "codegen.sim": (
@@ -55,10 +56,11 @@ _ROOMS: Mapping[str, str] = {
         "codegen.operands codegen.simulate=simulator"
     ),
     "codegen.gpu": (
-        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass codegen.cuda "
+        "codegen.trusted_folder codegen.nvrtc codegen.cubin_cache codegen.sass "
         "codegen.arguments codegen.driver codegen.prepare=preparation codegen.runtime"
     ),
     "codegen.costs": "kernels.predict=cost",
+    "codegen.printing": "codegen.cuda",
     "kernels.move": (
         "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
         "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
@@ -67,22 +69,22 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes=axes kernels.reduce_plan kernels.reduce_walk=walk "
-        "kernels.reduce_model=reduce_plan kernels.norm_family=norm "
+        "kernels.reduce_family=reduce kernels.reduce_modes=problems kernels.reduce_plan "
+        "kernels.reduce_walk=walk kernels.reduce_model=reduce_plan kernels.norm_family=norm "
         "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
         "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
-        "kernels.norm_vectors=unaligned kernels.norm_walk=schedule "
-        "kernels.norm_traffic kernels.trials kernels.reduce_bench=cases"
+        "kernels.norm_vectors=unaligned kernels.norm_walk=norm_plan "
+        "kernels.norm_traffic=families kernels.trials kernels.reduce_bench=families"
     ),
     "kernels.gemm": (
         "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
-        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches kernels.gemm_merged=smem_loads "
+        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches "
         "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=splitk "
-        "kernels.gemm_result=epilogue kernels.gemm_served=smem_loads kernels.gemm_simt=simt "
+        "kernels.gemm_result=epilogue kernels.gemm_simt=simt "
         "kernels.gemm_simt_configs=tiles kernels.gemm_simt_plan=tiles "
-        "kernels.gemm_simt_predict=simt_predict kernels.gemm_simt_rules=validate "
+        "kernels.gemm_simt_rules=validate "
         "kernels.gemm_simt_side=mainloop kernels.gemm_sm80=sm80 kernels.gemm_sm80_configs=tiles "
-        "kernels.gemm_sm80_plan=tiles kernels.gemm_sm80_predict=sm80_predict "
+        "kernels.gemm_sm80_plan=tiles "
         "kernels.gemm_sm80_rules=validate kernels.gemm_sm80_side=mainloop kernels.gemm_split=splitk "
         "kernels.gemm_verify=family"
     ),

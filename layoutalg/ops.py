@@ -1,4 +1,4 @@
-"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm.
+"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack, and runs a generated kernel: on the GPU where
 the array lies there, else on the simulator.
@@ -8,6 +8,15 @@ the array lies there, else on the simulator.
 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
 """
 
-from layoutalg.kernels import layer_norm, permute, reduce, relayout, rms_norm, softmax, transpose
+from layoutalg.kernels import (
+    layer_norm,
+    matmul,
+    permute,
+    reduce,
+    relayout,
+    rms_norm,
+    softmax,
+    transpose,
+)
 
-__all__ = ["layer_norm", "permute", "reduce", "relayout", "rms_norm", "softmax", "transpose"]
+__all__ = ["layer_norm", "matmul", "permute", "reduce", "relayout", "rms_norm", "softmax", "transpose"]

@@ -29,6 +29,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import Launch, LoadedSequence, ReadySequence
 from layoutalg.codegen.gpu.arguments import check_aligned
 from layoutalg.codegen.gpu.runtime import GpuStatus
@@ -37,7 +38,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.elements import bits_of
-from tests.sequences import launches_of
+from tests.sequences import called_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256
@@ -65,7 +66,7 @@ KINDS = {
     name: Kind(name, nbytes)
     for name, nbytes in (
         ("bool", 1), ("uint8", 1), ("float16", 2), ("bfloat16", 2), ("float32", 4), ("int64", 8),
-        ("float64", 8), ("complex128", 16),
+        ("float64", 8), ("complex128", 16), ("int8", 1), ("int16", 2), ("int32", 4), ("complex64", 8),
     )
 }  # fmt: skip
 CARRIERS = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
@@ -101,7 +102,9 @@ class HostArray:
 
     def fill(self, value: float) -> None:
         """Write one number everywhere."""
-        short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(self.dtype.name)
+        short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}.get(
+            self.dtype.name
+        )
         self.bits[...] = bits_of(np.array([value]), short)[0] if short else value
 
 
@@ -125,8 +128,9 @@ class HostGpu:
             self.parts.append((raw.ctypes.data + first, raw[first:past]))
         return made
 
-    def empty(self, shape: tuple[int, ...], dtype: Kind) -> HostArray:
+    def empty(self, shape: tuple[int, ...], dtype: Kind | str) -> HostArray:
         """A new array, of any content."""
+        dtype = KINDS[dtype] if isinstance(dtype, str) else dtype
         nbytes = -(-prod(shape) * dtype.itemsize // UNIT_BYTES) * UNIT_BYTES
         raw = allocation(nbytes)
         self.parts.append((raw.ctypes.data, raw))
@@ -138,21 +142,30 @@ class HostGpu:
         return max(found, key=len)
 
 
-def _simulated(gpu: HostGpu, kernel: Kernel, arch: str) -> Launch:
-    """A kernel as a launch, checked and lowered as for printing: on the bytes at addresses."""
+def _simulated(
+    gpu: HostGpu, kernel: Kernel, buffers: tuple[str, ...], scalars: dict[str, int], arch: str
+) -> tuple[Launch, tuple[str, ...]]:
+    """A kernel as a launch on the bytes at addresses, checked and lowered as for printing; what it takes."""
     check(kernel, arch)
     kernel = lower(kernel)
+    own = {p.name: p for p in kernel.params if isinstance(p, Var)}
+    bound = {name: value for name, value in scalars.items() if name in own}
+    taken = [p for p in kernel.params if p.name not in bound]
+    of = iter(buffers)
+    names = tuple(next(of) if isinstance(p, Global) else p.name for p in taken)
 
     def launch(addresses: Sequence[int], stream: int | None) -> None:
-        buffers: dict[str, Bytes] = {}
-        for p, at in zip(kernel.params, addresses, strict=True):
+        given: dict[str, Any] = dict(bound)
+        for p, at in zip(taken, addresses, strict=True):
             if isinstance(p, Global):
                 check_aligned(p.name, p.align_bytes, at)
                 found = gpu.bytes_at(at)  # a source whose gaps are written: the simulator wants it apart
-                buffers[p.name] = found if p.writable else found.copy()
-        simulate(kernel, buffers, arch=arch, trace=False)
+                given[p.name] = found if p.writable else found.copy()
+            else:
+                given[p.name] = at
+        simulate(kernel, given, arch=arch, trace=False)
 
-    return launch
+    return launch, names
 
 
 def _module(gpu: HostGpu) -> ModuleType:
@@ -202,11 +215,12 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
 
     def load(sequence: LaunchSequence) -> LoadedSequence:
         steps = zip(sequence.kernels, sequence.buffers, strict=True)
-        launches = ((_simulated(made[0], kernel, arch), names) for kernel, names in steps)
+        scalars = dict(sequence.scalars)
+        launches = (_simulated(made[0], kernel, names, scalars, arch) for kernel, names in steps)
         return LoadedSequence(tuple(launches), sequence.scratch_bytes)
 
     def planned(family: str, p: Any, arch: str, folder: object, scalars: object) -> LaunchSequence:
-        return launches_of(p, arch)
+        return called_of(family, p, arch)
 
     with _standing_in(arch, planned, load) as gpu:
         made.append(gpu)

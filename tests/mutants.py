@@ -41,7 +41,7 @@ from layoutalg.codegen.program import (
     lower,
     walk,
 )
-from layoutalg.codegen.program import printable as printing
+from layoutalg.codegen.program import lowering as printing
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.verification import Check

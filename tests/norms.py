@@ -14,7 +14,7 @@ from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
-from layoutalg.kernels.rowwise.bounds import norm_bound
+from layoutalg.kernels.rowwise.trials import norm_bound
 
 Array = np.ndarray[Any, Any]
 UNIT_BYTES = 16

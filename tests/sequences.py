@@ -36,6 +36,12 @@ def launches_of(p: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
     return family.launches(p, family.choose(p, arch), arch)
 
 
+def called_of(family: str, p: Any, arch: str) -> LaunchSequence:
+    """The launches of a call on arrays."""
+    found = FAMILIES[family]
+    return (found.called or found.launches)(p, found.choose(p, arch), arch)
+
+
 def predicted(p: Any, arch: str | Arch = "sm_90") -> Prediction:
     """What all accesses of the best configuration cost."""
     family = family_of(p)

@@ -220,6 +220,19 @@ def test_programs_are_run_in_one_place() -> None:
     assert not found, f"use layoutalg.tools: {found}"
 
 
+def test_machine_code_comes_through_the_cache() -> None:
+    """`compile_cubin` is called where the cache misses, and nowhere else outside of tests."""
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    callers = {
+        path.name
+        for path in (*MODULES.values(), *examples)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and "compile_cubin" in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+    }
+    assert callers == {"cubin_cache.py"}
+
+
 # --- public functions ----------------------------------------------------------------------------------
 
 

@@ -55,9 +55,11 @@ class Asked:
             self.programs[image], self.costs[image] = launch.kernel, ms
         return found
 
-    def add(self, name: str, base: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """A case."""
-        self.records.append({"case": name, "base": base, "now": now})
+    def add(
+        self, name: str, base: Mapping[str, Any], now: Mapping[str, Any], case: Case | None = None
+    ) -> None:
+        """A case, as it is labelled and as it is asked for."""
+        self.records.append({"case": name, "asked": case or {}, "base": base, "now": now})
 
     def run(self, monkeypatch: pytest.MonkeyPatch, seconds: float = 1e6) -> tuple[int, CubinGpu]:
         """The second step, and the GPU on which it was."""
@@ -123,6 +125,26 @@ def test_other_results_fail(
     status, _ = asked.run(monkeypatch)
     assert status == 1
     assert "bytes of the results differ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_results_of_another_order_of_sums_are_timed_where_the_definition_agrees(
+    right: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    product: Case = {"family": "gemm-simt", "m": 8, "n": 8, "k": 8, "dtype": "f32"}
+    monkeypatch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=right))
+    asked.add("summed", asked.side(plan(TRANSPOSE), 0.5), asked.side(plan(COPY), 0.5), product)
+    status, _ = asked.run(monkeypatch)
+    out = capsys.readouterr().out
+    assert status == (0 if right else 1)
+    assert ("| 1.000 other order of sums, verified A/A 1.000 |" in out) == right
+    assert ("bytes of the results differ" in out) != right
+
+
+def test_results_of_moves_may_not_differ(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=True))
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(plan(COPY), 0.5), TRANSPOSE)
+    assert asked.run(monkeypatch)[0] == 1
 
 
 def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(

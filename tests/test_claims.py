@@ -14,7 +14,7 @@ from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.move import cases as move_cases
 from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
-from layoutalg.kernels.rowwise import cases as rowwise_cases
+from layoutalg.kernels.rowwise import families as rowwise_cases
 from tests.command import run
 from tests.test_architecture import MOST_LINES
 

@@ -32,7 +32,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
-    kept = (api._permute_on_gpu, reduce_api._loaded, plan_cache.sequence_on_gpu)
+    kept = (api.permute_on_gpu, reduce_api._loaded, plan_cache.sequence_on_gpu)
     for cache in kept:
         cache.cache_clear()
     yield cupy
@@ -166,7 +166,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
         api.transpose(Array(0x4000, (6, 40)))
         plan_cache.sequence_on_gpu.cache_clear()
         reduce_api._loaded.cache_clear()
-        api._permute_on_gpu.cache_clear()
+        api.permute_on_gpu.cache_clear()
         monkeypatch.setattr(plan_cache, "compile_sequence", None)  # nothing is planned any more
     assert driver.loaded[:2] == driver.loaded[2:]
     p = norm_problem("softmax", (6, 40), 1, "f32")

@@ -16,10 +16,10 @@ import pytest
 from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.rowwise import unaligned
-from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.problems import Form
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
-from tests.sequences import launches_of
+from tests.sequences import called_of, launches_of
 from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
 from tests.views import FLOATS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 
@@ -187,14 +187,14 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
         one = launches_of(p, arch)
         return ReadySequence((), one.buffers, one.scratch_bytes)
 
-    def count(p: Any, arch: str = "sm_90") -> Any:
+    def count(family: str, p: Any, arch: str) -> Any:
         launched.append(p)
-        return launches_of(p, arch)
+        return called_of(family, p, arch)
 
     with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
             compiled((n, BOTH, 200, "sm_90a"))
-    with patch("tests.hostgpu.launches_of", count):
+    with patch("tests.hostgpu.called_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:
                 assert run_one(case, Unguarded(Host(gpu))).kind != "wrong", f"{name} {case}"

@@ -44,7 +44,7 @@ from layoutalg.errors import (
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise import normed as norm_reference
-from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
 from tests.views import (
     FLOATS,

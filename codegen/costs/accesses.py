@@ -13,7 +13,20 @@ from typing import assert_never
 from layoutalg.arch import Arch, Space
 from layoutalg.codegen.costs.classes import Address, Place, Scope
 from layoutalg.codegen.costs.split import Axis, Evaluator
-from layoutalg.codegen.expr import And, Const, Expr, FloorDiv, Mod, Var, children, evaluate, variables
+from layoutalg.codegen.expr import (
+    Add,
+    And,
+    Const,
+    Expr,
+    FloorDiv,
+    Minus,
+    Mod,
+    Var,
+    Xor,
+    children,
+    evaluate,
+    variables,
+)
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program import (
     Do,
@@ -165,8 +178,15 @@ def _reading(s: Do, scope: Scope) -> Scope:
 
 
 def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
-    """What a program divides its variables by, for given parameters."""
+    """What a program divides its variables by, for given parameters; what it divides a named value by counts
+    for the variable that the value is, but for an offset and the direction.
+    """
     found: dict[Var, set[int]] = {}
+
+    def divided(x: Expr, *radices: int) -> None:
+        if (var := _moved(x)) is not None:
+            found.setdefault(var, set()).update(radices)
+
     waiting = [e for s in walk(kernel.body) for e in expressions(s)]
     seen: set[Expr] = set()
     while waiting:
@@ -175,11 +195,23 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
             seen.add(node)
             waiting += children(node)
             match node:
-                case FloorDiv(Var() as var, by) | Mod(Var() as var, by) if variables(by) <= set(values):
-                    found.setdefault(var, set()).add(int(evaluate(by, values)))
-                case And(Var() as var, Const(mask)) if mask:  # a field of bits is a digit
-                    found.setdefault(var, set()).update((mask & -mask, 1 << mask.bit_length()))
-    return found
+                case FloorDiv(x, by) | Mod(x, by) if variables(by) <= set(values):
+                    divided(x, int(evaluate(by, values)))
+                case And(x, Const(mask)) if mask:  # a field of bits is a digit
+                    divided(x, mask & -mask, 1 << mask.bit_length())
+    for s in reversed([s for s in walk(kernel.body) if isinstance(s, Let)]):
+        divided(s.value, *found.get(s.var, ()))
+    return {var: radices for var, radices in found.items() if radices}
+
+
+def _moved(node: Expr) -> Var | None:
+    """The variable that a value is, but for an offset and the direction."""
+    match node:
+        case Var():
+            return node
+        case Add(x, Const()) | Minus(x, Const()) | Minus(Const(), x) | Xor(x, Const()) | Mod(x, Const()):
+            return _moved(x)
+    return None
 
 
 def bound(kernel: Kernel, params: Mapping[str, int]) -> dict[Var, int]:

@@ -25,7 +25,7 @@ from typing import TypeAlias
 import numpy
 
 from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, whole
-from layoutalg.codegen.expr import Expr, Var, children
+from layoutalg.codegen.expr import Const, Expr, Var, children, terms, total
 from layoutalg.errors import ResourceError
 
 MAX_POINTS = 1 << 20
@@ -41,7 +41,7 @@ Points: TypeAlias = dict[Axis, Array]
 """The value of some axes at each of several points."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Condition:
     """A predicate of an access's path, or of its guard, that must be `wanted` in a lane."""
 
@@ -103,16 +103,43 @@ class Classes:
     weights: Value
 
 
-def classes_of(place: Place) -> Classes:
+def classes_of(place: Place, known: dict[object, Classes] | None = None) -> Classes:
     """The classes of all points of a place at which a lane may be active.
 
-    Raises ResourceError past MAX_POINTS and MAX_EXECUTIONS.
+    They do not change where every point's address moves by the same, so that a loop that is written out has
+    many places with the same classes: `known` keeps them.  Raises ResourceError past MAX_POINTS and
+    MAX_EXECUTIONS.
     """
     if place.scope.executions > MAX_EXECUTIONS:
         raise ResourceError(f"executions of '{place.statement}'", place.scope.executions, MAX_EXECUTIONS)
-    used = _used(place)
+    known = {} if known is None else known
+    used, definitions = _used(place)
+    free = prod(axis.extent for axis in place.scope.axes if axis not in used)
+    addresses = tuple((_moving(a.index), a.scale, a.modulus) for a in place.addresses)
+    key = addresses, place.scope.conditions, _numbered_axes(definitions, used), free
+    if key not in known:
+        known[key] = _divided(place, used, free)
+    found = known[key]
+    return Classes(dict(zip(used, found.points.values(), strict=True)), found.weights)
+
+
+def _moving(index: Expr) -> Expr:
+    """An index without what is added to it at every point."""
+    return total(t for t in terms(index) if not isinstance(t, Const))
+
+
+def _numbered_axes(definitions: Mapping[Var, Expr | Digits], used: list[Axis]) -> tuple[object, ...]:
+    """Names and their values, the axes by their places among those that are used: each loop has its own."""
+    places: dict[Axis, object] = {axis: (n, axis.extent, axis.reach) for n, axis in enumerate(used)}
+    return tuple(
+        (var, tuple((places.get(a, a), weight) for a, weight in at) if isinstance(at, tuple) else at)
+        for var, at in definitions.items()
+    )
+
+
+def _divided(place: Place, used: list[Axis], free: int) -> Classes:
     points: Points = {}
-    weights = numpy.array([prod(axis.extent for axis in place.scope.axes if axis not in used)])
+    weights = numpy.array([free])
     for axis in used:
         new: Points = {axis: numpy.arange(axis.extent)}
         count = numpy.ones(axis.extent, dtype=numpy.int64)
@@ -138,20 +165,23 @@ def lanes_of(
     return tuple(numpy.broadcast_to(at, active.shape) for at in bytes_at), active, weights
 
 
-def _used(place: Place) -> list[Axis]:
-    """The axes that the index or a condition depends on, short digits first.
+def _used(place: Place) -> tuple[list[Axis], Mapping[Var, Expr | Digits]]:
+    """The axes that the index or a condition depends on, short digits first; and the names that it has.
 
     Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
     """
     waiting = [*(a.index for a in place.addresses), *(c.predicate for c in place.scope.conditions)]
     seen: set[Expr] = set()
     found: set[Axis] = set()
+    definitions: dict[Var, Expr | Digits] = {}
     while waiting:
         node = waiting.pop()
         if node in seen:
             continue
         seen.add(node)
         value = place.scope.names.get(node) if isinstance(node, Var) else None
+        if value is not None:
+            definitions[node] = value  # type: ignore[index]  # a variable, as was asked
         match value:
             case tuple():
                 found.update(axis for axis, _ in value)
@@ -159,7 +189,8 @@ def _used(place: Place) -> list[Axis]:
                 waiting += children(node)
             case _:
                 waiting.append(value)
-    return sorted((axis for axis in place.scope.axes if axis in found), key=lambda axis: axis.reach)
+    used = sorted((axis for axis in place.scope.axes if axis in found), key=lambda axis: axis.reach)
+    return used, definitions
 
 
 def _crossed(points: Points, weights: Array, new: Points, count: Array) -> tuple[Points, Array]:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
 from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
-from layoutalg.codegen.costs.classes import classes_of, lanes_of
+from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.program import Do, Kernel, LaunchSequence
@@ -90,7 +90,9 @@ def traffic_by_access(
 ) -> tuple[AccessTraffic, ...]:
     """The costs of every memory operand of the program, in program order.  Raises as `traffic` does."""
     machine = find_arch(arch)
-    return tuple(_count(access, machine) for access in ProgramReader(kernel, params, machine).accesses())
+    known: dict[object, Classes] = {}
+    accesses = ProgramReader(kernel, params, machine).accesses()
+    return tuple(_count(access, machine, known) for access in accesses)
 
 
 def copied(
@@ -127,10 +129,10 @@ def copied(
     return total
 
 
-def _count(access: MemoryAccess, machine: Arch) -> AccessTraffic:
+def _count(access: MemoryAccess, machine: Arch, known: dict[object, Classes]) -> AccessTraffic:
     """The cost of one access: of a representative of every class, times its weight."""
     place, op, space = access.place, access.operand.op, access.space
-    classes = classes_of(place)
+    classes = classes_of(place, known)
     costs = Costs(machine)
     for start in range(0, len(classes.weights), _ROWS):
         (address,), active, weights = lanes_of(place, classes, access.lane, slice(start, start + _ROWS))

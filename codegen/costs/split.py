@@ -12,7 +12,8 @@ is.  The rules, bottom-up:
     x // c         own // c; key own % c               a quotient that is the same for lo and hi is known,
     x % c          key own % c                         has no keys, and is all own
     x < y          key own(x) - own(y)                 likewise decided where the intervals are
-    x ^ y          the bits of y's range: key own(x) % 2^k; the bits above stay own
+    x ^ y          the bits of y's range: key own(x) % 2^k; the bits above and below them stay own
+    x ^ 2^k - 1    2^k - 1 - x
 
 Notes.  Values are >= 0 as those of all index expressions.  The keys may tell apart what is equal, never the
 other way round: what no rule splits is compared by its whole value.
@@ -46,7 +47,6 @@ from layoutalg.codegen.expr import (
     Var,
     Xor,
     apply_operator,
-    children,
 )
 from layoutalg.errors import IRError, ResourceError
 
@@ -145,10 +145,12 @@ class Evaluator:
 
     def split(self, node: Expr) -> Split:
         """The Split of an expression.  Raises ResourceError where a value of an array could pass 62 bits."""
+        found = self._known.get(node)
+        if found is not None:
+            return found
         if isinstance(node, Const):
-            return exact(node.value)
-        if node in self._known:
-            return self._known[node]
+            found = self._known[node] = exact(node.value)
+            return found
         found = self._variable(node) if isinstance(node, Var) else self._operator(node)
         if node in self._least or node in self._most:
             lo, hi = (
@@ -161,11 +163,13 @@ class Evaluator:
         return found
 
     def _operator(self, node: Expr) -> Split:
-        parts = [self.split(c) for c in children(node)]
-        if all(p.exact for p in parts):
-            found = exact(apply_operator(node, [p.own for p in parts]))
+        parts = [self.split(c) for c in node.children]
+        for part in parts:
+            if part.lo is not part.hi:
+                found = _settled(_rule(node, parts))
+                break
         else:
-            found = _settled(_rule(node, parts))
+            found = exact(apply_operator(node, [p.own for p in parts]))
         if node.facts.hi >> 62 and isinstance(found.hi, numpy.ndarray):
             raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 62)
         return found
@@ -220,11 +224,12 @@ def _rule(node: Expr, parts: list[Split]) -> Split:
 
 def _difference(a: Split, b: Split) -> Split:
     """a - b, which stops at 0: where it may, it is compared whole."""
-    stops = a.lo < b.hi
-    ahead = a.own - b.own
-    lo, hi = _most(a.lo - b.hi, 0), _most(a.hi - b.lo, 0)
-    keys = (*a.keys, *b.keys, stops, _where(stops, ahead, 0))
-    return Split(_where(stops, 0, ahead), lo, hi, keys)
+    ahead, lo, hi, keys = a.own - b.own, a.lo - b.hi, a.hi - b.lo, (*a.keys, *b.keys)
+    stops = lo < 0
+    if not numpy.any(stops):
+        return Split(ahead, lo, hi, keys, gcd(a.stride, b.stride))
+    keys = (*keys, stops, _where(stops, ahead, 0))
+    return Split(_where(stops, 0, ahead), _most(lo, 0), _most(hi, 0), keys)
 
 
 def _product(a: Split, b: Split) -> Split:
@@ -265,23 +270,36 @@ def _common(a: Split, c: Value) -> int:
 
 
 def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
-    """The narrower operand is compared whole; of the wider one the bits above it are added or masked."""
+    """The narrower operand is compared whole, but for the bits below both strides, which the points decide;
+    of the wider one the bits above the other are added or masked.
+    """
     if isinstance(node, And) and a.exact != b.exact:
         return _masked(b, a) if a.exact else _masked(a, b)
+    if isinstance(node, Xor):
+        for ones, x in ((a, b), (b, a)):
+            if ones.exact and isinstance(ones.own, int) and _has_bits_of(ones.own, x):
+                return _difference(ones, x)  # all bits are turned over: nothing is borrowed
     if _top(a.hi) < _top(b.hi):
         a, b = b, a
     above = 1 << _top(b.hi).bit_length()
-    keys = (*a.keys, a.own % above, *whole(b))
-    own = a.own - a.own % above
+    g = gcd(a.stride, b.stride, above)
+    keys = (*a.keys, a.own % above // g, *b.keys, b.own // g)
+    low = apply_operator(node, [a.own % g, b.own % g])
+    own = a.own - a.own % above + low
     reach = (1 << _top(a.hi).bit_length()) - 1
     match node:
         case And():
             both = _least(a.lo, b.lo) if reach <= 1 else 0  # of predicates, the smaller one
-            return Split(0, both, _least(a.hi, b.hi), keys)
+            return Split(low, both, _least(a.hi, b.hi), keys, g)
         case Or():
-            return Split(own, _most(a.lo, b.lo), reach if reach > 1 else _most(a.hi, b.hi), keys)
+            return Split(own, _most(a.lo, b.lo), reach if reach > 1 else _most(a.hi, b.hi), keys, g)
         case Xor():
-            return Split(own, 0, reach, keys)
+            return Split(own, 0, reach, keys, g)
+
+
+def _has_bits_of(ones: int, x: Split) -> bool:
+    """Whether a number is a row of ones that every value fits into."""
+    return ones & (ones + 1) == 0 and _top(x.hi) <= ones
 
 
 def _masked(a: Split, mask: Split) -> Split:
@@ -319,13 +337,13 @@ def _settled(s: Split) -> Split:
     keys = tuple(k for k in s.keys if isinstance(k, numpy.ndarray))
     known = s.lo == s.hi
     if not isinstance(known, numpy.ndarray):
-        return exact(s.lo) if known else replace(s, keys=keys)
+        return exact(s.lo) if known else Split(s.own, s.lo, s.hi, keys, s.stride)
     if known.all():
         return exact(s.lo)
     if known.any():
         keys = (known, *(_where(known, 0, k) for k in keys))
-        return replace(s, own=_where(known, s.lo, s.own), keys=keys)
-    return replace(s, keys=keys)
+        return Split(_where(known, s.lo, s.own), s.lo, s.hi, keys, s.stride)
+    return Split(s.own, s.lo, s.hi, keys, s.stride)
 
 
 def whole(s: Split) -> tuple[Value, ...]:

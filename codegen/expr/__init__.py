@@ -3,14 +3,12 @@
     names        which names may reach CUDA text
     facts        Facts: the interval and the congruence of a value
     nodes        the nodes: constants, variables, arithmetic, comparisons
-    expr         what is done with any tree: evaluate, substitute, variables
-    sums         sums as lists of terms
+    trees        what is asked of any tree: its variables, values and substitutes, its summands and digits
     rewrite      rules applied until none fits
-    rules_bits, rules_minus, rules_sums, rules_truth   the rules, each proved by enumeration in its test
+    rules_bits, rules_order, rules_sums   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
     columns      an expression as a map over F2: its columns
-    ctext        an expression as C
-    cost         what an expression costs in instructions
+    ctext        an expression as C, and what it costs in instructions
 
 Expressions are only added, multiplied, divided by constants and compared; no layout ever holds one.
 """
@@ -18,19 +16,7 @@ Expressions are only added, multiplied, divided by constants and compared; no la
 from __future__ import annotations
 
 from layoutalg.codegen.expr.columns import Affine, affine
-from layoutalg.codegen.expr.cost import index_cost
-from layoutalg.codegen.expr.ctext import ctype, summands, to_c
-from layoutalg.codegen.expr.expr import (
-    OPERATION,
-    apply_operator,
-    children,
-    evaluate,
-    is_predicate,
-    minus,
-    rebuild,
-    substitute,
-    variables,
-)
+from layoutalg.codegen.expr.ctext import ctype, index_cost, summands, to_c
 from layoutalg.codegen.expr.names import check_name
 from layoutalg.codegen.expr.nodes import (
     Add,
@@ -56,7 +42,20 @@ from layoutalg.codegen.expr.nodes import (
     render,
 )
 from layoutalg.codegen.expr.simplifier import simplify
-from layoutalg.codegen.expr.sums import terms, total, weights
+from layoutalg.codegen.expr.trees import (
+    OPERATION,
+    apply_operator,
+    children,
+    evaluate,
+    is_predicate,
+    minus,
+    rebuild,
+    substitute,
+    terms,
+    total,
+    variables,
+    weights,
+)
 
 __all__ = [
     "OPERATION",

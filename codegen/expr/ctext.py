@@ -1,8 +1,9 @@
-"""Index expressions as C text, 32 bits wide where that is proved enough, 64 where it is not.
+"""Index expressions as C text, and what that text costs in machine instructions.
 
-The idea.  Every value is >= 0, so unsigned C arithmetic agrees with the expression as long as nothing
-wraps.  The interval of a node tells its width: below 2^32 the node is computed in `u32`; above, an operand
-is widened to `u64` exactly where two narrow operands meet a wide result:
+The idea.  Text is 32 bits wide where that is proved enough, 64 where it is not.  Every value is >= 0, so
+unsigned C arithmetic agrees with the expression as long as nothing wraps.  The interval of a node tells its
+width: below 2^32 the node is computed in `u32`; above, an operand is widened to `u64` exactly where two
+narrow operands meet a wide result:
 
     row * ld + col     with row, ld < 2^30      ->     (u64)row * ld + col
 
@@ -19,23 +20,47 @@ unsigned they are written so.  No operation is done on signed integers:
 
 `index_function` makes a complete C function of an expression, so that the text can be compiled with the
 host compiler and compared with the layout over its whole domain.
+
+The cost is counted without compiling.  On recent GPUs a few instructions do more than one operator of C, and
+that decides what an address costs:
+
+    IMAD, LEA    a * c + b         a product is free in a sum
+    IADD3        a + b + c         two sums in one
+    LOP3         any function of the bits of three inputs:  a ^ b & 56
+    SHF ISETP SEL                  one operator each
+
+so that the swizzled address `(tid * 8 ^ tid & 56) + i * 1024` is three instructions:
+
+    >>> tid, i = Var("tid", 128), Var("i", 4)
+    >>> dict(instructions((tid * 8 ^ tid & 56) + i * 1024))
+    {'LEA': 1, 'LOP3': 1, 'SHF': 1}
+
+Notes.  The cost is a model, not a promise: the compiler sees more (ranges of thread indices, what neighbours
+share).  It counts each distinct subexpression once, constants as immediates, x % 2^n as a mask, a quotient by
+a constant as a high product and a shift, values past 32 bits twice.  Uniform forms (UIADD3, ULOP3, USHF,
+ULEA) count like the vector ones.  Its test compares it with the SASS that NVRTC makes for sm_90a.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from layoutalg.codegen.expr.expr import children, is_predicate, variables
 from layoutalg.codegen.expr.nodes import (
     SYMBOL,
     Add,
     And,
     Const,
+    Eq,
     Expr,
     FloorDiv,
+    Le,
     Lt,
     Minus,
+    Mod,
+    Mul,
     Or,
     Select,
     Shl,
@@ -43,7 +68,14 @@ from layoutalg.codegen.expr.nodes import (
     Var,
     Xor,
 )
-from layoutalg.codegen.expr.sums import signed_terms
+from layoutalg.codegen.expr.trees import (
+    children,
+    is_power_of_two,
+    is_predicate,
+    signed_terms,
+    terms,
+    variables,
+)
 from layoutalg.errors import IRError, ResourceError
 
 _SELECT_POWER = 1
@@ -219,3 +251,105 @@ def _in_order(node: Expr) -> tuple[Var, ...]:
             seen[next_one] = None
             waiting += reversed(children(next_one))
     return tuple(v for v in seen if isinstance(v, Var))
+
+
+# --- what it costs -----------------------------------------------------------------------------------------
+
+VARIABLE_DIVISION = 18
+"""Instructions of a 32-bit quotient by a variable: float reciprocal, two corrections (measured, sm_90a)."""
+
+
+def index_cost(*nodes: Expr) -> int:
+    """Integer instructions of one or several expressions together, equal parts counted once.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> i = Var("i", 256)
+    >>> index_cost(i // 8 * 33 + i % 8), index_cost(i // 12), index_cost(i // 8, i // 8 + 1)
+    (3, 2, 2)
+    """
+    return sum(instructions(*nodes).values())
+
+
+def instructions(*nodes: Expr) -> Mapping[str, int]:
+    """Name -> count of the SASS instructions of expressions, computed together, as they stand.
+
+    `DIV` stands for the whole sequence of a quotient by a variable.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> dict(instructions(Var("i", 256) % 12))
+    {'IMAD': 2, 'SHF': 1}
+    """
+    counts: Counter[str] = Counter()
+    seen: set[Expr] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            names, operands = _work(node)
+            for name in names:
+                counts[name] += 2 if node.facts.hi >> 32 else 1
+            waiting += operands
+    return MappingProxyType(dict(sorted(counts.items())))
+
+
+def _work(node: Expr) -> tuple[list[str], list[Expr]]:
+    """The instructions of one node, given its operands, and the operands."""
+    match node:
+        case Var() | Const():
+            return [], []
+        case Add():
+            products = [t for t in terms(node) if isinstance(t, Mul)]
+            plain = [t for t in terms(node) if not isinstance(t, Mul)]
+            names = ["LEA" if _shifts(t) else "IMAD" for t in products] + ["IADD3"] * (len(plain) // 2)
+            return names, [*plain, *(part for t in products for part in (t.a, t.b))]
+        case Minus(a, b):
+            operands = [a, *terms(b)]
+            products = [t for t in operands if isinstance(t, Mul)]
+            plain = [t for t in operands if not isinstance(t, Mul)]
+            names = ["IMAD"] * len(products) + ["IADD3"] * (len(plain) // 2 + (not node.exact))
+            return names, [*plain, *(part for t in products for part in (t.a, t.b))]
+        case Mul(a, b):
+            return ["SHF" if _shifts(node) else "IMAD"], [a, b]
+        case Shl(a) | Shr(a):
+            return ["SHF"], [a]
+        case Mod(a, Const(c)) if is_power_of_two(c):
+            return _bits(node)
+        case FloorDiv(FloorDiv(a, Const(c)), Const(d)):
+            return [], [FloorDiv(a, Const(c * d))]
+        case Mod(FloorDiv() as a, Const()):  # the compiler shares this quotient with none
+            return ["IMAD", "IMAD", "SHF"], [a]
+        case FloorDiv(a, Const(c)):
+            return (["SHF"] if is_power_of_two(c) else ["IMAD", "SHF"]), [a]
+        case FloorDiv(a, b):
+            return ["DIV"] * VARIABLE_DIVISION, [a, b]
+        case Mod(a, b):
+            return ["IMAD"], [FloorDiv(a, b), a, b]
+        case And(a, b) | Or(a, b) if is_predicate(node):
+            return [], [a, b]  # a comparison combines with an earlier one
+        case And() | Or() | Xor():
+            return _bits(node)
+        case Lt(a, b) | Le(a, b) | Eq(a, b):
+            return ["ISETP"], [a, b]
+        case Select(c, a, b):
+            return ["SEL"], [c, a, b]
+
+
+def _shifts(product: Mul) -> bool:
+    return isinstance(product.b, Const) and is_power_of_two(product.b.value)
+
+
+def _bits(node: Expr) -> tuple[list[str], list[Expr]]:
+    """A tree of bitwise operators: each LOP3 joins two more inputs to one."""
+    inputs = list(dict.fromkeys(_inputs(node)))
+    return ["LOP3"] * max(1, len(inputs) // 2), inputs
+
+
+def _inputs(node: Expr) -> list[Expr]:
+    match node:
+        case And(a, b) | Or(a, b) | Xor(a, b) if not is_predicate(node):
+            return _inputs(a) + _inputs(b)
+        case Mod(a, Const(c)) if is_power_of_two(c):
+            return [*_inputs(a), Const(c - 1)]
+        case _:
+            return [node]

@@ -16,6 +16,7 @@ checks every one exhaustively on all sets of small numbers.  Facts that no numbe
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import gcd
 
@@ -51,6 +52,7 @@ def _low_mask(bits: int) -> int:
     return (1 << bits) - 1
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def reconcile(lo: int, hi: int, stride: int, offset: int, may: int, must: int) -> Facts:
     """Let the three facts sharpen one another until none changes, and build the record.
 

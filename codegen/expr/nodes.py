@@ -15,10 +15,11 @@ the method `eq`.  Truth-testing a node raises.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import facts as F
 from layoutalg.codegen.expr.facts import Facts
@@ -32,73 +33,73 @@ MOST_BLOCKS = (1 << 31) - 1
 
 
 class _Operators:
-    """Python's operators build nodes; ints become constants."""
+    """Python's operators build nodes; ints become constants.  (`self` is an Expr, which this cannot say.)"""
 
     __slots__ = ()
 
-    def __add__(self, other: Operand) -> Expr:
-        return Add(_as_expr(self), _as_expr(other))
+    def __add__(self: Any, other: Operand) -> Expr:
+        return Add(self, _as_expr(other))
 
-    def __radd__(self, other: Operand) -> Expr:
-        return Add(_as_expr(other), _as_expr(self))
+    def __radd__(self: Any, other: Operand) -> Expr:
+        return Add(_as_expr(other), self)
 
-    def __sub__(self, other: Operand) -> Expr:
-        return _difference(_as_expr(self), _as_expr(other))
+    def __sub__(self: Any, other: Operand) -> Expr:
+        return _difference(self, _as_expr(other))
 
-    def __rsub__(self, other: Operand) -> Expr:
-        return _difference(_as_expr(other), _as_expr(self))
+    def __rsub__(self: Any, other: Operand) -> Expr:
+        return _difference(_as_expr(other), self)
 
-    def __mul__(self, other: Operand) -> Expr:
-        return Mul(_as_expr(self), _as_expr(other))
+    def __mul__(self: Any, other: Operand) -> Expr:
+        return Mul(self, _as_expr(other))
 
-    def __rmul__(self, other: Operand) -> Expr:
-        return Mul(_as_expr(other), _as_expr(self))
+    def __rmul__(self: Any, other: Operand) -> Expr:
+        return Mul(_as_expr(other), self)
 
-    def __floordiv__(self, other: Operand) -> Expr:
-        return FloorDiv(_as_expr(self), _as_expr(other))
+    def __floordiv__(self: Any, other: Operand) -> Expr:
+        return FloorDiv(self, _as_expr(other))
 
-    def __mod__(self, other: Operand) -> Expr:
-        return Mod(_as_expr(self), _as_expr(other))
+    def __mod__(self: Any, other: Operand) -> Expr:
+        return Mod(self, _as_expr(other))
 
-    def __xor__(self, other: Operand) -> Expr:
-        return Xor(_as_expr(self), _as_expr(other))
+    def __xor__(self: Any, other: Operand) -> Expr:
+        return Xor(self, _as_expr(other))
 
-    def __rxor__(self, other: Operand) -> Expr:
-        return Xor(_as_expr(other), _as_expr(self))
+    def __rxor__(self: Any, other: Operand) -> Expr:
+        return Xor(_as_expr(other), self)
 
-    def __and__(self, other: Operand) -> Expr:
-        return And(_as_expr(self), _as_expr(other))
+    def __and__(self: Any, other: Operand) -> Expr:
+        return And(self, _as_expr(other))
 
-    def __rand__(self, other: Operand) -> Expr:
-        return And(_as_expr(other), _as_expr(self))
+    def __rand__(self: Any, other: Operand) -> Expr:
+        return And(_as_expr(other), self)
 
-    def __or__(self, other: Operand) -> Expr:
-        return Or(_as_expr(self), _as_expr(other))
+    def __or__(self: Any, other: Operand) -> Expr:
+        return Or(self, _as_expr(other))
 
-    def __ror__(self, other: Operand) -> Expr:
-        return Or(_as_expr(other), _as_expr(self))
+    def __ror__(self: Any, other: Operand) -> Expr:
+        return Or(_as_expr(other), self)
 
-    def __lshift__(self, amount: int) -> Expr:
-        return Shl(_as_expr(self), amount)
+    def __lshift__(self: Any, amount: int) -> Expr:
+        return Shl(self, amount)
 
-    def __rshift__(self, amount: int) -> Expr:
-        return Shr(_as_expr(self), amount)
+    def __rshift__(self: Any, amount: int) -> Expr:
+        return Shr(self, amount)
 
-    def __lt__(self, other: Operand) -> Expr:
-        return Lt(_as_expr(self), _as_expr(other))
+    def __lt__(self: Any, other: Operand) -> Expr:
+        return Lt(self, _as_expr(other))
 
-    def __le__(self, other: Operand) -> Expr:
-        return Le(_as_expr(self), _as_expr(other))
+    def __le__(self: Any, other: Operand) -> Expr:
+        return Le(self, _as_expr(other))
 
-    def __gt__(self, other: Operand) -> Expr:
-        return Lt(_as_expr(other), _as_expr(self))
+    def __gt__(self: Any, other: Operand) -> Expr:
+        return Lt(_as_expr(other), self)
 
-    def __ge__(self, other: Operand) -> Expr:
-        return Le(_as_expr(other), _as_expr(self))
+    def __ge__(self: Any, other: Operand) -> Expr:
+        return Le(_as_expr(other), self)
 
-    def eq(self, other: Operand) -> Expr:
+    def eq(self: Any, other: Operand) -> Expr:
         """The predicate `self == other` (the operator == compares structure)."""
-        return Eq(_as_expr(self), _as_expr(other))
+        return Eq(self, _as_expr(other))
 
     def __bool__(self) -> bool:
         raise IRError("no truth value", self, f"'{self}' is decided when the kernel runs, not by Python")
@@ -110,6 +111,11 @@ class _Node(_Operators):
 
     facts: Facts = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The operands, left to right."""
+        return ()
 
     def _seal(self, facts: Facts) -> None:
         object.__setattr__(self, "facts", facts)
@@ -167,6 +173,9 @@ class Var(_Node):
             raise IRError("variable range", self.name, f"{self.name} in [{self.lo}, {top}) has {what} >= 0")
         self._seal(F.between(first, top - 1, self.multiple, self.offset % self.multiple))
 
+    def _key(self) -> tuple[object, ...]:
+        return self.name, self.extent, self.kind, self.lo, self.multiple, self.offset
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const(_Node):
@@ -197,6 +206,10 @@ class _Binary(_Node):
     def __post_init__(self) -> None:
         self._seal(_TRANSFER[type(self)](self.a.facts, self.b.facts))
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.a, self.b
+
     def _key(self) -> tuple[object, ...]:
         return self.a, self.b
 
@@ -224,6 +237,10 @@ class Minus(_Node):
     def __post_init__(self) -> None:
         object.__setattr__(self, "exact", self.exact or self.a.facts.lo >= self.b.facts.hi)
         self._seal(F.subtract(self.a.facts, self.b.facts))
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.a, self.b
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -297,6 +314,10 @@ class _Shift(_Node):
             raise IRError("shift amount", self.amount, f"shift by {self.amount!r}: a constant >= 0 is needed")
         self._seal(_TRANSFER[type(self)](self.a.facts, F.constant(1 << self.amount)))
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shl(_Shift):
@@ -319,6 +340,10 @@ class Select(_Node):
     def __post_init__(self) -> None:
         self._seal(F.join(self.a.facts, self.b.facts))
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.condition, self.a, self.b
+
 
 Expr: TypeAlias = (
     Var | Const | Add | Minus | Mul | FloorDiv | Mod | Xor | And | Or | Shl | Shr | Select | Lt | Le | Eq
@@ -339,12 +364,17 @@ def as_expr(value: Operand) -> Expr:
 
 def _as_expr(value: object) -> Expr:
     if isinstance(value, _Node):
-        return cast(Expr, value)
+        return value  # type: ignore[return-value]  # the union has all nodes
     try:
-        return Const(operator.index(value))  # type: ignore[arg-type]
+        return _number(operator.index(value))  # type: ignore[arg-type]
     except TypeError:
         kind = type(value).__name__
         raise ArgumentTypeError(f"{value!r} is a {kind}; an int or an index expression is needed") from None
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _number(value: int) -> Const:
+    return Const(value)
 
 
 def _difference(a: Expr, b: Expr) -> Minus:

@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from layoutalg.codegen.expr.expr import children, rebuild
 from layoutalg.codegen.expr.nodes import Add, Expr
-from layoutalg.codegen.expr.sums import terms, total
+from layoutalg.codegen.expr.trees import children, rebuild, terms, total
 from layoutalg.errors import IRError
 
 REWRITES_LIMIT = 1000
@@ -68,16 +67,17 @@ class Rules:
         return found
 
 
-def rewrite(node: Expr, rules: Rules) -> Expr:
+def rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr] | None = None) -> Expr:
     """The expression with every rule applied wherever it applies.
 
+    `done` holds normal forms by these rules, and those of all parts of this expression once it is returned.
     Raises IRError where a node still changes after REWRITES_LIMIT rewrites.
 
     >>> from layoutalg.codegen.expr import Const
     >>> print(rewrite(Const(3), Rules([])))
     3
     """
-    return _rewrite(node, rules, {})
+    return _rewrite(node, rules, {} if done is None else done)
 
 
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:

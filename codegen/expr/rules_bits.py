@@ -14,7 +14,7 @@ from functools import reduce
 
 from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul, Or, Xor
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import content, divided, is_power_of_two, terms, times, total
+from layoutalg.codegen.expr.trees import content, divided, is_power_of_two, terms, times, total
 
 
 def _neutral_bits(node: Expr) -> Expr | None:

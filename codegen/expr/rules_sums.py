@@ -16,7 +16,7 @@ from math import gcd
 
 from layoutalg.codegen.expr.nodes import Add, Const, Expr, FloorDiv, Mod, Mul, Shl, Shr
 from layoutalg.codegen.expr.rewrite import Rule
-from layoutalg.codegen.expr.sums import (
+from layoutalg.codegen.expr.trees import (
     combination,
     content,
     digit,

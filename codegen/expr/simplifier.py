@@ -17,20 +17,24 @@ bits.
 
 from __future__ import annotations
 
-import functools
-
 from layoutalg.codegen.expr.nodes import Expr
 from layoutalg.codegen.expr.rewrite import Rules, rewrite
 from layoutalg.codegen.expr.rules_bits import BIT_RULES
-from layoutalg.codegen.expr.rules_minus import MINUS_RULES
+from layoutalg.codegen.expr.rules_order import MINUS_RULES, TRUTH_RULES
 from layoutalg.codegen.expr.rules_sums import BASIC_RULES, SUM_RULES
-from layoutalg.codegen.expr.rules_truth import TRUTH_RULES
+from layoutalg.codegen.expr.trees import variables
 
 RULES = Rules((*BASIC_RULES, *SUM_RULES, *MINUS_RULES, *BIT_RULES, *TRUTH_RULES))
 """Every theorem the simplifier uses, in the order they are tried."""
 
 
-@functools.lru_cache(maxsize=1 << 14)
+MOST_KNOWN = 1 << 16
+"""Normal forms past which all are forgotten: those of some ten large kernels."""
+
+_known: dict[Expr, Expr] = {}
+"""Normal forms of expressions and of all their parts, most of which are asked for again."""
+
+
 def simplify(node: Expr) -> Expr:
     """The normal form of an expression: equal for every value of its variables.
 
@@ -39,4 +43,18 @@ def simplify(node: Expr) -> Expr:
     >>> str(simplify(tid % 64 * 1 + tid // 64 % 4 * 64))
     'tid'
     """
-    return rewrite(node, RULES)
+    found = _known.get(node)
+    if found is None:
+        if len(_known) > MOST_KNOWN:
+            _known.clear()
+        found = rewrite(node, RULES, _known)
+    return found
+
+
+def forget() -> None:
+    """Forget what is kept of expressions: normal forms and variables.
+
+    >>> forget()
+    """
+    _known.clear()
+    variables.cache_clear()

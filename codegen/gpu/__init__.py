@@ -31,7 +31,14 @@ from layoutalg.codegen.gpu.launch import (
     compile_sequence,
     load_sequence,
 )
-from layoutalg.codegen.gpu.nvrtc import TARGETS, Cubin, compile_cubin, compile_options, version
+from layoutalg.codegen.gpu.nvrtc import (
+    TARGETS,
+    Cubin,
+    compile_cubin,
+    compile_options,
+    compile_target,
+    version,
+)
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
 from layoutalg.codegen.gpu.runtime import (
     Launch,
@@ -92,6 +99,7 @@ __all__ = [
     "compile_cubin",
     "compile_options",
     "compile_sequence",
+    "compile_target",
     "count_classes",
     "current_stream",
     "device_array",

@@ -39,7 +39,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin, compile_options, version
+from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin, compile_options, compile_target, version
 from layoutalg.codegen.gpu.trusted_folder import TEMPORARY, Folder, UntrustedError, trusted_folder
 
 LIMIT_BYTES = 256 << 20
@@ -73,6 +73,7 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
     >>> first == second
     True
     """
+    arch = compile_target(arch)
     if folder is None:
         return compile_cubin(source, name, arch)
     key = cubin_key(source, name, arch)

@@ -10,13 +10,13 @@ What is compiled is data: another process may have done it, and `kernels.plan_ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare, words_at_launch
 from layoutalg.codegen.gpu.runtime import Launch, device_array, load_launch
-from layoutalg.codegen.program import SCRATCH, LaunchSequence
+from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence
 
 __all__ = ["CompiledSequence", "LoadedSequence", "ReadySequence", "compile_sequence", "load_sequence"]
 
@@ -43,14 +43,27 @@ class CompiledSequence:
         return max((one.cubin.registers for one in self.prepared), default=0)
 
     def ready(self, scalars: Mapping[str, int] | None = None) -> ReadySequence:
-        """The sequence with its scalars, and those given, bound.
+        """The sequence with its scalars, and those given, bound; words of numbers that are not, such as
+        alpha, every launch gives by name, as it gives addresses.
 
         Raises ArgumentTypeError for a scalar that is missing, ShapeError for one that a kernel is not right
         for, ResourceError for a grid past CUDA's limits.
         """
         bound = dict(self.sequence.scalars) | dict(scalars or {})
         kernels = tuple(launchable(one, bound) for one in self.prepared)
-        return ReadySequence(kernels, self.sequence.buffers, self.sequence.scratch_bytes)
+        names = zip(self.prepared, self.sequence.buffers, strict=True)
+        buffers = tuple(tuple(_given(one.kernel, own, bound)) for one, own in names)
+        return ReadySequence(kernels, buffers, self.sequence.scratch_bytes)
+
+
+def _given(kernel: Kernel, buffers: tuple[str, ...], bound: Mapping[str, int]) -> Iterator[str]:
+    """The name of what a launch gives for each parameter that has no value: its buffer's, or its own."""
+    own, words = iter(buffers), words_at_launch(kernel, bound)
+    for p in kernel.params:
+        if isinstance(p, Global):
+            yield next(own)
+        elif p.name in words:
+            yield p.name
 
 
 def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
@@ -70,8 +83,9 @@ def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSequence:
-    """A sequence on the GPU: call it with the address of every buffer by name, and a stream (a cudaStream_t),
-    CuPy's current one where none is given.  Who calls it allocates "scratch", of `scratch_bytes`."""
+    """A sequence on the GPU: call it with the address of every buffer by name, with the words of numbers that
+    have no value yet, and a stream (a cudaStream_t), CuPy's current one where none is given.  Who calls it
+    allocates "scratch", of `scratch_bytes`."""
 
     steps: tuple[tuple[Launch, tuple[str, ...]], ...]
     """The launches in order, each with the names of its buffers."""

@@ -57,9 +57,7 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     >>> compile_cubin('extern "C" __global__ void nothing() {}', "nothing", "sm_80").spill_bytes
     0
     """
-    arch = find_target(arch)
-    if arch not in TARGETS:
-        raise UnknownNameError("compile target", arch, TARGETS)
+    arch = compile_target(arch)
     lib = _library()
     program = ctypes.c_void_p()
     file_name = f"{name}.cu".encode()
@@ -79,6 +77,20 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     stack, stores, loads = map(int, spills.groups())
     shared = int(smem.group(1)) if smem else 0
     return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
+
+
+def compile_target(arch: str) -> str:
+    """The name in TARGETS of an architecture given by any of its names.
+
+    Raises UnknownNameError for one that is not known, or that NVRTC does not compile for.
+
+    >>> compile_target("H100")
+    'sm_90'
+    """
+    target = find_target(arch)
+    if target not in TARGETS:
+        raise UnknownNameError("compile target", target, TARGETS)
+    return target
 
 
 def compile_options(arch: str) -> tuple[str, ...]:

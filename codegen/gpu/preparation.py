@@ -47,10 +47,10 @@ class Prepared:
 class Launchable:
     """All that a launch needs of a compiled kernel whose integers are known, as plain data.
 
-    `pointers` are their names, each with the bytes of which it has to be a multiple; `shared_bytes` of shared
-    memory are asked for at the launch; `image` is the machine code; `dependent`: it may start while the
-    kernel in front of it ends; `scalars` are the values of integers, each with its place among all
-    parameters.
+    `pointers` are what every launch gives, in order: addresses by name, each with the bytes of which it has
+    to be a multiple, and words of numbers, with 1; `shared_bytes` of shared memory are asked for at the
+    launch; `image` is the machine code; `dependent`: it may start while the kernel in front of it ends;
+    `scalars` are the values of integers, each with its place among all parameters.
     """
 
     name: str
@@ -97,28 +97,49 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({})) -> Launchable:
     """What a launch needs of a kernel, with values for its integer parameters by name.
 
-    Raises ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right
-    for, ResourceError for a grid past CUDA's limits.
+    Words of numbers, such as alpha, that have no value here are given by every launch.  Raises
+    ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right for,
+    ResourceError for a grid past CUDA's limits.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
     (1, 1, 1)
     """
     kernel = ready.kernel
-    integers = [(place, p.name) for place, p in enumerate(kernel.params) if isinstance(p, Var)]
+    given = words_at_launch(kernel, scalars)
+    integers = [
+        (place, p.name) for place, p in enumerate(kernel.params) if isinstance(p, Var) and p.name not in given
+    ]
     if missing := [name for _, name in integers if name not in scalars]:
         raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
-    check_integers(kernel, scalars)
+    values = dict.fromkeys(given, 0) | dict(scalars)
+    check_integers(kernel, values)
     return Launchable(
         kernel.name,
-        tuple((p.name, p.align_bytes) for p in kernel.params if isinstance(p, Global)),
-        launch_grid(kernel, scalars),
+        tuple(
+            (p.name, p.align_bytes if isinstance(p, Global) else 1)
+            for p in kernel.params
+            if isinstance(p, Global) or p.name in given
+        ),
+        launch_grid(kernel, values),
         kernel.threads,
         dynamic_bytes(kernel),
         ready.cubin.image,
         kernel.dependent,
         tuple((place, scalars[name]) for place, name in integers),
     )
+
+
+def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:
+    """The words of numbers among a kernel's parameters that have no value yet.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> k = KernelBuilder("scale", threads=32)
+    >>> alpha = k.word("alpha", "f32")
+    >>> words_at_launch(k.build(), {}), words_at_launch(k.build(), {"alpha": 0})
+    (('alpha',), ())
+    """
+    return tuple(name for name, _ in kernel.scalars if name not in scalars)
 
 
 def dynamic_bytes(kernel: Kernel) -> int:

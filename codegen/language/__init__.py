@@ -6,7 +6,9 @@ values      arithmetic on fragments: v * alpha + b
 copying     tiled copies: load, store and copy partitions, under predicates
 ring        pipeline: a ring of shared tiles that cp.async fills, stated once
 builder     KernelBuilder: how a program is written
-run         simulate, verify, compile and launch, by names and numbers
+run         simulate, compile and launch, by names and numbers
+sizes       draw_sizes: sizes on which a program shows what it does
+verification   verify: a program on random sizes and values, beside what NumPy gives
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ from layoutalg.codegen.language.values import (
 from layoutalg.later import later
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.language.run import Kernel, Program, compile, launch, simulate, verify, words
+    from layoutalg.codegen.language.run import Kernel, Program, compile, launch, simulate, words
+    from layoutalg.codegen.language.verification import verify
 
-_OF_RUN = "Kernel Program compile launch simulate verify words"
+_OF_RUN = "Kernel Program compile launch simulate words"
 
 __all__ = [
     "Arithmetic",
@@ -71,5 +74,6 @@ __all__ = [
 
 __getattr__ = later(
     "layoutalg.codegen.language",
-    dict.fromkeys(_OF_RUN.split(), "layoutalg.codegen.language.run"),
+    dict.fromkeys(_OF_RUN.split(), "layoutalg.codegen.language.run")
+    | {"verify": "layoutalg.codegen.language.verification"},
 )

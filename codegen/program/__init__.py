@@ -4,12 +4,10 @@
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
-    waits       dependent kernels wait before they touch memory
-    dependent_launch   a kernel that may start early
+    dependent_launch   a kernel that may start early, and waits before it touches memory
     launch_contract    what a launch must give a kernel
     conditions  what is known inside a branch
-    lowering    an equal program with cheap addresses
-    printable   the program that is printed: checked and lowered
+    lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.
@@ -30,8 +28,7 @@ from layoutalg.codegen.program.launch_contract import (
     lines,
     text,
 )
-from layoutalg.codegen.program.lowering import lower
-from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.lowering import lower, printed
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,

@@ -15,6 +15,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Operand
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.dependent_launch import check_waits
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
@@ -32,7 +33,6 @@ from layoutalg.codegen.program.tile import (
     expressions,
     walk,
 )
-from layoutalg.codegen.program.waits import check_waits
 from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
 
 

@@ -17,7 +17,8 @@ a pointer to where it is and adds the step, so that the address costs one 64-bit
 moves (inner loops, unrolled copies, a let of the loop's body) is added to that place where it is used.
 
 Notes.  The pass also writes out unrolls of one step and branches whose condition is decided.  It maps
-programs to programs: the printer and the simulator both run the lowered one.
+programs to programs.  Whoever states something of a kernel (the printer, the simulator behind `verify` and
+behind arrays on the CPU) takes the one that `check` has passed and `lower` has made, from `printed`.
 
 Source: S(a + b) = S(a) ^ S(b) for a & b = 0 (linearity of a swizzle over F2).
 """
@@ -31,6 +32,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from layoutalg.arch import Arch
 from layoutalg.codegen.expr import (
     Add,
     And,
@@ -51,6 +53,7 @@ from layoutalg.codegen.expr import (
     total,
     variables,
 )
+from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
@@ -89,6 +92,17 @@ def lower(kernel: Kernel) -> Kernel:
     bases = _Bases(kernel)
     body = _with_exact(_split_body(body, bases, {}), Conditions(), {})
     return replace(kernel, body=(*bases.lets(), *body))
+
+
+def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
+    """The program whose text is printed for a kernel.  Raises what `check` raises.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> printed(KernelBuilder("empty", threads=32).build()).name
+    'empty'
+    """
+    check(kernel, arch)
+    return lower(kernel)
 
 
 def _flatten(

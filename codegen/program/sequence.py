@@ -23,7 +23,7 @@ from typing import Any
 from layoutalg.arch import Arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.program.dependent_launch import dependent
-from layoutalg.codegen.program.printable import printed
+from layoutalg.codegen.program.lowering import printed
 from layoutalg.codegen.program.tile import Global, Kernel
 from layoutalg.errors import ArgumentTypeError
 

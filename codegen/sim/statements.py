@@ -14,6 +14,7 @@ sees poison (see machine) is applied twice, to the poisoned bits as 0 and as 1; 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias, assert_never
@@ -113,6 +114,13 @@ class Program:
             if target is not None:
                 targets.append(target)
                 shapes.append(operand.words)
+
+        try:
+            inspect.signature(instr.effect).bind(machine, None, *sources)
+        except TypeError as error:
+            raise IRError(
+                "effect", s, f"the effect of {instr} is called with {len(sources)} values: {error}"
+            ) from error
 
         def run(group: Group) -> Waits:
             group.number, group.statement = number, partial(where, group.frame)

@@ -12,7 +12,6 @@
     splitk      parts of k, and the kernel that adds them up
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders
-    smem_loads, simt_predict, sm80_predict   what accesses cost
 
 Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
 """

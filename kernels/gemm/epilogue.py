@@ -31,6 +31,7 @@ from layoutalg.codegen.instr import double as instr_double
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
+from layoutalg.kernels.gemm.rasterize import batch_strides
 
 if TYPE_CHECKING:
     from layoutalg.kernels.gemm.problem import GemmProblem
@@ -246,10 +247,10 @@ def wrapped(value: Any) -> Any:
     return (value + 2.0**31) % 2.0**32 - 2.0**31
 
 
-def named_epilogue(*, reads_c: bool, bias: bool, activation: str) -> Epilogue:
+def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal["n", "m"] = "n") -> Epilogue:
     """activation(alpha v + beta C + bias), with C, the bias and the activation where they are asked for.
 
-    Raises UnsupportedError for another activation.
+    The bias is `along` n, a number per column, or m.  Raises UnsupportedError for another activation.
 
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
@@ -261,7 +262,7 @@ def named_epilogue(*, reads_c: bool, bias: bool, activation: str) -> Epilogue:
     if reads_c:
         end |= AddMatrix()
     if bias:
-        end |= AddVector()
+        end |= AddVector(along=along)
     return end if activation == "none" else end | Map(FUNCTIONS[activation])
 
 
@@ -284,8 +285,9 @@ class Output:
     """Where the sums of a kernel go, `vec` of a row at a time, and what is done to them on the way.
 
     Declares d (or of a `part` the workspace `sums`) and what the epilogue takes; with registers for what is
-    read or packed.  A block's results start at row and column `first`, wherever it has sums when None.  Rows
-    start at multiples of `vec` elements; `static` makes the problem's leading dimensions constants.
+    read or packed.  A block's results start at row and column `first`, wherever it has sums when None, of the
+    product at `batch`.  Rows start at multiples of `vec` elements; `static` makes the problem's leading
+    dimensions constants.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> k = KernelBuilder("nothing", threads=32)
@@ -303,10 +305,11 @@ class Output:
         *,
         first: tuple[Expr, Expr] | None = None,
         part: Var | None = None,
+        batch: tuple[Expr, ...] = (),
         static: bool = False,
         stores: Mapping[int, Instr] = STG_WHOLE,
     ) -> None:
-        self.k, self.vec, self.m, self.n, self.first, self.part = k, vec, m, n, first, part
+        self.k, self.vec, self.m, self.n, self.first = k, vec, m, n, first
         self.epilogue, self.element, size = p.epilogue, p.result.name, p.result.nbytes
         self.do = ARITHMETIC[p.accumulator.name]
         self.nbytes, self.store = vec * size, stores[vec * size]
@@ -317,19 +320,21 @@ class Output:
         def leading(name: str, value: int) -> Expr:
             return k.constant(name, value) if static else k.param(name, value, vec, multiple=vec)
 
+        self.lead = batch if part is None else (part,)
         if part is not None:
             strides: tuple[Expr | int, ...] = (m * n, n, 1)
             self.d = k.pointer("sums", size, strides, writable=True, align_bytes=self.align)
         else:
             ldd = leading("ldd", p.ldd)
             k.require(n <= ldd)
-            self.d = k.pointer("d", size, (ldd, 1), writable=True, align_bytes=self.align)
+            strides = (*batch_strides(k, p, "d", vec), ldd, 1)
+            self.d = k.pointer("d", size, strides, writable=True, align_bytes=self.align)
         for step in self.epilogue.steps:
             match step:
                 case Scale(name):
                     self._scalar(name)
                 case AddMatrix(name, factor):
-                    strides = (leading("ldc", p.ldc), 1)
+                    strides = (*batch_strides(k, p, "c", vec), leading("ldc", p.ldc), 1)
                     self.buffers[name] = k.pointer(name, size, strides, align_bytes=self.align)
                     self._scalar(factor)
                 case AddVector(name, along):
@@ -356,13 +361,13 @@ class Output:
     def tile(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> Tensor:
         """A tile of D, whose coordinates a thread's results have: where it starts, and its extents."""
         d = whole(self.d, extents=(None,) * len(self.d.strides))
-        if self.part is not None:
-            d = d[self.part, None, None]
-        return local_tile(d, shape, (0, 0)).moved(*(Const(0),) * (self.part is not None), *corner)
+        if self.lead:
+            d = d[*self.lead, None, None]
+        return local_tile(d, shape, (0, 0)).moved(*(Const(0),) * len(self.lead), *corner)
 
     def at_corner(self, own: Tensor, corner: tuple[Expr, Expr]) -> Tensor:
         """A thread's part of a tile at row and column 0, in the tile at a corner; its place has a name."""
-        *before, row, column = own.moved(*(Const(0),) * (self.part is not None), *corner).origin
+        *before, row, column = own.moved(*(Const(0),) * len(self.lead), *corner).origin
         named = self.k.once("row0", row), self.k.once("col0", column)
         return replace(own, origin=(*before, *named))
 
@@ -390,7 +395,7 @@ class Output:
                 k.do(do.scale(vec), sums, *self.scalars[name])
             case AddMatrix(name, factor):
                 with k.If(do.nonzero(self.scalars[factor])):
-                    k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], row, column))
+                    k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], *self.lead, row, column))
                     k.do(do.add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
             case AddVector(name, "n"):
                 k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], column))
@@ -415,6 +420,6 @@ def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> Iterator[tuple[str,
     for step in epilogue.steps:
         match step:
             case AddMatrix(name, _):
-                yield name, (p.m - 1) * p.ldc + p.n
+                yield name, p.c_elems
             case AddVector(name, along):
                 yield name, p.n if along == "n" else p.m

@@ -33,9 +33,8 @@ from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
-from layoutalg.kernels.gemm.launches import Config, launches, shared_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER
+from layoutalg.kernels.gemm.launches import Config, called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, operand_view, scalar_words
 from layoutalg.kernels.gemm.validate import check_config
 
 ALPHA, BETA = 2, -3
@@ -102,12 +101,12 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return bits_of(values, name)
 
-    old, (alpha, beta) = (p.m - 1) * p.ldd + p.n, _factors(p)
+    alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
-        "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
-        "d": ~np.zeros(old, CARRIER[p.result.nbytes]),
+        "c": draw(p.c_elems, p.result.name), "bias": draw(p.n, p.result.name),
+        "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
     if beta == 0:
@@ -136,7 +135,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     with np.errstate(all="ignore"):
         exact, size = alpha * (a @ b), abs(alpha) * (np.abs(a) @ np.abs(b))
         if p.reads_c and any(given[word] for word in scalar_words(p, "beta", beta)):
-            old = beta * numbers_of(given["c"], p.result.name)[_places(p, p.ldc)]
+            old = beta * numbers_of(given["c"], p.result.name)[_places(p, "c", p.ldc)]
             exact, size = exact + old, size + np.abs(old)
         if p.bias:
             bias = numbers_of(given["bias"], p.result.name)
@@ -149,11 +148,12 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         return exact, 2 * (p.k + 4) * sums * size + 2 * last * np.abs(exact) + LEAST[p.result.name]
 
 
-def _places(p: GemmProblem, leading: int) -> Any:
-    """Where the elements of an m x n matrix lie in its flat buffer."""
+def _places(p: GemmProblem, name: str, leading: int) -> Any:
+    """Where the elements of m x n matrices lie in their flat buffer."""
     import numpy as np
 
-    return np.arange(p.m)[:, None] * leading + np.arange(p.n)
+    flat = np.arange(p.elems(name, p.m, p.n, leading))
+    return operand_view(p, name, flat, (p.m, p.n), (leading, 1))
 
 
 def _scalars(p: GemmProblem) -> dict[str, int]:
@@ -163,7 +163,7 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 
 
 def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("d", *definition(p, given), p.result.name, _places(p, p.ldd))
+    return Expected("d", *definition(p, given), p.result.name, _places(p, "d", p.ldd))
 
 
 # --- configurations ------------------------------------------------------------------------------------
@@ -273,9 +273,7 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 # --- the records ---------------------------------------------------------------------------------------
 
 
-def _family(
-    name: str, summary: str, usual: str, b_major: Any, candidates: Any, steps: Mapping[str, Any]
-) -> Family:
+def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any]) -> Family:
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, **rest: Any
     ) -> GemmProblem:
@@ -286,31 +284,24 @@ def _family(
         name,
         summary,
         problem,
-        candidates,
+        partial(_candidates, choice),
         launches=launches,
         trials=trials,
         buffers=operands,
         expected=_expected,
-        array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.m * p.n),
+        array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in VERIFIED),
         asks={"m": LARGEST, "n": LARGEST, "k": SIDE},
         bench=_bench(problem),
         shared=shared_launches,
+        called=called_launches,
         way=way,
-        steps=steps,
         written=lambda config: bool(config.splits == 1),
     )
 
 
 GEMM_FAMILIES = (
-    _family(
-        "gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn",
-        partial(_candidates, SIMT),
-        MappingProxyType({name: config for name, (_, config) in SIMT_LADDER.items()}),
-    ),
-    _family(
-        "gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k",
-        partial(_candidates, SM80), SM80_LADDER,
-    ),
-)  # fmt: skip
+    _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
+    _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
+)
 """The families of this room."""

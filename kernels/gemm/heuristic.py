@@ -53,8 +53,8 @@ MOST_ROUNDS = 12
 
 
 def tile_count(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
-    """Tiles of D."""
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
+    """Tiles of D, of all products of a batch."""
+    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
 def offered_splits(p: GemmProblem, c: SimtConfig | Sm80Config, sms: int) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ def offered_splits(p: GemmProblem, c: SimtConfig | Sm80Config, sms: int) -> tupl
     >>> offered_splits(gemm_problem(256, 256, 1024), Sm80Config(128, 128, 64, 2, 2, 3), 132)
     (1, 2, 3, 4, 6, 8)
     """
-    if p.accumulator.name == "f16":
+    if p.accumulator.name == "f16" or p.batch:
         return (1,)
     tiles = tile_count(p, c)
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
@@ -152,11 +152,13 @@ class Choice(Generic[C]):
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
-    """Elements that the rows of A, of B, and of C and D are cut into."""
+    """Elements that the rows of A, of B, and of C and D are cut into, wherever these start."""
+    size = p.operand.nbytes
+    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
     return (
-        gcd(p.lda, p.k if p.a_major == "k" else p.m),
-        gcd(p.ldb, p.k if p.b_major == "k" else p.n),
-        gcd(p.ldd, p.n, p.ldc if p.reads_c else 0),
+        gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
+        gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),
+        gcd(d, p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ())),
     )
 
 

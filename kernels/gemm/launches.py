@@ -7,27 +7,24 @@ many problems: `covering` widens a problem to the next sizes that its neighbours
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd
 from typing import TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import (
-    simt as gemm_simt,
-)
-from layoutalg.kernels.gemm import (
-    simt_predict as gemm_simt_predict,
-)
-from layoutalg.kernels.gemm import (
-    sm80 as gemm_sm80,
-)
-from layoutalg.kernels.gemm import (
-    sm80_predict as gemm_sm80_predict,
-)
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.splitk import build_combine, part_problem, predict_combine
+from layoutalg.kernels.gemm import simt, sm80
+from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
+from layoutalg.kernels.gemm.rasterize import batch_scalars
+from layoutalg.kernels.gemm.splitk import build_combine, part_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.validate import multiples
+
+MOST_CALLED = 1 << 14
+"""Extents and leading dimensions that the kernels of calls are built for, so that 32 bits address them."""
+
+WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
+"""Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
 
 Config: TypeAlias = SimtConfig | Sm80Config
 """A way to compute a product, of either family."""
@@ -43,7 +40,7 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    product = gemm_simt.build(p, c) if isinstance(c, SimtConfig) else gemm_sm80.build(p, c)
+    product = simt.build(p, c) if isinstance(c, SimtConfig) else sm80.build(p, c)
     return sequence_of(p, c.splits, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
 
 
@@ -60,6 +57,52 @@ def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     return sequence_of(p, c.splits, wide.kernels)
 
 
+def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+    """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
+    MOST_CALLED rows that is computed by this configuration has the same kernels.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(64, 64, 64, 2, 2, 4, edges=True, static_ld=True)
+    >>> one, other = (called_launches(gemm_problem(m, n, 80), c) for m, n in ((96, 200), (999, 8000)))
+    >>> one.kernels == other.kernels
+    True
+    """
+    free = replace(c, splits=min(c.splits, 2), static_ld=False)
+    wide = _called(called_problem(p, free), free, arch)
+    return sequence_of(p, c.splits, wide.kernels)
+
+
+@lru_cache(maxsize=256)
+def _called(p: GemmProblem, c: Config, arch: str | Arch) -> LaunchSequence:
+    return launches(p, c, arch)
+
+
+def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
+    """A problem whose kernels compute this one too, the same for all of its class.
+
+    Classes differ where kernels do: extents of less than a tile, and more than MOST_CALLED along any stored
+    row, where 32 bits no longer hold what is addressed.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(96, 200, 80)
+    >>> wide = called_problem(p, Sm80Config(128, 64, 64, 2, 2, 4, edges=True))
+    >>> wide.m, wide.n, wide.k, wide.lda
+    (127, 16384, 16384, 16384)
+    """
+    rows = p.lda, p.ldb, p.ldc, p.ldd
+    most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
+    tiles = (p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)
+    small = (x < tile for x, tile in tiles)
+    m, n, k = (
+        tile - by if under else most
+        for under, (_, tile), by in zip(small, tiles, multiples(p, c), strict=True)
+    )
+    batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
+    return replace(
+        p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=most, batch=batch, align_bytes=ALIGNED
+    )  # fmt: skip
+
+
 def sequence_of(
     p: GemmProblem, splits: int, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
 ) -> LaunchSequence:
@@ -70,33 +113,17 @@ def sequence_of(
     1024
     """
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
+    scalars |= batch_scalars(p)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
-
-
-def predictions(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-    """What every access costs, by instruction, kernel by kernel.
-
-    Raises what the family's `predict` and `predict_combine` raise.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(64, 64, 32, 2, 2, 3, splits=4, result_vec=4)
-    >>> [sorted(x)[-1] for x in predictions(gemm_problem(64, 64, 512), c)]
-    ['st.shared.b64', 'st.global.b64']
-    """
-    if isinstance(c, SimtConfig):
-        product = gemm_simt_predict.predict(p, c, arch)
-    else:
-        product = gemm_sm80_predict.predict(p, c, arch)
-    return (product,) if c.splits == 1 else (product, predict_combine(p, c.splits, arch))
 
 
 def covering(p: GemmProblem, c: Config) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for many of its neighbours.
 
     Extents grow to a power of two times the tile, those under a tile to almost one; leading dimensions to a
-    power of two, unless the configuration makes them constants.  What their vectors of up to 16 elements
-    divide stays as it is.
+    power of two, unless the configuration makes them constants; a batch to the largest.  What their vectors
+    of up to 16 elements divide stays as it is.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> wide = covering(gemm_problem(3000, 2000, 4097, "f32"), SimtConfig(128, 256, 8, 16, 8, 4, edges=True))
@@ -104,7 +131,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     (4104, 2048, 8193, 16385)
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    wide = replace(p, m=m, n=n, k=k)
+    wide = replace(p, m=m, n=n, k=k, batch=(BatchMode(*WIDEST_BATCH),) * len(p.batch))
     if c.static_ld:
         return wide
     rows = {

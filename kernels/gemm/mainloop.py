@@ -5,9 +5,10 @@ a thread moves from the matrix to a tile, `read` what it loads of a tile for the
 makes an `OperandPlan` of each operand and says how fragments are multiplied; the loop is the same.
 
     ring        two or more tiles: while tile t is multiplied, tile t + stages - 1 is on its way, by cp.async
-                or through registers.  The last step of a tile waits for the next one: one barrier a tile
+                or through registers.  The last step of a tile waits for the next one, and loads its first
+                fragments: one barrier per tile
     buffered    one tile or two, through registers: loaded when it is needed or, `ahead`, while the one before
-                is multiplied
+                is multiplied; fragments are loaded ahead within a tile
     direct      no tiles: each k is read from the matrices
 
 Edges cost the main loop nothing.  The tile of k that is not whole comes first, before the loop, under a
@@ -35,70 +36,61 @@ from layoutalg.codegen.expr import Operand as Value
 from layoutalg.codegen.instr import BAR, CLEAR, CP_ASYNC, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT, LDG, STS, Instr
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program import MemRef, Reg
-from layoutalg.dtype import DType
-from layoutalg.kernels.gemm.problem import Major
-from layoutalg.kernels.gemm.splitk import Part
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, Via
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
+from layoutalg.kernels.gemm.splitk import Part, declare_part
+from layoutalg.kernels.gemm.tiles import OperandTile, Side, SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 
 
 @cache
-def operand_copy(via: Via, element: DType, major: Major, vector: int, lanes: int, threads: int) -> TiledCopy:
-    """The copy of a tile (row, k), `vector` elements a thread: `lanes` along a stored row, the others across.
+def operand_copy(tile: OperandTile) -> TiledCopy:
+    """The copy of a tile (row, k), a vector per thread: `lanes` threads along a stored row, others across.
 
-    >>> from layoutalg.dtype import dtype
-    >>> print(operand_copy("cp.async", dtype("f16"), "k", 8, 8, 256).get_layoutD_TV())
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import operand_tile
+    >>> tile = operand_tile(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4), "a")
+    >>> print(operand_copy(tile).get_layoutD_TV())
     ((8,32),(8,1)):((256,1),(32,0))
     """
-    bits = 8 * vector * element.nbytes
+    bits = 8 * tile.vector * tile.element.nbytes
     atom = f"UniversalCopy<uint{bits}_t>"
-    if via == "cp.async":
+    if tile.via == "cp.async":
         atom = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}<uint{bits}_t>"
-    across = threads // lanes
-    if major == "k":
-        return make_tiled_copy(atom, element, Layout((across, lanes), (lanes, 1)), Layout((1, vector)))
-    return make_tiled_copy(atom, element, Layout((lanes, across)), Layout((vector, 1)))
+    lanes, across = tile.lanes, tile.threads // tile.lanes
+    if tile.major == "k":
+        threads, values = Layout((across, lanes), (lanes, 1)), Layout((1, tile.vector))
+    else:
+        threads, values = Layout((lanes, across)), Layout((tile.vector, 1))
+    return make_tiled_copy(atom, tile.element, threads, values)
 
 
 @dataclass(frozen=True, slots=True)
 class OperandPlan:
-    """How a tile of an operand, `rows` by `deep` k, is copied, stored and read.
+    """How a tile of an operand is copied, stored and read.
 
-    `layout` gives the element at (row, k) of a tile of `stage_elems`.  `copy` moves `vector` elements, stored
-    `run` at a time.  `read` covers a step of k: a thread has `fragments` of its rows, each by one `load` of
-    `words`.  With via "global" there is no tile.
+    `layout` gives the element at (row, k) of a tile.  `read` covers a step of k: a thread has fragments of
+    its rows, each by one `load`.  With via "global" there is no tile.
     """
 
-    rows: int
-    deep: int
-    major: Major
-    element: DType
-    via: Via
+    tile: OperandTile
     copy: TiledCopy
     read: TiledCopy
     load: Instr
     layout: AnyLayout
-    stage_elems: int
-    vector: int
-    run: int
-    fragments: int
-    words: int
-
-    @property
-    def passes(self) -> int:
-        """Vectors that a thread moves for a tile."""
-        return self.rows * self.deep // (self.vector * self.copy.threads)
 
     @property
     def steps(self) -> int:
         """Steps of k in a tile."""
-        return self.deep // self.read.tile_shape[1]
+        return self.tile.deep // self.read.tile_shape[1]
 
 
 class Operand:
     """An operand in a kernel that is being written: what a thread has of its matrix and of its ring of tiles.
 
     The tile starts at row `first` of the matrix; rows from `extent` on stand for row 0, unless it is None.
+    The matrix is that of the product at `batch`, whose modes have `steps`.
     """
 
     def __init__(
@@ -112,33 +104,41 @@ class Operand:
         *,
         stages: int,
         align_bytes: int,
+        batch: tuple[Expr, ...] = (),
+        steps: tuple[Expr, ...] = (),
     ) -> None:
-        self.k, self.plan, self.extent, size = k, plan, extent, plan.element.nbytes
-        self.nbytes = plan.vector * size
-        self.matrix = k.tensor(name, plan.element, (None, None), (leading, 1), align_bytes=self.nbytes)
-        by_k = self.matrix if plan.major == "k" else self.matrix.transposed
-        tile = local_tile(by_k, (plan.rows, plan.deep), (0, 0)).moved(*self._stored(first, Const(0)))
-        copy, read = k.get_slice(plan.copy), k.get_slice(plan.read)
+        self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
+        size, strides = self.tile.element.nbytes, (*steps, leading, 1)
+        self.nbytes = self.tile.vector * size
+        self.matrix = k.tensor(
+            name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
+        )
+        if batch:
+            self.matrix = self.matrix[*batch, None, None]
+        by_k = self.matrix if self.tile.major == "k" else self.matrix.transposed
+        tile = self._moved(local_tile(by_k, (self.tile.rows, self.tile.deep), (0, 0)), first, Const(0))
+        read = k.get_slice(plan.read)
         self.staged: Reg | None = None
-        if plan.via == "global":
+        if self.tile.via == "global":
             self.fragment = read.partition_S(tile)
             return
         # a row that is compared has a name; else the block's part and the thread's stay summands
         named = extent is not None and not isinstance(leading, Const)
+        copy = k.get_slice(plan.copy)
         self.source = copy.partition_S(tile) if named else partition(tile, plan.copy, "src", k.tid)
-        elems = plan.stage_elems * stages
+        elems = self.tile.stage_elems * stages
         ring = whole(
             k.shared_buffer(f"tile_{name}", size, plan.layout, elems, align_bytes, stages=stages),
-            plan.element,
+            self.tile.element,
         )
-        self.stages, self.target, self.fragment = stages, copy.partition_D(ring), read.partition_S(ring)
-        if plan.via == "registers":
-            self.staged = k.reg(f"staged_{name}", plan.passes, max(1, self.nbytes // 4))
+        self.target, self.fragment = copy.partition_D(ring), read.partition_S(ring)
+        if self.tile.via == "registers":
+            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.nbytes // 4))
 
     def start(self, base: Expr, stage: Value, bound: Expr | None, first: int, count: int) -> None:
         """Start passes of the copy of the tile whose first k is `base`; from `bound` on, k reads as zero."""
         with self.k.Unroll("p", count) as p:
-            at = simplify((p + first) * self.plan.vector)
+            at = simplify((p + first) * self.tile.vector)
             to, (of, there) = self._stage(self.target, stage).at(at), self._place(at, base, bound)
             if there is None:
                 self.k.do(CP_ASYNC[self.nbytes], to, of)
@@ -150,8 +150,8 @@ class Operand:
         k, staged = self.k, self.staged
         if staged is None:
             return
-        with k.Unroll("p", self.plan.passes) as p:
-            of, there = self._place(simplify(p * self.plan.vector), base, bound)
+        with k.Unroll("p", self.tile.passes) as p:
+            of, there = self._place(simplify(p * self.tile.vector), base, bound)
             if there is None:
                 k.do(LDG[self.nbytes], staged[p], of)
             else:
@@ -162,36 +162,37 @@ class Operand:
 
     def store(self, stage: Value) -> None:
         """Store the loaded tile: whole vectors, or where the copy turns the tile, element by element."""
-        k, plan, staged = self.k, self.plan, self.staged
+        k, vector, staged = self.k, self.tile.vector, self.staged
         if staged is None:
             return
-        target, nbytes = self._stage(self.target, stage), plan.run * plan.element.nbytes
-        with k.Unroll("p", plan.passes) as p:
-            if plan.run == plan.vector:
-                k.do(STS[nbytes], target.at(simplify(p * plan.vector)), staged[p])
+        run = 1 if self.tile.turned else vector
+        target, nbytes = self._stage(self.target, stage), run * self.tile.element.nbytes
+        with k.Unroll("p", self.tile.passes) as p:
+            if run == vector:
+                k.do(STS[nbytes], target.at(simplify(p * vector)), staged[p])
             else:
-                with k.Unroll("e", plan.vector // plan.run) as e:
+                with k.Unroll("e", vector // run) as e:
                     held = staged.slice(p, e * (nbytes // 4), count=nbytes // 4)
-                    k.do(STS[nbytes], target.at(simplify(p * plan.vector + e * plan.run)), held)
+                    k.do(STS[nbytes], target.at(simplify(p * vector + e * run)), held)
 
     def fetch(self, into: Reg, which: int, stage: Value, step: int) -> None:
         """Load the fragments of a step of a tile."""
         tile = self._stage(self.fragment, stage)
-        with self.k.Unroll("f", self.plan.fragments) as f:
+        with self.k.Unroll("f", self.tile.fragments) as f:
             self.k.do(self.plan.load, into[which, f], tile.at((0, f), 0, step))
 
     def read(self, into: Reg, k: Expr) -> None:
         """Load the fragments of one k straight from the matrix."""
-        with self.k.Unroll("f", self.plan.fragments) as f:
-            at = self.fragment.moved(*self._stored(Const(0), k)).coordinate((0, f), 0, 0)
-            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at)))
+        with self.k.Unroll("f", self.tile.fragments) as f:
+            at = self._moved(self.fragment, Const(0), k).coordinate((0, f), 0, 0)
+            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at[-2:])))
 
     def _stage(self, ring: Tensor, stage: Value) -> Tensor:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
         """Where a place of the thread's part of a tile comes from, and whether its k exists."""
-        row, deep = self._stored(*self.source.moved(*self._stored(Const(0), base)).coordinate(at))
+        row, deep = self._stored(*self._moved(self.source, Const(0), base).coordinate(at)[-2:])
         return self._there(row, deep), None if bound is None else deep < bound
 
     def _there(self, row: Expr, deep: Expr) -> MemRef:
@@ -199,164 +200,176 @@ class Operand:
             row = Select(row < self.extent, row, Const(0))
         return self.matrix.at(*self._stored(row, deep))
 
+    def _moved(self, view: Tensor, row: Expr, k: Expr) -> Tensor:
+        """A view of the matrix further on."""
+        modes = len(self.matrix.origin) - 2
+        return view.moved(*(Const(0),) * modes, *self._stored(row, k))
+
     def _stored(self, row: Expr, k: Expr) -> tuple[Expr, Expr]:
         """(row, k) in the order in which the matrix is stored, or the other way round."""
-        return (row, k) if self.plan.major == "k" else (k, row)
+        return (row, k) if self.tile.major == "k" else (k, row)
 
 
-@dataclass(frozen=True, slots=True)
 class Mainloop:
-    """The main loop of a kernel: operands, their fragments, and `multiply`, which takes one set of them."""
+    """The main loop of a kernel that is being written, and what it works on.
 
-    k: KernelBuilder
-    c: SimtConfig | Sm80Config
-    operands: tuple[Operand, Operand]
-    fragments: tuple[Reg, Reg]
-    depth: Var
-    part: Part
-    multiply: Callable[[int], None]
-    spread: int = 1
+    Declares m, n and k (`depth`), the leading dimensions, the operands' tiles, the block's `part` of k, and
+    registers for `fragments` of both.  The block's tile of D is at `corner` of the product at `batch`; with
+    `inward` operands are read from as far inward as `tile_start` says, at `first`.
+    """
 
-    def write(self) -> None:
-        """Write the loop that the configuration asks for, where the block has k to multiply."""
+    def __init__(
+        self,
+        k: KernelBuilder,
+        p: GemmProblem,
+        c: SimtConfig | Sm80Config,
+        plan: Callable[[Side], OperandPlan],
+        *,
+        inward: bool,
+        align_bytes: int,
+    ) -> None:
+        self.k, self.c = k, c
+        edges = c.edges and inward
+        least = least_extent(p.m, c.tile_m, edges=edges), least_extent(p.n, c.tile_n, edges=edges), 1
+        self.m, self.n, self.depth = (
+            k.param(name, most, max(fewest, of), multiple=of)
+            for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiples(p, c), strict=True)
+        )
+        self.corner = self.first = declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
+        self.batch = declare_batch(k, p)
+        if inward:
+            self.first = (
+                tile_start(k, "a_row", self.corner[0], c.tile_m, self.m, edges=c.edges),
+                tile_start(k, "b_row", self.corner[1], c.tile_n, self.n, edges=c.edges),
+            )
+
+        def operand(side: Side, ld: int, first: Expr, extent: Var) -> Operand:
+            one, name = plan(side), f"ld{side}"
+            vector = one.tile.vector
+            compared = c.edges and not (inward and extent.facts.lo >= one.tile.rows)
+            leading = k.constant(name, ld) if c.static_ld else k.param(name, ld, vector, multiple=vector)
+            return Operand(
+                k, one, side, leading, first, extent if compared else None, stages=c.stages,
+                align_bytes=align_bytes, batch=self.batch, steps=batch_strides(k, p, side, vector),
+            )  # fmt: skip
+
+        self.operands = operand("a", p.lda, self.first[0], self.m), operand("b", p.ldb, self.first[1], self.n)
+        self.part = declare_part(k, (self.depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+        self.fragments = tuple(
+            k.reg(f"r{side}", c.fragments, x.tile.fragments, x.tile.words)
+            for side, x in zip("ab", self.operands, strict=True)
+        )
+        self.steps = self.operands[0].plan.steps
+        self.copied = [x for x in self.operands if x.tile.via == "cp.async"]
+
+    def write(self, multiply: Callable[[int], None], spread: int = 1) -> None:
+        """Write the loop, where the block has k to multiply; `multiply` takes one of two sets of fragments.
+
+        Copies of a tile start in `spread` of its steps.
+        """
         with self.part.work(self.k):
             if self.c.via == "global":
-                self.direct()
-            elif self.ringed:
-                self.ring()
+                self._direct(multiply)
             else:
-                self.buffered()
+                self._tiled(multiply, max(1, min(spread, self.steps - 1)))
 
-    @property
-    def ringed(self) -> bool:
-        """Whether fragments are loaded ahead across tiles."""
-        return self.copied != [] or (isinstance(self.c, SimtConfig) and self.c.stages > 1)
-
-    @property
-    def copied(self) -> list[Operand]:
-        """The operands that go by cp.async."""
-        return [x for x in self.operands if x.plan.via == "cp.async"]
-
-    @property
-    def steps(self) -> int:
-        """Steps of k in a tile."""
-        return self.operands[0].plan.steps
-
-    def ring(self) -> None:
-        """Several tiles in shared memory; the last step of a tile waits for the next one."""
+    def _tiled(self, multiply: Callable[[int], None], spread: int) -> None:
+        """The tiles, one after the other; `across` tiles fragments are loaded a step ahead."""
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
-        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
+        across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
+        ahead, staged = across or c.ahead, len(self.copied) < 2
+        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and ahead)
         ragged = self.depth if c.edges else None
-        self.load(opening, ragged)
-        if self.copied:
-            self.start(opening, Const(0), ragged)
-            k.do(CP_COMMIT)
-            for s in range(1, stages - 1):
-                with k.If(Const(s) < tiles):
-                    self.start(second + (s - 1), Const(s))
+        if ahead:
+            self._load(opening, ragged)
+            if self.copied:
+                self._start(opening, Const(0), ragged)
                 k.do(CP_COMMIT)
-        self.store(Const(0))
-        self.wait()
-        if c.fragments == 2:
-            self.fetch(0, Const(0), 0)
-        copy_steps = max(1, min(self.spread, self.steps - 1))
+                for s in range(1, stages - 1):
+                    with k.If(Const(s) < tiles):
+                        self._start(second + (s - 1), Const(s))
+                    k.do(CP_COMMIT)
+            self._store(Const(0))
+            self._wait()
+        if across and c.fragments == 2:
+            self._fetch(0, Const(0), 0)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
+            if not ahead:
+                self._load(opening + kt, ragged)
+                self._store(here)
+                k.do(BAR)
+            elif staged:
+                with k.If(kt + 1 < tiles):
+                    self._load(second + kt)
+            if not across and c.fragments == 2:
+                self._fetch(0, here, 0)
             for step in range(self.steps):
                 last = step == self.steps - 1
                 if c.fragments == 1:
-                    self.fetch(0, here, step)
+                    self._fetch(0, here, step)
                 elif not last:
-                    self.fetch((step + 1) % 2, here, step + 1)
-                if step == 0 and len(self.copied) < 2:
-                    with k.If(kt + 1 < tiles):
-                        self.load(second + kt)
-                if self.copied and step < copy_steps:
+                    self._fetch((step + 1) % 2, here, step + 1)
+                if self.copied and step < spread:
                     with k.If(kt + (stages - 1) < tiles):
-                        self.start(second + kt + (stages - 2), before, share=(step, copy_steps))
-                    if step == copy_steps - 1:
+                        self._start(second + kt + (stages - 2), before, share=(step, spread))
+                    if step == spread - 1:
                         k.do(CP_COMMIT)
-                if last:
-                    if len(self.copied) < 2:
+                if across and last:
+                    if staged:
                         with k.If(kt + 1 < tiles):
-                            self.store(after)
-                    self.wait()
+                            self._store(after)
+                    self._wait()
                     if c.fragments == 2:
-                        self.fetch((step + 1) % 2, after, 0)
-                self.multiply(step % c.fragments)
+                        self._fetch((step + 1) % 2, after, 0)
+                multiply(step % c.fragments)
+            if not across:
+                if ahead:
+                    if stages == 1:
+                        k.do(BAR)
+                    with k.If(kt + 1 < tiles):
+                        self._store(after)
+                k.do(BAR)
         if self.copied:
             k.do(CP_WAIT, 0)
 
-    def buffered(self) -> None:
-        """One tile in shared memory or two, through registers."""
-        k, c, tiles, two = self.k, self.c, self.part.tiles, self.c.stages == 2
-        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and c.ahead)
-        ragged = self.depth if c.edges else None
-        if c.ahead:
-            self.load(opening, ragged)
-            self.store(Const(0))
-            k.do(BAR)
-        with k.For("kt", tiles) as kt:
-            here, after = (kt % 2, (kt + 1) % 2) if two else (Const(0), Const(0))
-            if c.ahead:
-                with k.If(kt + 1 < tiles):
-                    self.load(second + kt)
-            else:
-                self.load(opening + kt, ragged)
-                self.store(here)
-                k.do(BAR)
-            if c.fragments == 2:
-                self.fetch(0, here, 0)
-            for step in range(self.steps):
-                if c.fragments == 1:
-                    self.fetch(0, here, step)
-                elif step + 1 < self.steps:
-                    self.fetch((step + 1) % 2, here, step + 1)
-                self.multiply(step % c.fragments)
-            if c.ahead:
-                if not two:
-                    k.do(BAR)
-                with k.If(kt + 1 < tiles):
-                    self.store(after)
-            k.do(BAR)
-
-    def direct(self) -> None:
+    def _direct(self, multiply: Callable[[int], None]) -> None:
         """No tiles: every k is read from the matrices."""
         with self.k.For("kk", self.depth, unroll=4) as kk:
             for x, into in zip(self.operands, self.fragments, strict=True):
                 x.read(into, kk)
-            self.multiply(0)
+            multiply(0)
 
-    def start(
+    def _start(
         self, tile: Expr, stage: Value, bound: Expr | None = None, share: tuple[int, int] = (0, 1)
     ) -> None:
         """Start copying a tile, or share i of n of its passes: copies that come one by one do not hold up the
         multiplications."""
-        total, first, (i, n) = sum(x.plan.passes for x in self.copied), 0, share
+        total, first, (i, n) = sum(x.tile.passes for x in self.copied), 0, share
         low, high = total * i // n, total * (i + 1) // n
         for x in self.copied:
-            mine = range(max(low, first), min(high, first + x.plan.passes))
+            mine = range(max(low, first), min(high, first + x.tile.passes))
             if mine:
                 x.start(simplify(tile * self.c.tile_k), stage, bound, mine.start - first, len(mine))
-            first += x.plan.passes
+            first += x.tile.passes
 
-    def load(self, tile: Expr, bound: Expr | None = None) -> None:
+    def _load(self, tile: Expr, bound: Expr | None = None) -> None:
         """Load a tile of k into registers, of the operands that go through them."""
         for x in self.operands:
             x.load(simplify(tile * self.c.tile_k), bound)
 
-    def store(self, stage: Value) -> None:
+    def _store(self, stage: Value) -> None:
         """Store the loaded tiles."""
         for x in self.operands:
             x.store(stage)
 
-    def wait(self) -> None:
+    def _wait(self) -> None:
         """Wait for this thread's copies of the oldest tile in flight, then for everybody's."""
         if self.copied:
             self.k.do(CP_WAIT, self.c.stages - 2)
         self.k.do(BAR)
 
-    def fetch(self, which: int, stage: Value, step: int) -> None:
+    def _fetch(self, which: int, stage: Value, step: int) -> None:
         """Load both operands' fragments of a step."""
         for x, into in zip(self.operands, self.fragments, strict=True):
             x.fetch(into, which, stage, step)

@@ -8,12 +8,16 @@ of A and B is stored along one of its modes:
 
 The accumulator is f32 (s32 for integers) unless said otherwise.  beta = 0 never reads C, so that C may hold
 anything, NaN included.
+
+A batch is many such products, counted by modes with a step of each operand: step 0 where all share it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -21,6 +25,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
+from layoutalg.kernels.modes import check_written
 
 Major: TypeAlias = Literal["k", "mn"]
 
@@ -28,10 +33,25 @@ ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32"
                 "s8": ("s32",)}  # fmt: skip
 """Accumulators of each operand type, the usual one first."""
 
+ALIGNED = (16, 16, 16)
+"""Where the buffers of A, of B, and of what has D's type start: at multiples of so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMode:
+    """One mode of a batch of products: how many there are, and from one to the next the step of each operand,
+    in elements; 0 where all share it."""
+
+    extent: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
-    """One product; leading dimensions in elements.  Make one with `gemm_problem`."""
+    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`."""
 
     m: int
     n: int
@@ -46,6 +66,13 @@ class GemmProblem:
     ldc: int
     ldd: int
     epilogue: Epilogue
+    batch: tuple[BatchMode, ...] = ()
+    align_bytes: tuple[int, int, int] = ALIGNED
+
+    @property
+    def products(self) -> int:
+        """How many products the batch has."""
+        return prod(mode.extent for mode in self.batch)
 
     @property
     def reads_c(self) -> bool:
@@ -65,25 +92,44 @@ class GemmProblem:
     @property
     def a_elems(self) -> int:
         """Elements of A's buffer."""
-        return _elems(self.m, self.k, self.lda) if self.a_major == "k" else _elems(self.k, self.m, self.lda)
+        rows, columns = (self.m, self.k) if self.a_major == "k" else (self.k, self.m)
+        return self.elems("a", rows, columns, self.lda)
 
     @property
     def b_elems(self) -> int:
         """Elements of B's buffer."""
-        return _elems(self.n, self.k, self.ldb) if self.b_major == "k" else _elems(self.k, self.n, self.ldb)
+        rows, columns = (self.n, self.k) if self.b_major == "k" else (self.k, self.n)
+        return self.elems("b", rows, columns, self.ldb)
+
+    @property
+    def c_elems(self) -> int:
+        """Elements of C's buffer."""
+        return self.elems("c", self.m, self.n, self.ldc)
+
+    @property
+    def d_elems(self) -> int:
+        """Elements of D's buffer."""
+        return self.elems("d", self.m, self.n, self.ldd)
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the product."""
-        return 2 * self.m * self.n * self.k
+        """Multiplications and additions of the products."""
+        return 2 * self.m * self.n * self.k * self.products
+
+    def steps(self, name: str) -> tuple[int, ...]:
+        """The steps of an operand, "a", "b", "c" or "d", along the modes of the batch."""
+        return tuple(getattr(mode, name) for mode in self.batch)
+
+    def elems(self, name: str, rows: int, columns: int, leading: int) -> int:
+        """Elements of an operand's buffer, to the last one of all products."""
+        steps = zip(self.batch, self.steps(name), strict=True)
+        reach = sum((mode.extent - 1) * step for mode, step in steps)
+        return reach + (rows - 1) * leading + columns
 
     def __str__(self) -> str:
         majors = ("T" if self.a_major == "k" else "N") + ("N" if self.b_major == "k" else "T")
-        return f"{self.m} x {self.n} x {self.k} {self.operand} {majors}"
-
-
-def _elems(rows: int, columns: int, leading: int) -> int:
-    return (rows - 1) * leading + columns
+        many = "".join(f"{mode.extent} x " for mode in self.batch)
+        return f"{many}{self.m} x {self.n} x {self.k} {self.operand} {majors}"
 
 
 def gemm_problem(
@@ -104,11 +150,14 @@ def gemm_problem(
     bias: bool = False,
     activation: str = "none",
     epilogue: Epilogue | None = None,
+    batch: Iterable[BatchMode] = (),
+    align_bytes: tuple[int, int, int] = ALIGNED,
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B.  Raises ShapeError for
-    extents and leading dimensions that make no matrix, UnsupportedError for types that do not go together.
+    extents, leading dimensions and steps that make no matrices, NotInjectiveError for results that would lie
+    at one place, UnsupportedError for types that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -151,9 +200,17 @@ def gemm_problem(
         _positive(name, leading[name])
         if leading[name] < least:
             raise ShapeError(f"{name} = {leading[name]} is less than the row length {least}")
+    several = tuple(batch)
+    for mode in several:
+        _positive("an extent of the batch", mode.extent)
+        if min(mode.a, mode.b, mode.c, mode.d) < 0:
+            raise ShapeError(f"{mode}: steps of 0 or more are needed")
+    if several:
+        steps = tuple(mode.d for mode in several)
+        check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], epilogue,
+        leading["ldd"], epilogue, several, align_bytes,
     )  # fmt: skip
 
 
@@ -191,20 +248,30 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
 
 
 def matrices(p: GemmProblem, a: Any, b: Any) -> tuple[Any, Any]:
-    """A as m x k and B as k x n, views of their flat buffers.
+    """A as m x k and B as k x n, views of their flat buffers; of a batch, its modes in front.
 
     >>> import numpy
     >>> p = gemm_problem(2, 3, 4, "f32")
     >>> [x.shape for x in matrices(p, numpy.zeros(8), numpy.zeros(12))]
     [(2, 4), (4, 3)]
     """
-    left = _view(a, p.m, p.k, p.lda) if p.a_major == "k" else _view(a, p.k, p.m, p.lda).T
-    right = _view(b, p.n, p.k, p.ldb).T if p.b_major == "k" else _view(b, p.k, p.n, p.ldb)
+    left = operand_view(p, "a", a, (p.m, p.k), (p.lda, 1) if p.a_major == "k" else (1, p.lda))
+    right = operand_view(p, "b", b, (p.k, p.n), (1, p.ldb) if p.b_major == "k" else (p.ldb, 1))
     return left, right
 
 
-def _view(buffer: Any, rows: int, columns: int, leading: int) -> Any:
+def operand_view(
+    p: GemmProblem, name: str, buffer: Any, shape: tuple[int, int], strides: tuple[int, int]
+) -> Any:
+    """An operand's flat buffer as matrices of a shape and strides, the modes of the batch in front.
+
+    >>> import numpy
+    >>> p = gemm_problem(2, 3, 4, batch=[BatchMode(5, d=6)])
+    >>> operand_view(p, "d", numpy.arange(30), (2, 3), (3, 1))[4].tolist()
+    [[24, 25, 26], [27, 28, 29]]
+    """
     from numpy.lib.stride_tricks import as_strided
 
     step = buffer.itemsize
-    return as_strided(buffer, (rows, columns), (leading * step, step))
+    extents = tuple(mode.extent for mode in p.batch)
+    return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))

@@ -8,13 +8,20 @@ of D's operands.  With 5 columns, 3 rows and P = 2:
      2  3 |  8  9 | 13
      4  5 | 10 11 | 14
 
-The last panel is as wide as what is left, so that every block has a tile, and the GPU an even load.
+The last panel is as wide as what is left, so that every block has a tile, and the GPU an even load.  Of a
+batch, the grid's third axis counts the products.
 """
 
 from __future__ import annotations
 
+from math import prod
+from typing import TYPE_CHECKING
+
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.language import KernelBuilder
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.gemm.problem import GemmProblem
 
 PANEL = 8
 """Columns of tiles that are walked together."""
@@ -38,3 +45,46 @@ def declare_tile(
     left = (columns + (panel - 1)) % panel + 1  # columns of the last panel
     width = k.let("width", Select(first + panel < columns, Const(panel), left))
     return k.let("m0", at // width * tile_m), k.let("n0", (first + at % width) * tile_n)
+
+
+def declare_batch(k: KernelBuilder, p: GemmProblem) -> tuple[Expr, ...]:
+    """The block's place along each mode of the batch, the last one fastest; nothing without a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
+    >>> k = KernelBuilder("batch", threads=32)
+    >>> modes = [BatchMode(3, a=8, d=12), BatchMode(5, b=8, d=36)]
+    >>> print(*declare_batch(k, gemm_problem(2, 3, 4, batch=modes)))
+    batch_at0 batch_at1
+    """
+    extents = [k.param(f"batch{i}", mode.extent) for i, mode in enumerate(p.batch)]
+    if not extents:
+        return ()
+    rest: Expr = k.block(2, prod(extents[1:], start=extents[0]))
+    found: list[Expr] = []
+    for i, extent in reversed(list(enumerate(extents))):
+        found.append(k.let(f"batch_at{i}", rest % extent if i else rest))
+        rest = rest // extent
+    return tuple(reversed(found))
+
+
+def batch_strides(k: KernelBuilder, p: GemmProblem, name: str, multiple: int) -> tuple[Expr, ...]:
+    """The steps of an operand along the modes of the batch, parameters of a kernel.
+
+    >>> from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
+    >>> p = gemm_problem(2, 8, 8, batch=[BatchMode(3, a=16, d=16)])
+    >>> print(*batch_strides(KernelBuilder("batch", threads=32), p, "a", 8))
+    stride_a0
+    """
+    steps = enumerate(p.steps(name))
+    return tuple(k.param(f"stride_{name}{i}", step, 0, multiple) for i, step in steps)
+
+
+def batch_scalars(p: GemmProblem) -> dict[str, int]:
+    """The values of what `declare_batch` and `batch_strides` declare.
+
+    >>> from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
+    >>> batch_scalars(gemm_problem(2, 8, 8, batch=[BatchMode(3, a=16, d=16)]))["stride_a0"]
+    16
+    """
+    found = {f"batch{i}": mode.extent for i, mode in enumerate(p.batch)}
+    return found | {f"stride_{x}{i}": step for x in "abcd" for i, step in enumerate(p.steps(x))}

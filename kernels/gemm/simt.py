@@ -14,8 +14,7 @@ multiplied there is never stored.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from typing import Literal
+from functools import cache, lru_cache, partial
 
 from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const
@@ -24,13 +23,11 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.mainloop import Mainloop, Operand, OperandPlan, operand_copy
+from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.rasterize import declare_tile
-from layoutalg.kernels.gemm.splitk import declare_part, part_problem
+from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import SimtConfig, half
-from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
 from layoutalg.layout import Layout
 
 _FMA = {
@@ -71,23 +68,19 @@ def _order(lanes: int, warps: int, run: int, thread: int) -> Layout:
 
 
 @lru_cache(maxsize=256)
-def operand_plan(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> OperandPlan:
+def operand_plan(p: GemmProblem, c: SimtConfig, side: Side) -> OperandPlan:
     """How a tile of an operand is copied, stored and read.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> print(operand_plan(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
     (128,8):(1,132)
     """
-    h, element, mma = half(p, c, side), p.operand, tiled_mma(p.operand, c)
-    held = 1 if c.via == "global" else h.fragment
+    tile, mma = operand_tile(p, c, side), tiled_mma(p.operand, c)
     make = make_tiled_copy_A if side == "a" else make_tiled_copy_B
-    nbytes = held * element.nbytes
-    return OperandPlan(
-        h.rows, h.deep, h.major, element, h.via,
-        operand_copy(h.via, element, h.major, h.vector, h.lanes_near, c.threads),
-        make(f"UniversalCopy<uint{8 * nbytes}_t>", mma), (LDG if c.via == "global" else LDS)[nbytes],
-        h.layout, h.stage_elems, h.vector, 1 if h.turned else h.vector, h.thread // held, nbytes // 4,
-    )  # fmt: skip
+    nbytes = 4 * tile.words
+    read = make(f"UniversalCopy<uint{8 * nbytes}_t>", mma)
+    load = (LDG if tile.via == "global" else LDS)[nbytes]
+    return OperandPlan(tile, operand_copy(tile), read, load, tile.layout)
 
 
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
@@ -102,47 +95,25 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     check_or_suggest(p, c)
     notes = ["", f"{statement(p, parts=c.splits > 1)}."]
     k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
-    m, n, depth = (
-        k.param(name, most, of, multiple=of)
-        for name, most, of in zip("mnk", (p.m, p.n, p.k), multiples(p, c), strict=True)
-    )
-    corner = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
-
-    def operand(side: Literal["a", "b"]) -> Operand:
-        plan, leading = operand_plan(p, c, side), p.lda if side == "a" else p.ldb
-        first, extent = (corner[0], m) if side == "a" else (corner[1], n)
-        ld = f"ld{side}"
-        return Operand(
-            k, plan, side, k.constant(ld, leading) if c.static_ld else k.param(
-                ld, leading, plan.vector, multiple=plan.vector
-            ), first, extent if c.edges else None, stages=c.stages, align_bytes=128,
-        )  # fmt: skip
-
-    operands = operand("a"), operand("b")
-    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
-    stored = p if part.which is None else part_problem(p)
-    stores = STG if part.which is None else STG_WHOLE
-    output = Output(k, stored, c.result_vec, m, n, part=part.which, stores=stores)
+    loop = Mainloop(k, p, c, partial(operand_plan, p, c), inward=False, align_bytes=128)
+    part, (ra, rb) = loop.part.which, loop.fragments
+    stored = p if part is None else part_problem(p)
+    output = Output(
+        k, stored, c.result_vec, loop.m, loop.n, part=part, batch=loop.batch,
+        stores=STG if part is None else STG_WHOLE,
+    )  # fmt: skip
     words = p.operand.nbytes // 4
-    ra, rb = (
-        k.reg(f"r{name}", c.fragments, x.plan.fragments, x.plan.words)
-        for name, x in zip("ab", operands, strict=True)
-    )
     acc = k.reg("acc", c.thread_m, c.thread_n * words)
     cleared = min(4, c.thread_n * words)
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n * words // cleared) as j:
         k.do(CLEAR[4 * cleared], acc.slice(i, j * cleared, count=cleared))
     product = fma_outer(c.thread_m, c.thread_n, p.operand.name)
-
-    def multiply(which: int) -> None:
-        k.do(product, acc, ra[which], rb[which])
-
     # before the loop, whose fragments are at the same rows and columns
     tile = output.tile((Const(0), Const(0)), (c.tile_m, c.tile_n))
     own = k.get_slice(tiled_mma(p.operand, c)).partition_C(tile)
-    Mainloop(k, c, operands, (ra, rb), depth, part, multiply, c.spread).write()
+    loop.write(lambda which: k.do(product, acc, ra[which], rb[which]), c.spread)
     v = c.result_vec
-    mine = output.at_corner(own, corner)
+    mine = output.at_corner(own, loop.corner)
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n // v) as j:
         output.write(acc.slice(i, j * (v * words), count=v * words), mine.coordinate(0, i, j * v))
     return k.build()

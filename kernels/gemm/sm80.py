@@ -14,7 +14,7 @@ Results leave the registers
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Literal
 
 from layoutalg.analysis import Access
@@ -45,20 +45,10 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, Reg
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.mainloop import (
-    Mainloop,
-    Operand,
-    OperandPlan,
-    least_extent,
-    operand_copy,
-    tile_start,
-)
-from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import declare_tile
-from layoutalg.kernels.gemm.splitk import declare_part
+from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, operand_copy
+from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import Sm80Config, mma_of, stored
-from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.kernels.gemm.tiles import OperandTile, Side, Sm80Config, mma_of, operand_tile, stored
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
@@ -85,46 +75,32 @@ def _tiled_mma(
 
 
 @lru_cache(maxsize=256)
-def operand_plan(p: GemmProblem, c: Sm80Config, side: Literal["a", "b"]) -> OperandPlan:
+def operand_plan(p: GemmProblem, c: Sm80Config, side: Side) -> OperandPlan:
     """How a tile of an operand is copied, stored and read.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> print(operand_plan(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4), "a").layout)
     Sw<3,3,3> o 0 o (128,64):(64,1)
     """
-    rows, warp_rows, nbytes, major = (
-        (c.tile_m, c.warp_m, c.a_bytes, p.a_major)
-        if side == "a"
-        else (c.tile_n, c.warp_n, c.b_bytes, p.b_major)
-    )
-    vector = nbytes // p.operand.nbytes
-    lanes = (c.tile_k if major == "k" else rows) // vector
-    copy = operand_copy(c.via, p.operand, major, vector, lanes, c.threads)
-    read = (make_tiled_copy_A if side == "a" else make_tiled_copy_B)(_LDMATRIX[major][0], tiled_mma(p, c))
-    layout = _tile_layout(copy, read, (rows, c.tile_k), major, vector, swizzled=c.swizzled)
-    return OperandPlan(
-        rows, c.tile_k, major, p.operand, c.via, copy, read, _LDMATRIX[major][1], layout, rows * c.tile_k,
-        vector, vector, warp_rows // 16, 4,
-    )  # fmt: skip
+    tile, make = operand_tile(p, c, side), make_tiled_copy_A if side == "a" else make_tiled_copy_B
+    atom, load = _LDMATRIX[tile.major]
+    copy, read = operand_copy(tile), make(atom, tiled_mma(p, c))
+    return OperandPlan(tile, copy, read, load, _swizzled(tile, copy, read) if c.swizzled else tile.layout)
 
 
 _LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS)}
 
 
 @cache
-def _tile_layout(
-    copy: TiledCopy, read: TiledCopy, shape: tuple[int, int], major: Major, vector: int, *, swizzled: bool
-) -> AnyLayout:
+def _swizzled(tile: OperandTile, copy: TiledCopy, read: TiledCopy) -> AnyLayout:
     """Where element (row, k) of a tile lies, in elements: one swizzle, free of bank conflicts."""
-    order: Literal["row", "col"] = "row" if major == "k" else "col"
-    if not swizzled:
-        return Layout(shape, (shape[1], 1) if order == "row" else (1, shape[0]))
-    tile = Layout(shape)
-    accesses = [Access(read.atom.src_op, read.tidfrg("src", tile), read.element)]
+    shape, element = (tile.rows, tile.deep), tile.element
+    accesses = [Access(read.atom.src_op, read.tidfrg("src", Layout(shape)), element)]
     if not copy.atom.dst_op:  # a plain store, where cp.async writes whole rows of banks
-        stored = f"st.shared.b{8 * vector * copy.element.nbytes}"
-        accesses.insert(0, Access(stored, copy.tidfrg("dst", tile), copy.element))
-    found = synthesize(shape, accesses, element=copy.element, order=order, form="single")
+        stored = f"st.shared.b{8 * tile.vector * element.nbytes}"
+        accesses.insert(0, Access(stored, copy.tidfrg("dst", Layout(shape)), element))
+    order: Literal["row", "col"] = "row" if tile.order == "k" else "col"
+    found = synthesize(shape, accesses, element=element, order=order, form="single")
     return found.layout if found.layout is not None else Layout(shape, (shape[1], 1))
 
 
@@ -144,39 +120,12 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     p, c = stored(p, c)
     mma = mma_of(p, c)
     k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
-    least = {
-        "m": least_extent(p.m, c.tile_m, edges=c.edges), "n": least_extent(p.n, c.tile_n, edges=c.edges),
-        "k": 1,
-    }  # fmt: skip
-    m, n, depth = (
-        k.param(name, getattr(p, name), max(least[name], of), multiple=of)
-        for name, of in zip("mnk", multiples(p, c), strict=True)
-    )
-    corner = declare_tile(k, m, n, (c.tile_m, c.tile_n), c.panel)
-    inward = (
-        tile_start(k, "a_row", corner[0], c.tile_m, m, edges=c.edges),
-        tile_start(k, "b_row", corner[1], c.tile_n, n, edges=c.edges),
-    )
-
-    def operand(side: Literal["a", "b"]) -> Operand:
-        plan, leading = operand_plan(p, c, side), p.lda if side == "a" else p.ldb
-        first, extent = (inward[0], m) if side == "a" else (inward[1], n)
-        small, ld = c.edges and extent.facts.lo < plan.rows, f"ld{side}"
-        return Operand(
-            k, plan, side, k.constant(ld, leading) if c.static_ld else k.param(
-                ld, leading, plan.vector, multiple=plan.vector
-            ), first, extent if small else None, stages=c.stages, align_bytes=1024,
-        )  # fmt: skip
-
-    operands = operand("a"), operand("b")
-    part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+    loop = Mainloop(k, p, c, partial(operand_plan, p, c), inward=True, align_bytes=1024)
+    ra, rb = loop.fragments
     output = Output(
-        k, p, c.result_vec, m, n, first=corner if c.edges else None, part=part.which, static=c.static_ld
-    )
-    ra, rb = (
-        k.reg(f"r{name}", c.fragments, x.plan.fragments, x.plan.words)
-        for name, x in zip("ab", operands, strict=True)
-    )
+        k, p, c.result_vec, loop.m, loop.n, first=loop.corner if c.edges else None, part=loop.part.which,
+        batch=loop.batch, static=c.static_ld,
+    )  # fmt: skip
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, mma.words[2])
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
         k.do(CLEAR[4 * mma.words[2]], acc[i, j])
@@ -189,12 +138,9 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
                 b = rb.slice(which, j // 2, j % 2 * 2 + part_k * b_words, count=b_words)
                 k.do(MMA_SYNC[mma], acc[i, j], a, b)
 
-    Mainloop(k, c, operands, (ra, rb), depth, part, multiply).write()
-    sums = _Sums(k, p, c.result_vec)
-    if c.epilogue == "shared":
-        _through_shared(k, p, c, acc, sums, output, inward)
-    else:
-        _direct(k, p, c, acc, sums, output, inward)
+    loop.write(multiply)
+    through = _through_shared if c.epilogue == "shared" else _direct
+    through(k, p, c, acc, _Sums(k, p, c.result_vec), output, loop.first)
     return k.build()
 
 

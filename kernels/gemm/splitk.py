@@ -23,25 +23,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
-from layoutalg.arch import Arch
-from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.codegen.expr import Const, Expr, Select, Var
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
 
 MOST_SPLITS = 64
 """Parts that k may have."""
 
 THREADS = 256
 """Threads of a block that adds up."""
-
-SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,8 @@ def part_problem(p: GemmProblem) -> GemmProblem:
     >>> part_problem(gemm_problem(64, 64, 512, ldd=80)).ldd
     64
     """
-    return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue())
+    align = (*p.align_bytes[:2], ALIGNED[2])
+    return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue(), align_bytes=align)
 
 
 def check_splits(p: GemmProblem, splits: int) -> None:
@@ -79,6 +75,8 @@ def check_splits(p: GemmProblem, splits: int) -> None:
         raise ShapeError(f"splits = {splits}: 1 to {MOST_SPLITS} parts of k are accepted")
     if splits > 1 and p.accumulator.name == "f16":
         raise UnsupportedError("parts of f16 sums are not added up: f32, f64 and s32 are, or take splits = 1")
+    if splits > 1 and p.batch:
+        raise UnsupportedError("parts of k of a batch are not added up: take splits = 1")
 
 
 def declare_part(k: KernelBuilder, tiles: Expr, splits: int) -> Part:
@@ -108,7 +106,8 @@ def combine_vector(p: GemmProblem) -> int:
     >>> combine_vector(gemm_problem(64, 66, 512)), combine_vector(gemm_problem(64, 64, 512, "f64"))
     (2, 2)
     """
-    return gcd(16 // part_problem(p).result.nbytes, p.n, p.ldd, p.ldc if p.reads_c else 0)
+    start = p.align_bytes[2] // p.result.nbytes
+    return gcd(16 // part_problem(p).result.nbytes, start, p.n, p.ldd, p.ldc if p.reads_c else 0)
 
 
 def build_combine(p: GemmProblem) -> Kernel:
@@ -136,39 +135,3 @@ def build_combine(p: GemmProblem) -> Kernel:
             k.do(do.add_scaled(vec, part.name), total, one, *map(Const, do.one))
         output.write(total, (row, column))
     return k.build()
-
-
-def predict_combine(p: GemmProblem, splits: int, arch: str | Arch = "sm_90") -> Prediction:
-    """What every access of adding `splits` parts up costs, by instruction.
-
-    Raises UnsupportedError where threads are left over, or rows start inside sectors.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> predict_combine(gemm_problem(64, 64, 512), 4)["ld.global.b128"]
-    Cost(instructions=128, total=2048, ideal=2048)
-    """
-    import numpy as np
-
-    vec, size = combine_vector(p), p.result.nbytes
-    part_bytes = part_problem(p).result.nbytes
-    rows = [("n", p.n, part_bytes), ("ldd", p.ldd, size)] + [("ldc", p.ldc, size)] * p.reads_c
-    if p.m * p.n // vec % THREADS or any(leading * nbytes % SECTOR_BYTES for _, leading, nbytes in rows):
-        raise UnsupportedError(f"the cost of adding up {p}: whole blocks, and rows that start at sectors")
-    at = np.arange(p.m * p.n // vec).reshape(-1, 32)
-    row, column = at // (p.n // vec), at % (p.n // vec) * vec
-    everyone = np.ones_like(at, dtype=bool)
-    costs = Costs(arch)
-
-    def add(op: str, address: Any, nbytes: int, times: int) -> None:
-        one = Costs(arch)
-        one.lanes(f"{op}.global.b{8 * nbytes}", "global", address, everyone)
-        one.times(times)
-        costs.include(one)
-
-    add("ld", (row * p.n + column) * part_bytes, vec * part_bytes, splits)
-    add("st", (row * p.ldd + column) * size, vec * size, 1)
-    if p.reads_c:
-        add("ld", (row * p.ldc + column) * size, vec * size, 1)
-    if p.bias:
-        add("ld", column * size, vec * size, 1)
-    return costs.prediction()

@@ -1,6 +1,6 @@
 """Refusals of products that say what would work: the rule that is broken, and the nearest configuration.
 
-    tile_n = 80 is no multiple of 64, fragments of its warps; the nearest is 64; with tile_n=64 it works
+    tile_n = 80 is not a multiple of 64, fragments of its warps; the nearest is 64; with tile_n=64 it works
 
 Rules are checked one after the other, so that what mends the first may break the next; the configuration
 that is named fulfils all.

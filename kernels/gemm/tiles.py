@@ -1,7 +1,8 @@
-"""How products are cut into tiles: the configurations of both families, and the published ladders, as data.
+"""How products are cut into tiles: the configurations of both families, and the measured tiles, as data.
 
-    SimtConfig    fused multiply-adds of threads     `half`: what it means for one operand
+    SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    OperandTile   what either means for one operand
 
 The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
 rows (m or n) by k, and along k the block walks in steps of tile_k through `stages` tiles in shared memory.
@@ -19,26 +20,23 @@ the matrix's, the copy turns it.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
 by 32 bytes of k, four core matrices.
-
-Source of the second ladder: a tensor-core GEMM in six kernels for a T4; shares of cuBLAS as published, 8 to
-96 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
-from types import MappingProxyType
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from layoutalg.codegen.instr import MMAS, Mma
+from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["global", "registers", "cp.async"]
 Order: TypeAlias = Literal["mn", "matrix", "turned"]
+Side: TypeAlias = Literal["a", "b"]
 
 SECTOR_BYTES = 32
 """Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
@@ -108,84 +106,6 @@ class SimtConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
-    """What a configuration means for one operand, whose tile has `rows` rows and `deep` k.
-
-    A thread multiplies `thread` rows in runs of `run`, next to the runs of `lanes` lanes; it reads
-    `fragment` elements at once.  `threads` threads copy `vector` elements each, `lanes_near` of them
-    along a stored row of the matrix, `near` elements long in the tile; `turned` is a tile whose stored order
-    is not the matrix's.  `pitch` is the distance of the tile's stored rows.
-    """
-
-    rows: int
-    deep: int
-    lanes: int
-    run: int
-    thread: int
-    threads: int
-    order: Major
-    major: Major
-    via: Via
-    vector: int
-    fragment: int
-    pitch: int
-    lanes_near: int
-
-    @property
-    def turned(self) -> bool:
-        """Whether copying the tile turns it."""
-        return self.major != self.order
-
-    @property
-    def near(self) -> int:
-        """Extent of the tile along the matrix's stored rows."""
-        return self.deep if self.major == "k" else self.rows
-
-    @property
-    def passes(self) -> int:
-        """Vectors that a thread moves for a tile."""
-        return self.rows * self.deep // (self.vector * self.threads)
-
-    @property
-    def layout(self) -> Layout:
-        """Where element (row, k) of the tile lies, in elements."""
-        return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
-
-    @property
-    def stage_elems(self) -> int:
-        """Elements that a tile takes, padding included."""
-        return self.pitch * (self.deep if self.order == "mn" else self.rows)
-
-
-def half(p: GemmProblem, c: SimtConfig, side: Literal["a", "b"]) -> Half:
-    """The part of a configuration that concerns one operand.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> print(half(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
-    (128,8):(1,132)
-    """
-    rows, lanes, run, thread, major, vector = (
-        (c.tile_m, c.lanes_m, c.run_m, c.thread_m, p.a_major, c.a_vector)
-        if side == "a"
-        else (c.tile_n, c.lanes_n, c.run_n, c.thread_n, p.b_major, c.b_vector)
-    )
-    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
-    order = orders[c.order]
-    turned = major != order
-    via = c.turn if turned and c.via != "global" else c.via
-    single = turned and via == "cp.async"
-    vector = 1 if single or via == "global" else vector
-    along = (c.tile_k if major == "k" else rows) // vector
-    lanes_near = min(along, SECTOR_BYTES // p.operand.nbytes) if single else along
-    return Half(
-        rows, c.tile_k, lanes, run, thread, c.threads, order, major, via, vector,
-        min(c.fragment, run) if order == "mn" else 1,
-        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0),
-        lanes_near,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
 class Sm80Config:
     """How one block works; tiles in elements, vectors in bytes (`result_vec` in elements).
 
@@ -234,10 +154,6 @@ class Sm80Config:
         """Columns of a warp's tile."""
         return self.tile_n // self.warps_n
 
-    def ring_bytes(self, element_bytes: int) -> int:
-        """Shared memory of the ring of tiles."""
-        return (self.tile_m + self.tile_n) * self.tile_k * self.stages * element_bytes
-
     @property
     def stage_bytes(self) -> int:
         """Shared memory of the epilogue's stage, which lies over the ring."""
@@ -274,6 +190,94 @@ def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
     return part_problem(p), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
 
 
+@dataclass(frozen=True, slots=True)
+class OperandTile:
+    """A tile of an operand, `rows` rows by `deep` k of a matrix that is stored along its `major` mode.
+
+    `threads` threads copy `vector` elements each: single elements where the tile's `order` is not the
+    matrix's.  Stored rows of the tile are `pitch` elements apart.  Of a step of k a thread loads `fragments`
+    fragments of `fragment` elements.
+    """
+
+    rows: int
+    deep: int
+    element: DType
+    major: Major
+    order: Major
+    via: Via
+    threads: int
+    vector: int
+    pitch: int
+    fragment: int
+    fragments: int
+
+    @property
+    def turned(self) -> bool:
+        """Whether copying the tile turns it."""
+        return self.major != self.order
+
+    @property
+    def near(self) -> int:
+        """Extent of the tile along the matrix's stored rows."""
+        return self.deep if self.major == "k" else self.rows
+
+    @property
+    def lanes(self) -> int:
+        """Threads that copy along a stored row; of single elements a sector."""
+        along = self.near // self.vector
+        if self.turned and self.via == "cp.async":
+            return min(along, SECTOR_BYTES // self.element.nbytes)
+        return along
+
+    @property
+    def passes(self) -> int:
+        """Vectors that a thread moves for a tile."""
+        return self.rows * self.deep // (self.vector * self.threads)
+
+    @property
+    def layout(self) -> Layout:
+        """Where element (row, k) of the tile lies, in elements, without a swizzle."""
+        return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
+
+    @property
+    def stage_elems(self) -> int:
+        """Elements that a tile takes, padding included."""
+        return self.pitch * (self.deep if self.order == "mn" else self.rows)
+
+    @property
+    def words(self) -> int:
+        """32-bit words of a fragment."""
+        return self.fragment * self.element.nbytes // 4
+
+
+def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> OperandTile:
+    """The part of a configuration that concerns one operand.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(operand_tile(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)
+    (128,8):(1,132)
+    """
+    first, size = side == "a", p.operand.nbytes
+    rows, major = (c.tile_m, p.a_major) if first else (c.tile_n, p.b_major)
+    if isinstance(c, Sm80Config):
+        nbytes, warp_rows = (c.a_bytes, c.warp_m) if first else (c.b_bytes, c.warp_n)
+        return OperandTile(
+            rows, c.tile_k, p.operand, major, major, c.via, c.threads, nbytes // size,
+            c.tile_k if major == "k" else rows, 16 // size, warp_rows // 16,
+        )  # fmt: skip
+    run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
+    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
+    order = orders[c.order]
+    turned = major != order
+    via = c.turn if turned and c.via != "global" else c.via
+    fragment = min(c.fragment, run) if order == "mn" and via != "global" else 1
+    return OperandTile(
+        rows, c.tile_k, p.operand, major, order, via, c.threads,
+        1 if via == "global" or (turned and via == "cp.async") else vector,
+        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0), fragment, thread // fragment,
+    )  # fmt: skip
+
+
 def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     """Elements that are copied at once of A and of B, and stored at once of D.
 
@@ -281,80 +285,7 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     >>> vectors(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     (8, 8, 8)
     """
-    if isinstance(c, Sm80Config):
-        return c.a_bytes // p.operand.nbytes, c.b_bytes // p.operand.nbytes, c.result_vec
-    return half(p, c, "a").vector, half(p, c, "b").vector, c.result_vec
-
-
-_ONE = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "registers", "registers", 1, fragments=1, order="turned",
-                  a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1)  # fmt: skip
-_FOUR = replace(_ONE, thread_n=4, run_n=4, lanes_m=4, weave=8, order="matrix")
-_SQUARE = replace(
-    _FOUR, tile_m=64, tile_n=64, tile_k=16, thread_m=4, run_m=4, lanes_m=2, weave=16, order="mn", a_vector=4,
-    b_vector=4, fragment=4, result_vec=4,
-)  # fmt: skip
-_EIGHT = replace(_SQUARE, tile_m=128, tile_n=128, tile_k=8, thread_m=8, thread_n=8, run_m=8, run_n=8)
-_WARP = replace(_EIGHT, lanes_m=4, weave=2, run_m=4, run_n=4, pad=4)
-_BUFFERED = replace(_WARP, stages=2, fragments=2)
-_ASYNC = replace(_BUFFERED, via="cp.async", turn="cp.async", stages=3)
-_WIDE = replace(_ASYNC, tile_n=256, thread_m=16, panel=8, edges=True)
-
-SIMT_LADDER: Mapping[str, tuple[str, SimtConfig]] = MappingProxyType(
-    {
-        "v1": ("a thread an element, straight from global memory", replace(_ONE, via="global")),
-        "v2": ("tiles of 32 x 32 x 32 in shared memory, stored across their matrices", _ONE),
-        "v3": ("the same from a linear thread index", _ONE),
-        "v4": ("tiles stored like their matrices", replace(_ONE, order="matrix")),
-        "v5": ("four elements a thread", _FOUR),
-        "v6": ("16-byte accesses", replace(_FOUR, a_vector=4, b_vector=4, fragment=4, result_vec=4)),
-        "v7": ("64 x 64 x 16 tiles, 4 x 4 elements a thread", _SQUARE),
-        "v8": ("128 x 128 x 8 tiles, 8 x 8 elements a thread", _EIGHT),
-        "warp tiles": ("lanes 4 x 8 in a warp, runs of four", _WARP),
-        "prefetch": (
-            "the next tile loaded into registers meanwhile",
-            replace(_WARP, ahead=True, fragments=2),
-        ),
-        "double buffer": ("two tiles in shared memory, one barrier a tile", _BUFFERED),
-        "cp.async": ("a ring of three tiles, copied asynchronously", _ASYNC),
-        "wide": ("128 x 256 x 8 tiles, 16 x 8 elements a thread, blocks in panels", _WIDE),
-    }
-)
-"""The published ladder and the steps after it, for sizes that are multiples of the tile: what is new, and the
-configuration.  v3 is v2, because threads are indexed linearly from the start."""
-
-
-SM80_LADDER: Mapping[str, Sm80Config] = MappingProxyType(
-    {
-        "1 hierarchical tiles": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
-            a_bytes=2, b_bytes=2, epilogue="direct", result_vec=2,
-        ),
-        "2 vectors": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False,
-            epilogue="direct", result_vec=2,
-        ),
-        "3 swizzle": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, epilogue="direct",
-            result_vec=2,
-        ),
-        "4 copy ahead": Sm80Config(
-            256, 128, 64, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "5 tile 256x128x32": Sm80Config(
-            256, 128, 32, 4, 2, 1, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "6 two buffers": Sm80Config(
-            256, 128, 32, 4, 2, 2, 1, "registers", fragments=1, mma_k=8, epilogue="direct", result_vec=2
-        ),
-        "7 cp.async ring, mma k16": Sm80Config(256, 128, 32, 4, 2, 4),
-        "8 two fragments, tile 128x256x64": Sm80Config(128, 256, 64, 2, 4, 4),
-    }
-)  # fmt: skip
-"""The published steps, and two more that need sm_80.
-
-The fifth step's tile was 256 x 256 on a T4, with 166 registers in f16 accumulators; f32 accumulators of that
-tile do not fit eight warps, so that it keeps 256 x 128 here.
-"""
+    return operand_tile(p, c, "a").vector, operand_tile(p, c, "b").vector, c.result_vec
 
 
 C = TypeVar("C", SimtConfig, Sm80Config)

@@ -15,7 +15,7 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, half, mma_of, vectors
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of, operand_tile, vectors
 
 FREE_REGISTERS = {SimtConfig: 24, Sm80Config: 40}
 """Registers of a thread that addresses and counters need beside sums, fragments and copies."""
@@ -38,18 +38,18 @@ def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = 
     """
     chip = find_arch(arch)
     check_fields(c)
+    check_splits(p, c.splits)
+    if "cp.async" in (c.via, getattr(c, "turn", "")) and chip.compute_capability < (8, 0):
+        raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
     if isinstance(c, SimtConfig):
-        check_splits(p, c.splits)
-        _simt_instructions(p, c, chip)
+        _simt_instructions(p, c)
         _simt_tiles(p, c, chip)
-        _alignment(p, c)
     else:
-        if not 32 <= c.threads <= chip.max_threads_per_block:
-            raise ResourceError("threads a block", c.threads, chip.max_threads_per_block)
-        check_splits(p, c.splits)
         _sm80_instructions(p, c, chip)
-        _sm80_tiles(p, c)
-        _alignment(p if c.splits == 1 else part_problem(p), c)
+        _sm80_tiles(p, c, chip)
+    if c.via != "global":
+        _copies(p, c)
+    _alignment(part_problem(p) if c.splits > 1 and isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
 
 
@@ -67,18 +67,19 @@ def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
         raise DivisibilityError(
-            f"{name} = {value} is no multiple of {part}, {what}; the nearest is {nearest}"
+            f"{name} = {value} is not a multiple of {part}, {what}; the nearest is {nearest}"
         )
 
 
-def _copies(chip: Arch, take: str) -> None:
-    if chip.compute_capability < (8, 0):
-        raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take {take}")
+def _threads(threads: int, chip: Arch) -> None:
+    if not 32 <= threads <= chip.max_threads_per_block:
+        hint = "take a larger tile per thread or fewer warps"
+        raise ResourceError("threads per block", threads, chip.max_threads_per_block, hint=hint)
 
 
-def _simt_instructions(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
+def _simt_instructions(p: GemmProblem, c: SimtConfig) -> None:
     check_element(p)
-    if "global" in (c.via, c.turn) and c.via != "global":
+    if c.turn == "global" and c.via != "global":
         raise UnsupportedError("turn = 'global': turned tiles go through 'registers' or by 'cp.async'")
     if c.via == "global" and c.splits > 1:
         raise UnsupportedError(
@@ -86,10 +87,8 @@ def _simt_instructions(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         )
     if c.via == "global":
         return
-    if "cp.async" in (c.via, c.turn):
-        _copies(chip, "'registers'")
-        if c.stages < 2:
-            raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
+    if "cp.async" in (c.via, c.turn) and c.stages < 2:
+        raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
     if c.stages < 1:
         raise UnsupportedError(f"stages = {c.stages}: at least 1 is needed")
 
@@ -103,12 +102,8 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     ):  # fmt: skip
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
-    if c.threads > chip.max_threads_per_block:
-        raise ResourceError(
-            "threads a block", c.threads, chip.max_threads_per_block, hint="take a larger tile a thread"
-        )
-    if c.fragments not in (1, 2):
-        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
+    _threads(c.threads, chip)
+    _fragments(c)
     if c.fragments == 2:
         _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
     size = p.operand.nbytes
@@ -121,28 +116,20 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
             raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
     if c.via == "global":
         return
-    for side in ("a", "b"):
-        h = half(p, c, "a" if side == "a" else "b")
-        _multiple(f"a thread's {h.run} rows of {side}", h.run, h.fragment, "a load of a fragment")
-        if h.fragment * size not in (4, 8, 16):
+    for side, run in (("a", c.run_m), ("b", c.run_n)):
+        t = operand_tile(p, c, "a" if side == "a" else "b")
+        _multiple(f"{run} rows of {side} in a run", run, t.fragment, "a load of a fragment")
+        if t.fragment * size not in (4, 8, 16):
             raise UnsupportedError(
-                f"fragments of {h.fragment} elements of {side}, as its runs are: powers of two up to "
+                f"fragments of {t.fragment} elements of {side}, as its runs are: powers of two up to "
                 f"{16 // size} are loaded at once"
             )
-        _multiple(f"the pitch of {side}'s tile", h.pitch, h.fragment, "a load of a fragment: pad")
-        _multiple(f"rows of {h.near} elements of {side}", h.near, h.vector, "vectors")
-        _multiple(
-            f"the tile of {side}, {h.rows} x {h.deep} elements,", h.rows * h.deep, h.vector * c.threads,
-            f"vectors of {c.threads} threads",
-        )  # fmt: skip
-        if c.threads % h.lanes_near:
-            raise DivisibilityError(
-                f"{c.threads} threads copy rows of {h.lanes_near} vectors of {side}: the threads must be a "
-                f"multiple, such as {max(1, c.threads // h.lanes_near) * h.lanes_near}"
-            )
-        _multiple(f"rows of {h.near} elements of {side}", h.near, h.lanes_near * h.vector, "a pass")
-        across = h.deep if h.major == "mn" else h.rows
-        _multiple(f"the tile of {side}, {across} stored rows,", across, c.threads // h.lanes_near, "a pass")
+        _multiple(f"the pitch of {side}'s tile", t.pitch, t.fragment, "a load of a fragment: pad")
+
+
+def _fragments(c: SimtConfig | Sm80Config) -> None:
+    if c.fragments not in (1, 2):
+        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
@@ -156,8 +143,6 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
-    if c.via == "cp.async":
-        _copies(chip, "via='registers'")
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
@@ -170,67 +155,78 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError("two buffers without loading ahead have no use: take stages=1 or ahead=True")
 
 
-def _sm80_tiles(p: GemmProblem, c: Sm80Config) -> None:
+def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     size = p.operand.nbytes
-    if c.fragments not in (1, 2):
-        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
+    _threads(c.threads, chip)
+    _fragments(c)
     for name, tile, part in (
-        ("tile_m", c.tile_m, 16 * c.warps_m),
-        ("tile_n", c.tile_n, 16 * c.warps_n),
+        ("tile_m", c.tile_m, 16 * c.warps_m), ("tile_n", c.tile_n, 16 * c.warps_n),
         ("tile_k", c.tile_k, 32 // size),
     ):  # fmt: skip
         _multiple(name, tile, part, "fragments of its warps" if name != "tile_k" else "fragments of 32 bytes")
+        if tile & (tile - 1):
+            nearest = 1 << tile.bit_length() - 1
+            raise DivisibilityError(
+                f"{name} = {tile} is not a power of two, which the swizzle needs; the nearest is {nearest}"
+            )
     if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
         )
-    for name, tile in (("tile_m", c.tile_m), ("tile_n", c.tile_n), ("tile_k", c.tile_k)):
-        if tile & (tile - 1):
-            raise DivisibilityError(
-                f"{name} = {tile} is no power of two, which the swizzle needs; the nearest is "
-                f"{1 << tile.bit_length() - 1}"
-            )
-    for name, rows, nbytes, major in (
-        ("a_bytes", c.tile_m, c.a_bytes, p.a_major), ("b_bytes", c.tile_n, c.b_bytes, p.b_major)
-    ):  # fmt: skip
-        widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
+    widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
+    for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
         if nbytes not in widths or nbytes < size:
             raise UnsupportedError(
                 f"{name} = {nbytes} by {c.via}: {', '.join(map(str, widths))} are accepted"
             )
-        along = (c.tile_k if major == "k" else rows) * size // nbytes
-        if (c.threads % along and along % c.threads) or along > c.threads:
-            raise DivisibilityError(f"{c.threads} threads copy rows of {along} vectors: threads must divide")
-        _multiple(
-            f"the {rows} x {c.tile_k} tile", rows * c.tile_k * size, nbytes * c.threads, "a pass of copies"
-        )
     if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
         raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
     if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:
-        raise UnsupportedError(f"result_vec = {c.result_vec} of {p.result}: 16 bytes a lane are the most")
+        raise UnsupportedError(f"result_vec = {c.result_vec} of {p.result}: 16 bytes per lane are the most")
     if c.epilogue == "direct" and c.result_vec != 2:
         raise UnsupportedError(
             f"result_vec = {c.result_vec} with epilogue='direct': accumulators come in pairs"
         )
 
 
+def _copies(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
+    """Threads copy tiles in whole passes, some along each stored row, the others across."""
+    for side in ("a", "b"):
+        t = operand_tile(p, c, "a" if side == "a" else "b")
+        row = f"rows of {t.near} elements of {side}"
+        _multiple(row, t.near, t.vector, "vectors")
+        _multiple(
+            f"the tile of {side}, {t.rows} x {t.deep} elements,", t.rows * t.deep, t.vector * t.threads,
+            f"vectors of {t.threads} threads",
+        )  # fmt: skip
+        _multiple(f"{t.threads} threads", t.threads, t.lanes, f"the {t.lanes} that copy {row}")
+        _multiple(row, t.near, t.lanes * t.vector, "a pass")
+        across = t.deep if t.major == "mn" else t.rows
+        _multiple(f"the tile of {side}, {across} stored rows,", across, t.threads // t.lanes, "a pass")
+
+
 def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     """Vectors end where rows do, and extents are whole tiles, or with edges whole vectors."""
     size, to = p.operand.nbytes, p.result.nbytes
     a, b, across = vectors(p, c)
-    rows = [("lda", p.lda, a, size), ("ldb", p.ldb, b, size), ("ldd", p.ldd, across, to)]
-    for name, leading, vec, nbytes in rows + [("ldc", p.ldc, across, to)] * p.reads_c:
-        if leading % vec:
-            raise AlignmentError(
-                f"{name} = {leading} cuts vectors of {vec} elements; vectors of {gcd(leading, vec)} fit",
-                offset=leading * nbytes,
-                required_bytes=vec * nbytes,
-            )
+    for name, leading, start, vec, nbytes in (
+        ("a", p.lda, p.align_bytes[0], a, size), ("b", p.ldb, p.align_bytes[1], b, size),
+        ("d", p.ldd, p.align_bytes[2], across, to), *[("c", p.ldc, p.align_bytes[2], across, to)] * p.reads_c,
+    ):  # fmt: skip
+        steps = [(f"a step of {name} = {step}", step) for step in p.steps(name)]
+        at = (f"the start of {name}, at a multiple of {start} bytes,", start // nbytes)
+        for what, elems in [(f"ld{name} = {leading}", leading), *steps, *[at] * (start < 16)]:
+            if elems % vec:
+                raise AlignmentError(
+                    f"{what} cuts vectors of {vec} elements; vectors of {gcd(elems, vec)} fit",
+                    offset=elems * nbytes,
+                    required_bytes=vec * nbytes,
+                )
     extents = ("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)
     for (name, extent, tile), vec in zip(extents, along_extents(p, c), strict=True):
         if not c.edges and extent % tile:
-            raise ShapeError(f"{name} = {extent} is no multiple of the tile's {tile}: take edges=True")
+            raise ShapeError(f"{name} = {extent} is not a multiple of the tile's {tile}: take edges=True")
         if extent % vec:
             raise AlignmentError(
                 f"{name} = {extent} cuts vectors of {vec} elements; vectors of {gcd(extent, vec)} fit",
@@ -276,8 +272,8 @@ def _resources(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> None:
     if held > most:
         hint = "take more warps, a smaller tile or fragments=1"
         if isinstance(c, SimtConfig):
-            hint = "take fewer elements a thread or min_blocks = 1"
-        raise ResourceError(f"registers a thread of {c}", held, most, hint=hint)
+            hint = "take fewer elements per thread or min_blocks = 1"
+        raise ResourceError(f"registers per thread of {c}", held, most, hint=hint)
 
 
 def shared_bytes(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
@@ -287,11 +283,10 @@ def shared_bytes(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
     >>> shared_bytes(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4))
     25344
     """
-    if isinstance(c, Sm80Config):
-        return max(c.ring_bytes(p.operand.nbytes), c.stage_bytes)
     if c.via == "global":
         return 0
-    return sum(half(p, c, side).stage_elems for side in ("a", "b")) * c.stages * p.operand.nbytes
+    ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
+    return max(ring * p.operand.nbytes, c.stage_bytes if isinstance(c, Sm80Config) else 0)
 
 
 def registers(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
@@ -301,15 +296,10 @@ def registers(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
     >>> registers(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     200
     """
-    free, size = FREE_REGISTERS[type(c)], p.operand.nbytes
+    tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
+    held = FREE_REGISTERS[type(c)] + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held = c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
-        held += c.fragments * (c.warp_m + c.warp_n) // 16 * 4
-        if c.via == "registers":
-            held += (c.tile_m + c.tile_n) * c.tile_k * size // (4 * c.threads)
-        return held + free
-    held = c.thread_m * c.thread_n + c.fragments * (c.thread_m + c.thread_n)
-    for h in (half(p, c, "a"), half(p, c, "b")):
-        if h.via == "registers":
-            held += h.passes * h.vector
-    return held * (size // 4) + free
+        held += c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
+    else:
+        held += c.thread_m * c.thread_n * p.operand.nbytes // 4
+    return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

@@ -1,6 +1,8 @@
 """What the published steps of a kernel bring, one by one.
 
-    gemm   the ladder of a matrix product
+    steps      the ladders as data: options on a base configuration, one after the other
+    gemm       what each step of a product's ladder will execute, and what bounds it
+    counters   accesses as counters of the hardware show them
 
 Each step is a configuration of the kernels that users run.
 """

@@ -23,7 +23,7 @@ cycles.  The largest bounds the step; what a measurement takes beyond it is late
 
 Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
 sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
-program loads them one by one: `merged` says so.  Accesses are as counters show them (gemm.smem_loads).
+program loads them one by one: `merged` says so.  Accesses are as counters show them (see counters).
 """
 
 from __future__ import annotations
@@ -47,13 +47,11 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm import simt_predict as gemm_simt_predict
-from layoutalg.kernels.gemm import sm80_predict as gemm_sm80_predict
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.smem_loads import counted
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -191,19 +189,12 @@ _FRAGMENT = MappingProxyType({"gemm-sm80": "ldmatrix", "gemm-simt": "ld.shared"}
 _LOADS = MappingProxyType({"gemm-sm80": "ldsm", "gemm-simt": "lds"})
 """How a family loads fragments, in the analysis' name and in the machine code's classes."""
 
-_PREDICT: Mapping[str, tuple[Callable[..., Prediction], Callable[..., int]]] = MappingProxyType(
-    {
-        "gemm-sm80": (gemm_sm80_predict.predict, gemm_sm80_predict.mma_count),
-        "gemm-simt": (gemm_simt_predict.predict, gemm_simt_predict.multiplies),
-    }
-)
-
 
 def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
     """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
 
-    Raises UnknownNameError for a step there is not, what the family's prediction raises for an `n` that
-    tiles do not divide, UnsupportedError without NVRTC or a disassembler.
+    Raises UnknownNameError for a step there is not, ShapeError for an `n` that tiles do not divide,
+    UnsupportedError without NVRTC or a disassembler.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> [step.bound for step in predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))]
@@ -224,15 +215,18 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
     """
-    predict, multiplies = _PREDICT[family.name]
-    accesses, count = predict(p, config, ARCH), multiplies(p, config)
-    kernel = family.build(p, config)
+    count = multiplies(p, config)
+    sequence = family.launches(p, config, ARCH)
+    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
+    accesses = counted(kernel, params, ARCH)
     cubin = prepare(kernel, TARGET).cubin
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
     warps = blocks * kernel.threads // find_arch(ARCH).lanes
     code = _Code.read(cubin, count / warps)
     loads = round(warps * code.executed(lambda i: i.kind == _LOADS[family.name]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
+    if loads < written and isinstance(config, SimtConfig):
+        accesses = vectorized_loads(p, config, kernel, params, ARCH)
     idle, once = code.idle_loads
     held = occupancy_of(
         ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
@@ -243,9 +237,25 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
         round(warps * code.executed(lambda _: True)), count, written, loads,
         round(warps * idle), round(warps * once),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
-        counted(p, config, accesses, ARCH, vectorized=loads < written), held, _reuse(p, config, held),
+        accesses, held, _reuse(p, config, held),
         (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
     )  # fmt: skip
+
+
+def multiplies(p: GemmProblem, c: Sm80Config | SimtConfig) -> int:
+    """Instructions of warps that multiply, in a launch on whole tiles.  Raises ShapeError for others.
+
+    >>> from layoutalg.kernels.registry import find_family
+    >>> [multiplies(f.problem(512), config) for f in map(find_family, ("gemm-simt", "gemm-sm80"))
+    ...  for config in list(f.steps.values())[-1:]]
+    [4194304, 65536]
+    """
+    for name, extent, tile in (("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)):
+        if extent % tile:
+            raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
+    if isinstance(c, SimtConfig):
+        return p.m * p.n * p.k // find_arch(ARCH).lanes
+    return p.m * p.n * p.k // (16 * 8 * mma_of(p, c).k)
 
 
 @dataclass(frozen=True, slots=True)

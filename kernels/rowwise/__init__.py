@@ -13,21 +13,23 @@ Numbers are f32 inside; `kernels.rounding` bounds the results.
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.axes import AxesProblem, axes_problem, find_axes
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
+from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     OPS,
+    AxesProblem,
     NormProblem,
     ReduceProblem,
+    axes_problem,
     checked_eps,
+    find_axes,
     norm_problem,
     normed,
     reduce_problem,
     reduced,
 )
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
-from layoutalg.kernels.rowwise.schedule import NormConfig
 
 __all__ = [
     "FOLD",

@@ -17,9 +17,10 @@ Notes.  What threads exchange is in block_reduce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
@@ -37,16 +38,31 @@ from layoutalg.codegen.instr import (
     unpack,
     within,
 )
-from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
-from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, Index, Walk, minus
+from layoutalg.codegen.language import KernelBuilder, Tensor
+from layoutalg.codegen.program import MemRef, Reg, RegRef, Shared
+from layoutalg.dtype import DType
+from layoutalg.kernels.rowwise.norm_plan import Hold, NormConfig, Ring, Schedule
+from layoutalg.kernels.rowwise.problems import Mode, NormProblem
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
 """What is done with a vector."""
+
+
+ONE_WORD = frozenset({"count", "every", "more", "zero"})
+"""Registers of one word, whatever the statistics of a thread."""
+
+
+def float_word(x: float) -> int:
+    """The bits of the float nearest to x.
+
+    >>> hex(float_word(1.0))
+    '0x3f800000'
+    """
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    return int(bits)
 
 
 def all_of(predicates: Iterable[Index]) -> Expr:
@@ -68,6 +84,8 @@ class Block:
     threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
     turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
     """
+
+    src: Tensor
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -115,6 +133,38 @@ class Block:
         self.k.do(unpack(vec, self.element.name), some, words)
         return some
 
+    # --- places in global memory -----------------------------------------------------------------------
+
+    def tensor(
+        self,
+        name: str,
+        side: Side,
+        modes: Sequence[Mode] | None = None,
+        element: DType | None = None,
+        *,
+        writable: bool = False,
+    ) -> Tensor:
+        """A pointer as a tensor: all or some modes on a side, and one of stride 1 behind them.
+
+        That is the offset, or all of a place that is no inner product.  What runs backwards has no extent.
+        """
+        modes = self.walk.modes if modes is None else modes
+        steps = (*(abs(getattr(m, side)) for m in modes), 1)
+        bounds = (None if getattr(m, side) < 0 else Const(m.extent) for m in modes)
+        found = self.k.tensor(name, element or self.element, (None,) * len(steps), steps, writable=writable)
+        return replace(found, extents=(*bounds, None))
+
+    def at(self, tensor: Tensor, index: Index, crd: Crd = (), offset: int = 0) -> MemRef:
+        """The element at an index, which is that of a coordinate from an offset on where there is one."""
+        place = simplify(as_expr(index))
+        if not crd:
+            return MemRef(tensor.buffer, place)
+        return MemRef(tensor.buffer, place, tensor, (*map(as_expr, crd), Const(offset)))
+
+    def source(self, chunk: Chunk) -> MemRef:
+        """Where a vector lies in the source."""
+        return self.at(self.src, chunk.source, chunk.crd, self.walk.form.src_offset)
+
     # --- where code stands -----------------------------------------------------------------------------
 
     @contextmanager
@@ -141,7 +191,7 @@ class RowBlock(Block):
 
     >>> from layoutalg.kernels.rowwise.norm_plan import form_of
     >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> from layoutalg.kernels.rowwise.schedule import walk_of
+    >>> from layoutalg.kernels.rowwise.norm_plan import walk_of
     >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
     >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
     (2, 4)
@@ -161,12 +211,13 @@ class RowBlock(Block):
         super().__init__(name, walk, notes, backwards=backwards)
         k, t = self.k, self.tiling
         self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)
-        in_place, size = problem.in_place, self.element.nbytes
-        self.src = k.pointer("dst" if in_place else "src", size, writable=in_place and writes)
-        self.dst = self.src if in_place or not writes else k.pointer("dst", size, writable=True)
+        in_place = problem.in_place
+        self.src = self.tensor("dst" if in_place else "src", "src", writable=in_place and writes)
+        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", writable=True)
         self.place = k.let("place", as_expr(walk.place(self.tile, self.row)))
-        source, target, at = map(as_expr, walk.bases(self.place))
-        self.bases = Bases(k.let("source", source), k.let("target", target), k.let("at", at))
+        source, target, at, row = walk.bases(self.place)
+        source, target = k.let("source", as_expr(source)), k.let("target", as_expr(target))
+        self.bases = Bases(source, target, k.let("at", as_expr(at)), row)
         self.slots = self._slots(walk) if isinstance(walk, SkewedColumns) else ()
         fetched = 0 if config.hold == "registers" else config.depth
         self.v = k.reg("v", self.schedule.registers + fetched, t.words)
@@ -174,7 +225,7 @@ class RowBlock(Block):
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
         self.only_written, self.saves = False, not writes
-        self._extras: dict[str, Global] = {}
+        self._extras: dict[str, Tensor] = {}
 
     def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
         """The slots in a skewed tile of the columns of a thread's vectors."""
@@ -187,10 +238,13 @@ class RowBlock(Block):
         """Statistics of a thread: 1 of a row, one for each element of a vector of columns."""
         return self.walk.values
 
-    @property
-    def count(self) -> int:
-        """Elements of a statistic."""
-        return self.walk.form.count
+    def stat(self, name: str) -> Reg:
+        """The registers of a statistic by name, one value of each; one word of those of `ONE_WORD`."""
+        return self.reg(name, 1 if name in ONE_WORD else self.statistics)
+
+    def zeros(self, name: str) -> Reg:
+        """The same, set to 0 here."""
+        return self.filled(name, self.stat(name).shape[0], 0)
 
     @property
     def vector_weights(self) -> bool:
@@ -200,10 +254,10 @@ class RowBlock(Block):
             self.walk.rows and self.walk.lead.weight == 1 and not any(at % self.tiling.vec for at in places)
         )
 
-    def extra(self, name: str) -> Global:
-        """A further source by name, declared when it is first asked for."""
+    def extra(self, name: str) -> Tensor:
+        """Weight or bias by name, declared when it is first asked for."""
         if name not in self._extras:
-            self._extras[name] = self.k.pointer(name, self.element.nbytes)
+            self._extras[name] = self.tensor(name, "weight", self.walk.reduced)
         return self._extras[name]
 
     @contextmanager
@@ -293,11 +347,11 @@ class RowBlock(Block):
 
     def _load(self, v: Vector) -> None:
         with self._into(v):
-            self.k.do(LDG[self.tiling.nbytes], v.words, self.k.at(self.src, v.chunk.source))
+            self.k.do(LDG[self.tiling.nbytes], v.words, self.source(v.chunk))
 
     def _copy(self, v: Vector) -> None:
         with self.where(self._wanted(v)):
-            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.k.at(self.src, v.chunk.source))
+            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
@@ -328,8 +382,7 @@ class RowBlock(Block):
         """The elements as floats, those of other rows replaced."""
         f = self.floats(v)
         if v.cut and self.walk.rows:
-            at, low, high = map(as_expr, (v.chunk.at, v.chunk.low, v.chunk.high))
-            self.k.do(within(self.tiling.vec), f, at, low, high, other)
+            self.k.do(within(self.tiling.vec), f, *v.chunk.ends, other)
         return f
 
     def store(self, f: RegRef, v: Vector) -> None:
@@ -343,7 +396,8 @@ class RowBlock(Block):
 
     def _store(self, f: RegRef, packed: RegRef | Reg, v: Vector) -> None:
         k, vec, chunk = self.k, self.tiling.vec, v.chunk
-        to = k.at(self.dst, chunk.target)
+        crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
+        to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
         whole = STG_WHOLE[self.tiling.nbytes]
         if not v.cut:
             k.do(whole, to, packed)
@@ -358,7 +412,7 @@ class RowBlock(Block):
                         single = self.reg("single", 1)
                         k.do(pack(1, self.element.name), single, one)
                         one = single
-                    k.do(STG[self.element.nbytes], k.at(self.dst, chunk.target + e), one)
+                    k.do(STG[self.element.nbytes], self.at(self.dst, chunk.target + e), one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ NaN, as by definition.  Sums are made in a fixed order: equal launches give equa
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -61,17 +60,21 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.program import Global, Kernel, Reg, RegRef
+from layoutalg.codegen.language import Tensor
+from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
+from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, walk_of
-from layoutalg.kernels.rowwise.walk import Index, Walk, minus
+from layoutalg.kernels.rowwise.unaligned import minus
+from layoutalg.kernels.rowwise.walk import Index, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]
 """What a kernel does: all of it, or one of the two halves of a split."""
+
+Step: TypeAlias = Callable[[RowBlock], None]
+"""A step of a norm: it writes code into a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     if c.hold != "global":
         raise UnsupportedError(f"{problem} split in {c.splits} by {c.hold}: parts are read twice, by global")
     kernels = build(problem, walk, c, "statistics"), build(problem, walk, c, "result")
-    words = sum(walk.values if each else 1 for each in NORMS[problem.op].partials.values())
+    words = sum(1 if name in ONE_WORD else walk.values for name in NORMS[problem.op].partials)
     return NormLaunches(problem, c, kernels, c.splits * walk.places * words)
 
 
@@ -134,8 +137,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         b.only_written = last
         b.ahead(backwards=last)
         if last:
-            sizes = {name: b.statistics if each else 1 for name, each in norm.partials.items()}
-            for _ in partials(b, *(b.reg(name, n) for name, n in sizes.items())):
+            for _ in partials(b, *map(b.stat, norm.partials.values())):
                 norm.join(b)
         else:
             norm.online(b)
@@ -144,13 +146,12 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
             b.ahead(backwards=True)
         norm.combine(b)
     if part == "statistics":
-        save(b, *(b.reg(name, b.statistics if each else 1) for name, each in norm.saved.items()))
+        save(b, *map(b.stat, norm.partials))
         return b.k.build()
     norm.ready(b)
 
     def result(v: Vector) -> None:
-        f = b.floats(v)
-        norm.apply(b, f, v)
+        norm.apply(b, f := b.floats(v), v)
         b.store(f, v)
 
     b.each(result, backwards=c.hold == "global")
@@ -187,16 +188,6 @@ def _formula(p: NormProblem) -> str:
     return f"{what} / sqrt({spread} + {p.eps}){extra}"
 
 
-def float_word(x: float) -> int:
-    """The bits of the float nearest to x.
-
-    >>> hex(float_word(1.0))
-    '0x3f800000'
-    """
-    (bits,) = struct.unpack("<I", struct.pack("<f", x))
-    return int(bits)
-
-
 # --- softmax -------------------------------------------------------------------------------------------
 
 
@@ -207,39 +198,36 @@ def _softmax_start(b: RowBlock) -> None:
 
 def _largest(b: RowBlock, group: Group) -> None:
     n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(fold("max", b.tiling.vec, n), b.reg("m", n), b.masked(v, low)))
+    group.visit(lambda v: b.k.do(fold("max", b.tiling.vec, n), b.stat("m"), b.masked(v, low)))
 
 
 def _exponentials(b: RowBlock, group: Group) -> None:
     n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(add_exp(b.tiling.vec, n), b.reg("s", n), b.masked(v, low), b.reg("m", n)))
+    group.visit(lambda v: b.k.do(add_exp(b.tiling.vec, n), b.stat("s"), b.masked(v, low), b.stat("m")))
 
 
 def _softmax_held(b: RowBlock) -> None:
-    n = b.statistics
     _softmax_start(b)
     b.filled("low", 1, NEUTRAL["max"])
     for group in b.groups():
         _largest(b, group)
-    all_reduce(b, "max", b.reg("m", n))
+    all_reduce(b, "max", b.stat("m"))
     for group in b.groups():
         _exponentials(b, group)
-    all_reduce(b, "sum", b.reg("s", n))
+    all_reduce(b, "sum", b.stat("s"))
 
 
 def _softmax_online(b: RowBlock) -> None:
-    n = b.statistics
     b.filled("low", 1, NEUTRAL["max"])
     for group in b.groups():
-        old = b.copied("old", b.reg("m", n))
+        old = b.copied("old", b.stat("m"))
         _largest(b, group)
-        b.k.do(rescale(n), b.reg("s", n), old, b.reg("m", n))
+        b.k.do(rescale(b.statistics), b.stat("s"), old, b.stat("m"))
         _exponentials(b, group)
 
 
 def _softmax_join(b: RowBlock) -> None:
-    n = b.statistics
-    m, s, m_b, s_b = (b.reg(name, n) for name in ("m", "s", "m_b", "s_b"))
+    n, m, s, m_b, s_b = b.statistics, *map(b.stat, ("m", "s", "m_b", "s_b"))
     old = b.copied("old", m)
     b.k.do(fold("max", n, n), m, m_b)
     b.k.do(rescale(n), s, old, m)
@@ -248,41 +236,36 @@ def _softmax_join(b: RowBlock) -> None:
 
 
 def _softmax_combine(b: RowBlock) -> None:
-    n = b.statistics
-    m, s = b.reg("m", n), b.reg("s", n)
+    m, s = b.stat("m"), b.stat("s")
     old = b.copied("old", m)
     all_reduce(b, "max", m)
-    b.k.do(rescale(n), s, old, m)
+    b.k.do(rescale(b.statistics), s, old, m)
     all_reduce(b, "sum", s, last=True)
 
 
 def _softmax_ready(b: RowBlock) -> None:
-    b.k.do(reciprocal(b.statistics), b.reg("s", b.statistics))
+    b.k.do(reciprocal(b.statistics), b.stat("s"))
 
 
 def _softmax_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
-    n = b.statistics
-    b.k.do(apply_softmax(b.tiling.vec, n), f, b.reg("m", n), b.reg("s", n))
+    b.k.do(apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
 
 
 # --- layer norm ----------------------------------------------------------------------------------------
 
 
 def _norm_start(b: RowBlock) -> None:
-    b.filled("count", 1, 0)
-    b.filled("mean", b.statistics, 0)
-    b.filled("q", b.statistics, 0)
+    for name in ("count", "mean", "q"):
+        b.zeros(name)
 
 
 def _share(b: RowBlock) -> Const:
     """1 / count of a statistic, as a word."""
-    return Const(float_word(1 / b.count))
+    return Const(float_word(1 / b.walk.form.count))
 
 
 def _norm_held(b: RowBlock) -> None:
-    n, vec = b.statistics, b.tiling.vec
-    mean, q = b.filled("mean", n, 0), b.filled("q", n, 0)
-    zero = b.filled("zero", 1, 0)
+    n, vec, mean, q, zero = b.statistics, b.tiling.vec, *map(b.zeros, ("mean", "q", "zero"))
     b.each(lambda v: b.k.do(fold("sum", vec, n), mean, b.masked(v, zero)))
     all_reduce(b, "sum", mean)
     b.k.do(scale(n), mean, _share(b))
@@ -291,11 +274,11 @@ def _norm_held(b: RowBlock) -> None:
 
 
 def _norm_online(b: RowBlock) -> None:
-    n, vec = b.statistics, b.tiling.vec
-    zero, per = b.filled("zero", 1, 0), float(vec if b.walk.rows else 1)
+    n, vec, zero = b.statistics, b.tiling.vec, b.zeros("zero")
+    per = float(vec if b.walk.rows else 1)
     each = b.filled("each", 1, float_word(per))
     for group in b.groups():
-        mean, q = b.filled("mean_b", n, 0), b.filled("q_b", n, 0)
+        mean, q = b.zeros("mean_b"), b.zeros("q_b")
         more = b.filled("more", 1, float_word(per * group.count) if group.plain else 0)
 
         def add(v: Vector, mean: Reg = mean, more: Reg = more) -> None:
@@ -317,27 +300,23 @@ def _count(b: RowBlock, v: Vector, more: Reg, each: Reg, zero: Reg) -> None:
     if not (v.cut and b.walk.rows):
         b.k.do(add_one(1), more, each)
         return
-    vec, chunk = b.tiling.vec, v.chunk
-    ones = b.filled("ones", vec, float_word(1.0))
-    b.k.do(within(vec), ones, as_expr(chunk.at), as_expr(chunk.low), as_expr(chunk.high), zero)
-    b.k.do(fold("sum", vec, 1), more, ones)
+    ones = b.filled("ones", b.tiling.vec, float_word(1.0))
+    b.k.do(within(b.tiling.vec), ones, *v.chunk.ends, zero)
+    b.k.do(fold("sum", b.tiling.vec, 1), more, ones)
 
 
 def _norm_merge(b: RowBlock) -> None:
-    n = b.statistics
-    mine = b.reg("count", 1), b.reg("mean", n), b.reg("q", n)
-    b.k.do(merge_moments(n), *mine, b.reg("more", 1), b.reg("mean_b", n), b.reg("q_b", n))
+    b.k.do(merge_moments(b.statistics), *map(b.stat, ("count", "mean", "q", "more", "mean_b", "q_b")))
 
 
 def _norm_combine(b: RowBlock) -> None:
-    n = b.statistics
-    count, mean, q = b.reg("count", 1), b.reg("mean", n), b.reg("q", n)
+    n, count, mean, q = b.statistics, *map(b.stat, ("count", "mean", "q"))
     every, total = b.copied("every", count), b.copied("total", mean)
     all_reduce(b, "sum", every)
     b.k.do(multiply(n, 1), total, count)
     all_reduce(b, "sum", total)
     b.k.do(average(n), total, every)
-    apart = b.filled("apart", n, 0)
+    apart = b.zeros("apart")
     b.k.do(add_square(n, n), apart, mean, total)
     b.k.do(multiply(n, 1), apart, count)
     b.k.do(fold("sum", n, n), q, apart)
@@ -346,60 +325,64 @@ def _norm_combine(b: RowBlock) -> None:
 
 
 def _norm_ready(b: RowBlock) -> None:
-    n = b.statistics
-    b.k.do(deviation(n), b.reg("q", n), _share(b), Const(float_word(b.problem.eps)))
+    b.k.do(deviation(b.statistics), b.stat("q"), _share(b), Const(float_word(b.problem.eps)))
 
 
 def _norm_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
-    n, vec, p = b.statistics, b.tiling.vec, b.problem
-    b.k.do(apply_norm(vec, n), f, b.reg("mean", n), b.reg("q", n))
-    _weighted(b, f, v)
-    if p.bias:
+    b.k.do(apply_norm(b.tiling.vec, b.statistics), f, b.stat("mean"), b.stat("q"))
+    _parametrised(b, f, v)
+
+
+# --- weight and bias -----------------------------------------------------------------------------------
+
+
+def _parametrised(b: RowBlock, f: RegRef, v: Vector) -> None:
+    """Multiply a vector with its weights, and add its biases, where there are such."""
+    vec, rows = b.tiling.vec, b.walk.rows
+    if "weight" in b.problem.parameters:
+        b.k.do(multiply(vec, vec if rows else 1), f, _factors(b, v, "weight"))
+    if "bias" in b.problem.parameters:
         w = _factors(b, v, "bias")
-        b.k.do(fold("sum", vec, vec) if b.walk.rows else add_one(vec), f, w)
-
-
-def _weighted(b: RowBlock, f: RegRef, v: Vector) -> None:
-    if b.problem.weight:
-        b.k.do(multiply(b.tiling.vec, b.tiling.vec if b.walk.rows else 1), f, _factors(b, v, "weight"))
+        b.k.do(fold("sum", vec, vec) if rows else add_one(vec), f, w)
 
 
 def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
     """Weights or biases of a vector: one for each element of a row, one for all of a column."""
-    k, vec, chunk, buffer = b.k, b.tiling.vec, v.chunk, b.extra(name)
-    start = chunk.weight + b.problem.parameters[name]
-    if not b.walk.rows:
-        return _one_factor(b, buffer, start)
+    k, vec, chunk, walk, buffer = b.k, b.tiling.vec, v.chunk, b.walk, b.extra(name)
+    offset = b.problem.parameters[name]
+    start, crd = chunk.weight + offset, walk.weights(chunk)
+    if not walk.rows:
+        return _one_factor(b, b.at(buffer, start, crd, offset))
     if b.vector_weights:
         raw = b.reg("w", b.tiling.words)
-        if b.walk.cut:
+        if walk.cut:
             _shifted(b, v, buffer, start, raw)
         else:
-            k.do(LDG[b.tiling.nbytes], raw, k.at(buffer, start + chunk.at))
+            k.do(LDG[b.tiling.nbytes], raw, b.at(buffer, start + chunk.at, crd, offset))
         return b.widened(RegRef(raw, ()), vec, "wide")
     found = b.filled("wide", vec, 0)
     for e in range(vec):
         with b.where([chunk.has(e)] if v.cut else []):
-            one = _one_factor(b, buffer, start + b.walk.weight_of(chunk, e))
-            k.do(MOVE, found[e], one)
+            place = b.at(buffer, start + walk.weight_of(chunk, e), crd, offset + e * walk.lead.weight)
+            k.do(MOVE, found[e], _one_factor(b, place))
     return RegRef(found, ())
 
 
-def _shifted(b: RowBlock, v: Vector, buffer: Global, start: Index, raw: Reg) -> None:
+def _shifted(b: RowBlock, v: Vector, buffer: Tensor, start: Index, raw: Reg) -> None:
     """The weights of a vector of a ragged row: the end of one vector of weights and the start of the next."""
     k, vec, chunk, n = b.k, b.tiling.vec, v.chunk, b.tiling.words
     before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
     with b.where([as_expr(chunk.at) >= vec]):
         earlier = minus(chunk.at, vec, b.walk.lead.extent + vec) // vec * vec
-        k.do(LDG[b.tiling.nbytes], before, k.at(buffer, start + earlier))
+        k.do(LDG[b.tiling.nbytes], before, b.at(buffer, start + earlier))
     with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
-        k.do(LDG[b.tiling.nbytes], after, k.at(buffer, start + chunk.at))
+        k.do(LDG[b.tiling.nbytes], after, b.at(buffer, start + chunk.at))
     k.do(window(vec, b.element.nbytes), raw, before, after, as_expr(vec - chunk.low))
 
 
-def _one_factor(b: RowBlock, buffer: Global, index: Index) -> RegRef:
+def _one_factor(b: RowBlock, place: MemRef) -> RegRef:
     raw = b.reg("w1", 1)
-    b.k.do(LDG[b.element.nbytes], raw, b.k.at(buffer, index))
+    b.k.do(LDG[b.element.nbytes], raw, place)
     return b.widened(RegRef(raw, ()), 1, "wide1")
 
 
@@ -407,38 +390,32 @@ def _one_factor(b: RowBlock, buffer: Global, index: Index) -> RegRef:
 
 
 def _rms_start(b: RowBlock) -> None:
-    b.filled("zero", 1, 0)
-    b.filled("mean", b.statistics, 0)
-    b.filled("q", b.statistics, 0)
+    for name in ("zero", "mean", "q"):
+        b.zeros(name)
 
 
 def _rms_online(b: RowBlock) -> None:
-    n, zero = b.statistics, b.reg("zero", 1)
-
-    def square(v: Vector) -> None:
-        b.k.do(add_square(b.tiling.vec, n), b.reg("q", n), b.masked(v, zero), b.reg("mean", n))
-
-    b.each(square)
+    n, zero, mean, q = b.statistics, *map(b.stat, ("zero", "mean", "q"))
+    b.each(lambda v: b.k.do(add_square(b.tiling.vec, n), q, b.masked(v, zero), mean))
 
 
 def _rms_held(b: RowBlock) -> None:
     _rms_start(b)
     _rms_online(b)
-    all_reduce(b, "sum", b.reg("q", b.statistics))
-
-
-def _rms_combine(b: RowBlock) -> None:
-    all_reduce(b, "sum", b.reg("q", b.statistics), last=True)
+    all_reduce(b, "sum", b.stat("q"))
 
 
 def _rms_join(b: RowBlock) -> None:
-    n = b.statistics
-    b.k.do(fold("sum", n, n), b.reg("q", n), b.reg("q_b", n))
+    b.k.do(fold("sum", b.statistics, b.statistics), b.stat("q"), b.stat("q_b"))
+
+
+def _rms_combine(b: RowBlock) -> None:
+    all_reduce(b, "sum", b.stat("q"), last=True)
 
 
 def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
-    b.k.do(multiply(b.tiling.vec, b.statistics), f, b.reg("q", b.statistics))
-    _weighted(b, f, v)
+    b.k.do(multiply(b.tiling.vec, b.statistics), f, b.stat("q"))
+    _parametrised(b, f, v)
 
 
 # --- all of them ---------------------------------------------------------------------------------------
@@ -448,56 +425,33 @@ def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
 class Norm:
     """The steps of a norm, see the module's text.
 
-    `saved` are the registers that a split leaves as partials, `partials` those that they are read into, both
-    with whether there is one for each statistic.
+    `partials` are the registers that a split leaves, and those that they are read into.
     """
 
-    held: Callable[[RowBlock], None]
-    start: Callable[[RowBlock], None]
-    online: Callable[[RowBlock], None]
-    combine: Callable[[RowBlock], None]
-    saved: Mapping[str, bool]
-    partials: Mapping[str, bool]
-    join: Callable[[RowBlock], None]
-    ready: Callable[[RowBlock], None]
+    start: Step
+    held: Step
+    online: Step
+    join: Step
+    combine: Step
+    ready: Step
     apply: Callable[[RowBlock, RegRef, Vector], None]
+    partials: Mapping[str, str]
 
 
 NORMS: Mapping[str, Norm] = MappingProxyType(
     {
         "softmax": Norm(
-            held=_softmax_held,
-            start=_softmax_start,
-            online=_softmax_online,
-            combine=_softmax_combine,
-            saved={"m": True, "s": True},
-            partials={"m_b": True, "s_b": True},
-            join=_softmax_join,
-            ready=_softmax_ready,
-            apply=_softmax_apply,
+            _softmax_start, _softmax_held, _softmax_online, _softmax_join, _softmax_combine, _softmax_ready,
+            _softmax_apply, {"m": "m_b", "s": "s_b"},
         ),
         "layer_norm": Norm(
-            held=_norm_held,
-            start=_norm_start,
-            online=_norm_online,
-            combine=_norm_combine,
-            saved={"mean": True, "q": True, "every": False},
-            partials={"mean_b": True, "q_b": True, "more": False},
-            join=_norm_merge,
-            ready=_norm_ready,
-            apply=_norm_apply,
+            _norm_start, _norm_held, _norm_online, _norm_merge, _norm_combine, _norm_ready,
+            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"},
         ),
         "rms_norm": Norm(
-            held=_rms_held,
-            start=_rms_start,
-            online=_rms_online,
-            combine=_rms_combine,
-            saved={"q": True},
-            partials={"q_b": True},
-            join=_rms_join,
-            ready=_norm_ready,
-            apply=_rms_apply,
+            _rms_start, _rms_held, _rms_online, _rms_join, _rms_combine, _norm_ready,
+            _rms_apply, {"q": "q_b"},
         ),
     }
-)
+)  # fmt: skip
 """The steps of each norm, by name."""

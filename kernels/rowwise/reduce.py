@@ -28,15 +28,15 @@ Source: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edit
 
 from __future__ import annotations
 
-import struct
+from dataclasses import replace
 
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr import LDG, NEUTRAL, STG_WHOLE, fill, fold, pack, scale
 from layoutalg.codegen.program import Kernel, Reg, RegRef
-from layoutalg.kernels.rowwise.block import Block, all_of
+from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
-from layoutalg.kernels.rowwise.walk import Index
+from layoutalg.kernels.rowwise.walk import Chunk, Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
@@ -67,8 +67,10 @@ class _Reduction(Block):
         walk, c = p.walk, p.config
         super().__init__(f"reduce_{p.op}_{p.element}_{p.result}", walk, _notes(p))
         self.p, self.c, self.steps, k = p, c, walk, self.k
-        self.src = k.pointer("src", p.element.nbytes)
-        self.dst = k.pointer("dst", p.result.nbytes, writable=True)
+        self.src = self.tensor("src", "src")
+        if c.splits > 1 or len(walk.reduced) > 1:  # rounds that are dealt, or taken apart, are not proven
+            self.src = replace(self.src, extents=(*self.src.extents[:-2], None, None))
+        self.dst = self.tensor("dst", "dst", p.form.kept if c.splits == 1 else (), p.result, writable=True)
         own = range(c.rows_per_thread)
         self.places = [k.let(f"place{n}", as_expr(walk.place(self.tile, self.row, n))) for n in own]
         offset = walk.form.src_offset  # stays an immediate
@@ -126,7 +128,7 @@ class _Reduction(Block):
             for n in own:
                 chunk = walk.chunk(self.bases[n], step)
                 exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-                self._fetch(held[u, n], chunk.source, self.c.vec, [*self._present(n), *exists])
+                self._fetch(held[u, n], chunk, self.c.vec, [*self._present(n), *exists])
         with k.Unroll("u", depth) as u:
             for n in own:
                 self._fold(held[u, n], n, self.c.vec)
@@ -135,27 +137,23 @@ class _Reduction(Block):
         """Fetch single elements, the first of the splits all of them."""
         mine = [self.split.eq(0)] if self.c.splits > 1 else []
         for n in range(self.c.rows_per_thread):
-            at, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
-            self._fetch(edge[n], at, 1, [*mine, *self._present(n), *exists])
+            one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
+            self._fetch(edge[n], one, 1, [*mine, *self._present(n), *exists])
 
     def _fold_edges(self, edge: Reg) -> None:
         for n in range(self.c.rows_per_thread):
             self._fold(edge[n], n, 1)
 
-    def _fetch(self, words: RegRef, at: Index, vec: int, exists: list[Expr]) -> None:
+    def _fetch(self, words: RegRef, chunk: Chunk, vec: int, exists: list[Expr]) -> None:
         """Load `vec` elements where all of `exists` hold, what changes nothing elsewhere.
 
         Folds then need no condition: under one, the compiler would move every load next to its use.
         """
         k, p = self.k, self.p
-        total = all_of(exists)
-        load = LDG[vec * p.element.nbytes]
-        if total == Const(1):
-            k.do(load, words, k.at(self.src, at))
-            return
-        k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
-        with k.If(total):
-            k.do(load, words, k.at(self.src, at))
+        if all_of(exists) != Const(1):
+            k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
+        with self.where(exists):
+            k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
 
     def _present(self, n: int) -> list[Expr]:
         """What says that the thread has a row number n."""
@@ -175,21 +173,22 @@ class _Reduction(Block):
     def _store(self) -> None:
         k, p, c, rows = self.k, self.p, self.c, self.walk.rows
         if p.factor != 1.0:
-            k.do(scale(p.values), self.acc, Const(struct.unpack("<I", struct.pack("<f", p.factor))[0]))
+            k.do(scale(p.values), self.acc, Const(float_word(p.factor)))
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             with self.where([*one, *self._present(n)]):
                 for e in (n,) if rows else range(0, c.vec, p.store_vec):
-                    at = p.target(self.places[n], 0 if rows else e, self.split)
-                    self._put(self.acc.slice(e, count=p.store_vec), at)
+                    self._put(self.acc.slice(e, count=p.store_vec), self.places[n], 0 if rows else e)
 
-    def _put(self, values: RegRef, to: Index) -> None:
-        p = self.p
+    def _put(self, values: RegRef, place: Expr, e: int) -> None:
+        p, kept = self.p, self.p.form.kept
+        crd = self.steps.counted(self.steps.target(place, e), kept, "dst") if self.c.splits == 1 else ()
+        to = self.at(self.dst, p.target(place, e, self.split), crd, p.form.dst_offset)
         if self.packed is not None:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
-        self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], self.k.at(self.dst, to), values)
+        self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
 
 
 def neutral_word(op: str, element: str) -> int:

@@ -33,13 +33,12 @@ from math import gcd, hypot, prod
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ShapeError
-from layoutalg.kernels.rowwise.axes import Form, Mode, coalesced, normalise
-from layoutalg.kernels.rowwise.problems import FOLD, ReduceProblem
+from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
 
-LINE_BYTES = 128
+LINE_BYTES, MOST_THREADS = 128, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,8 @@ class Pass:
     def target(self, place: Index, e: int, split: Index) -> Index:
         """Where element e of a place goes: to the destination, or to the workspace of the splits."""
         if self.config.splits == 1:
-            return self.walk.target(place, e)
+            crd = self.walk.target(place, e)
+            return self.walk.along(crd, self.form.kept, "dst") + self.form.dst_offset
         return split * self.form.outputs + place * self.walk.values + e
 
 
@@ -195,8 +195,8 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     if p.empty:
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
-    configs = dict.fromkeys(candidates(_form(p)[0], p.axes.dtype, rates))
-    return tuple(sorted((plan_with(p, c, arch) for c in configs), key=lambda plan: plan.predicted_us))
+    found = configs(_form(p)[0], p.dtype, rates)
+    return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
@@ -214,7 +214,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
         f32 = find_dtype("f32")
         part = Pass(FOLD[p.op], form, c, p.axes.dtype, f32, 1.0)
         joined = _joining(part, form)
-        ways = (Pass(p.op, joined, d, f32, p.result, factor) for d in candidates(joined, f32, rates, False))
+        ways = (Pass(p.op, joined, d, f32, p.result, factor) for d in configs(joined, f32, rates, False))
         passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
     return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
 
@@ -240,29 +240,78 @@ def _joining(part: Pass, form: Form) -> Form:
     for m in form.kept:
         modes.append(Mode(m.extent, step, m.dst, reduced=False))
         step *= m.extent
-    return Form(coalesced(modes), 0, form.dst_offset)
+    return Form(fewest(modes), 0, form.dst_offset)
 
 
 # --- candidates ----------------------------------------------------------------------------------------
 
 
-def candidates(form: Form, element: DType, rates: Rates, split: bool = True) -> Iterator[ReduceConfig]:
-    """Configurations worth a comparison; `split`: with several blocks per row too.
+def candidates(
+    form: Form, element: DType, rates: Rates, split: bool = True
+) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
+    """Configurations worth a comparison, each with what refuses it, None where it stands.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem
-    >>> form = normalise(axes_problem((8192, 8192), 1, "f32"))
-    >>> ReduceConfig(4, 32, 1, 8, 8) in list(candidates(form, find_dtype("f32"), Rates()))
-    True
+    `split`: with several blocks per row too.
+
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> form = normalise(axes_problem((8, 8192), 1, "f32"))
+    >>> tried = candidates(form, find_dtype("f32"), Rates())
+    >>> next(str(why) for c, why in tried if c.groups_per_row == 16 and why is not None)
+    'rows by 512 threads, split: each thread has one round of loads'
     """
-    for config in (_rows if form.lead.reduced else _columns)(form, element):
-        yield config
-        walk = HeadTail(form, config.tiling(element))
-        whole = walk.steps // (config.threads_per_row * config.depth)
-        if split and whole > 1 and walk.tiles < 4 * rates.sms:
-            for waves in (1, 2):
-                splits = min(whole, waves * resident(config, rates) * rates.sms // walk.tiles)
-                if splits > 1:
-                    yield replace(config, splits=splits)
+    rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
+    for config in (_rows if rows else _columns)(form, element):
+        said = f"{'rows' if rows else 'columns'} by {config.threads_per_row} threads"
+        if config.threads > MOST_THREADS:
+            yield config, ResourceError(f"threads per block, {said}", config.threads, MOST_THREADS)
+            continue
+        yield config, None
+        if split:
+            yield from _split(config, HeadTail(form, config.tiling(element)), rates, said)
+    if config.vec < widest:
+        yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
+
+
+def _split(
+    config: ReduceConfig, walk: HeadTail, rates: Rates, said: str
+) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
+    """The configuration with as many blocks per row as fill the multiprocessors once or twice."""
+    whole = walk.steps // (config.threads_per_row * config.depth)
+    if whole <= 1:
+        why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
+        yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
+        return
+    blocks = (waves * resident(config, rates) * rates.sms for waves in (1, 2))
+    found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * rates.sms]
+    yield from ((replace(config, splits=n), None) for n in found if n > 1)
+    if max(found, default=1) <= 1:
+        why = f"{walk.tiles} blocks are enough for {rates.sms} multiprocessors"
+        yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
+
+
+def _narrow(form: Form) -> str:
+    """Why loads are not as wide as they can be."""
+    if form.lead.src != 1:
+        return f"neighbours lie {form.lead.src} elements apart"
+    if form.lead.reduced:
+        return f"rows of {form.lead.extent} elements are short, and do not start and end at such loads"
+    return "not all rows of columns start at such loads"
+
+
+def configs(form: Form, element: DType, rates: Rates, split: bool = True) -> tuple[ReduceConfig, ...]:
+    """The candidates that stand, each once."""
+    return tuple(dict.fromkeys(c for c, why in candidates(form, element, rates, split) if why is None))
+
+
+def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig, LayoutAlgError]:
+    """The candidates of a problem that do not stand, and why.
+
+    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
+    >>> [str(why) for why in refusals(reduce_problem((4096, 63), 1, "sum", "f16")).values()][-1]
+    'loads of 8 elements: rows of 63 elements are short, and do not start and end at such loads'
+    """
+    tried = candidates(_form(p)[0], p.dtype, _rates(arch))
+    return {c: why for c, why in tried if why is not None}
 
 
 def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
@@ -308,8 +357,7 @@ def _columns(form: Form, element: DType) -> Iterator[ReduceConfig]:
             groups = max(_power_below(max(1, threads // rows)), 32 // gcd(rows, 32))
             while groups > walk.steps and groups // 2 * rows % 32 == 0 and groups > 1:
                 groups //= 2
-            if rows * groups <= 1024:
-                yield ReduceConfig(vec, 1, rows, groups, min(depth, -(-walk.steps // groups)))
+            yield ReduceConfig(vec, 1, rows, groups, min(depth, -(-walk.steps // groups)))
 
 
 def _power_below(x: int) -> int:

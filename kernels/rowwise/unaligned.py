@@ -27,24 +27,67 @@ where the vector before the first is asked for, which no predicate lets through.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from layoutalg.kernels.rowwise.axes import Form
+from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.kernels.rowwise.walk import (
     Bases,
     Chunk,
+    Crd,
     Index,
+    Side,
     Walk,
     aligned,
     coordinate,
-    coordinates,
-    inner,
-    minus,
-    turned,
 )
 from layoutalg.layout import Layout
+
+# --- modes that run backwards --------------------------------------------------------------------------
+
+
+def minus(x: Index, y: Index, most: int) -> Index:
+    """x - y for 0 <= y <= x <= most, modulo a power of two; where y is greater, that power less y - x.
+
+    For differences that no predicate lets through where they are below 0: `Minus` would take a comparison.
+    In a loop it also stops NVRTC from computing addresses ahead, which takes up to twice the registers.
+
+    >>> minus(9, 4, 9), minus(9, 9, 100), minus(3, 4, 5)
+    (5, 0, 7)
+    """
+    top = 1 << most.bit_length()
+    if isinstance(y, int):
+        return (x + (top - y)) % top if y else x
+    return (x + 1 + (y ^ (top - 1))) % top
+
+
+@dataclass(frozen=True)
+class Backwards(Walk):
+    """A walk of which some modes run backwards in the destination or the weights.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> form = Form((Mode(8, 1, 1, True), Mode(5, 8, -8, False)), 0, 0)
+    >>> w = Backwards(form, Tiling(dtype("f32"), 4, 1, 2))
+    >>> w.counted((2, 3), form.modes, "dst"), w.along((2, 3), form.modes, "dst")
+    ((2, 1), 10)
+    """
+
+    def counted(self, crd: Crd, modes: Sequence[Mode], side: Side) -> Crd:
+        """A coordinate as a side counts it: from the end of modes that run backwards there."""
+        return tuple(
+            minus(m.extent - 1, i, 2 * m.extent) if getattr(m, side) < 0 else i
+            for i, m in zip(crd, modes, strict=True)
+        )
+
+    def begin(self, bases: Bases, step: Index) -> tuple[Index, Index, Index, Index]:
+        """Of a step: how far along its row, where that begins in source, destination and weights."""
+        at, *crd = coordinate(self.step_extents, step)
+        source, target, weight = (self.along(tuple(crd), self.outer, s) for s in ("src", "dst", "weight"))
+        return at * self.tiling.vec, bases.source + source, bases.target + target, weight
+
 
 # --- which vectors there are ---------------------------------------------------------------------------
 
@@ -52,7 +95,7 @@ from layoutalg.layout import Layout
 def row_ends(form: Form) -> list[int]:
     """Where rows may start and end, in elements: vectors are whole where their size divides all of these.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> row_ends(normalise(axes_problem((9, 33), 1, "f32", keeps=True)))
     [33, 33, 0, 0, 33]
     """
@@ -64,7 +107,7 @@ def row_ends(form: Form) -> list[int]:
 def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
     """True when `vec` elements can be read and written at once, at places that are multiples of vec.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> [can_vector(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
     [False, True]
     """
@@ -83,7 +126,7 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
 
     The rows are those of one reduced mode, and elements lie alike in source and destination.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> [can_skew(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
     [True, False]
     """
@@ -98,7 +141,7 @@ def _one_phase(form: Form, vec: int) -> bool:
 
     Coordinate 0 has the same place in both, and so has every step from it, up or down.
 
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> _one_phase(normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True)), 2)
     False
     """
@@ -110,11 +153,11 @@ def _one_phase(form: Form, vec: int) -> bool:
 
 
 @dataclass(frozen=True)
-class HeadTail(Walk):
+class HeadTail(Backwards):
     """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> w = HeadTail(normalise(axes_problem((8, 130), 1, "f32")), Tiling(dtype("f32"), 4, 1, 32))
     >>> w.vectors, w.edges
@@ -142,10 +185,15 @@ class HeadTail(Walk):
         """The vector of a step: from the first one on that starts inside of the row."""
         if self.aligned:
             return super().chunk(bases, step)
-        along, (begin, *_), _ = self.begin(bases, step)
+        along, begin, *_ = self.begin(bases, step)
         vec = self.tiling.vec
         at = (begin + (vec - 1)) // vec * vec + along
         return Chunk(at, 0, 0, at, begin, begin + self.lead.extent)
+
+    def target(self, place: Index, e: int = 0) -> Crd:
+        """The coordinate of element e of a vector of rows, among the kept modes of the form."""
+        crd = coordinate(self.row_extents, place)
+        return crd if self.rows else (crd[0] * self.tiling.vec + e, *crd[1:])
 
     def exists(self, step: Index, chunk: Chunk) -> tuple[Index, ...]:
         """The predicates that a step exists and its vector ends inside of the row."""
@@ -155,39 +203,39 @@ class HeadTail(Walk):
         """The predicate that a vector ends inside of its row."""
         return () if self.aligned else (chunk.at + self.tiling.vec <= chunk.high,)
 
-    def edge(self, bases: Bases, number: Index) -> tuple[Index, tuple[Index, ...]]:
+    def edge(self, bases: Bases, number: Index) -> tuple[Chunk, tuple[Index, ...]]:
         """Single element `number` of the row that begins at `bases`, and the predicates that it exists.
 
         They are those of the vectors that a row's first and last element lie in, where these stick out.
         """
         vec, n, outer = self.tiling.vec, self.lead.extent, tuple(m.extent for m in self.outer)
         ends = (self.edges,) if self.aligned else (vec, 2)
-        extents = (*ends, *outer)
-        crd = coordinate(coordinates(extents), len(extents), number)
-        begin = bases.source + inner(crd[len(ends) :], (m.src for m in self.outer))
+        crd = coordinate((*ends, *outer), number)
+        begin = bases.source + self.along(crd[len(ends) :], self.outer, "src")
         exists = (number < self.edge_steps,)
         if self.aligned:
-            return begin + (n // vec * vec + crd[0]), exists
+            return Chunk(begin + n // vec * vec + crd[0], 0, 0), exists
         i, end = crd[:2]
         at = (begin + end * n) // vec * vec + i
         limit = end * (begin + n) + (end ^ 1) * ((begin + (vec - 1)) // vec * vec)
-        return at, (*exists, at >= begin, at < limit)
+        return Chunk(at, 0, 0), (*exists, at >= begin, at < limit)
 
 
 # --- norms ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class MaskedRows(Walk):
+class MaskedRows(Backwards):
     """Rows of a norm of which some start or end inside of vectors.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.axes import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((8, 130), 1, "f32", keeps=True))
     >>> w = MaskedRows(x, Tiling(dtype("f32"), 4, 1, 32))
-    >>> w.vectors, w.chunk(w.bases(1), 0)
-    (34, Chunk(source=128, target=128, weight=0, at=0, low=2, high=132))
+    >>> chunk = w.chunk(w.bases(1), 0)
+    >>> w.vectors, chunk.source, chunk.low, chunk.high
+    (34, 128, 2, 132)
     """
 
     @property
@@ -203,7 +251,7 @@ class MaskedRows(Walk):
 
     def chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step, from the one on that the row's first element lies in."""
-        at, (source, target, _), weight = self.begin(bases, step)
+        at, source, target, weight = self.begin(bases, step)
         vec = self.tiling.vec
         low = source % vec
         source, target = source // vec * vec + at, target // vec * vec + at
@@ -215,11 +263,11 @@ class MaskedRows(Walk):
 
     def weight_of(self, chunk: Chunk, e: int) -> Index:
         """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
-        return inner(*turned((minus(chunk.at + e, chunk.low, 2 * self.lead.extent),), (self.lead,), "weight"))
+        return self.along((minus(chunk.at + e, chunk.low, 2 * self.lead.extent),), (self.lead,), "weight")
 
 
 @dataclass(frozen=True)
-class SkewedColumns(Walk):
+class SkewedColumns(Backwards):
     """Columns of a norm whose rows start at different places of vectors; see the module's text."""
 
     @cached_property
@@ -256,12 +304,11 @@ class SkewedColumns(Walk):
 
     def bases(self, place: Index) -> Bases:
         """Where the first column of the tensor begins, and the thread's place on from a vector before it."""
-        first, *rest = coordinate(self.row_crd, len(self.row_extents), place)
+        side, *rest = coordinate(self.row_extents, place)
         t, others = self.tiling, self.form.kept[1:]
-        side = first // t.vec
         return Bases(
-            inner(rest, (m.src for m in others)) + self.form.src_offset,
-            inner(*turned(rest, others, "dst")) + self.form.dst_offset,
+            self.along(tuple(rest), others, "src") + self.form.src_offset,
+            self.along(tuple(rest), others, "dst") + self.form.dst_offset,
             side // t.rows_per_block * self.width + side % t.rows_per_block * t.vec,
         )
 
@@ -274,7 +321,7 @@ class SkewedColumns(Walk):
             minus((base + y * stride) // vec * vec + bases.at, vec, self.reach) + turn * (share * stride)
             for base, stride in ((bases.source, m.src), (bases.target, m.dst))
         )
-        weight = inner(*turned((step,), (m,), "weight"))
+        weight = self.along((step,), (m,), "weight")
         return Chunk(source, target, weight, bases.at, low, low + self.lead.extent)
 
     @cached_property

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.expr import simplify
+from layoutalg.codegen.expr.simplifier import forget
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.registry import FAMILIES
@@ -52,7 +52,7 @@ def builder(case: dict[str, Any]) -> Callable[[], LaunchSequence]:
 
 def once(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
     """Milliseconds to build the programs, and to print them."""
-    simplify.cache_clear()
+    forget()
     start = time.process_time()
     kernels = build().kernels
     built = time.process_time()

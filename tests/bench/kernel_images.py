@@ -23,7 +23,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -175,7 +175,13 @@ def prepared(folder: Path, cases: Sequence[tuple[str, Case]], tree: Path, revisi
         base = asked(tree, adapter_at(revision, folder), folder, asked_for)
         now = asked(ROOT, ROOT / "tests" / "kernel_adapter.py", folder, asked_for)
         sides = zip(cases, list(base), list(now), strict=True)
-        write(folder, [{"case": name, "base": then, "now": today} for (name, _), then, today in sides])
+        write(
+            folder,
+            [
+                {"case": name, "asked": case, "base": then, "now": today}
+                for (name, case), then, today in sides
+            ],
+        )
     finally:
         os.umask(before)
 
@@ -187,6 +193,7 @@ class Pair:
     case: str
     base: Mapping[str, Any]
     now: Mapping[str, Any]
+    asked: Case = field(default_factory=dict)
 
     @property
     def raised(self) -> str:
@@ -223,7 +230,7 @@ class Pair:
 def pairs(folder: Path) -> list[Pair]:
     """The cases of a folder."""
     found = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
-    return [Pair(one["case"], one["base"], one["now"]) for one in found]
+    return [Pair(one["case"], one["base"], one["now"], one.get("asked", {})) for one in found]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`layoutalg cache`: what is kept, and that it can be removed."""
+"""`layoutalg cache`: what is kept, and that it can be removed; every command that compiles uses it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import LIMIT_BYTES, Cubin
+from layoutalg.codegen.gpu import LIMIT_BYTES, Cubin, compile_cubin, cubin_cache
 from layoutalg.codegen.gpu.cubin_cache import store
 from tests.command import answer, run
 
@@ -32,3 +32,31 @@ def test_without_a_folder_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LAYOUTALG_CACHE", "off")
     assert answer("cache", "--clear")["folder"] is None
     assert run("cache").stdout.startswith("Compiled kernels are not kept")
+
+
+@pytest.mark.parametrize(
+    ("words", "kernels"),
+    [
+        (("demo",), 3),
+        (("sass", "transpose", "--m", "256", "--n", "256"), 1),
+        (("sass", "gemm-sm80", "--m", "256", "--n", "256", "--k", "256", "--arch", "H100"), 1),
+        (("generate", "transpose", "--compile", "sm_80", "--compile", "A100"), 1),
+    ],
+    ids=["demo", "sass", "sass of another name", "generate"],
+)
+def test_a_second_call_compiles_nothing(
+    words: tuple[str, ...], kernels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names of one target are one entry."""
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    compiled: list[str] = []
+
+    def counted(source: str, name: str, arch: str) -> Cubin:
+        compiled.append(arch)
+        return compile_cubin(source, name, arch)
+
+    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    first = answer(*words)
+    assert len(compiled) == kernels == answer("cache")["kernels"]
+    again = answer(*words)
+    assert len(compiled) == kernels and again | {"seconds": 0} == first | {"seconds": 0}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from layoutalg.cli.commands import demo
-from layoutalg.codegen import gpu
-from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.gpu import gpu_status, nvrtc
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import verification
 from layoutalg.kernels.verification import Check, VerifyReport
@@ -51,10 +50,10 @@ def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: Any) -> None:
+    def missing() -> None:
         raise UnsupportedError("NVRTC is not installed: pip install 'layoutalg[nvrtc]' brings it")
 
-    monkeypatch.setattr(gpu, "compile_cubin", missing)
+    monkeypatch.setattr(nvrtc, "_library", missing)
     compiled = answer("demo")["steps"]["compile"]
     assert compiled["passed"] and compiled["compiled"] == [] and "pip install" in compiled["reason"]
     assert "Not compiled: NVRTC is not installed" in run("demo").stdout

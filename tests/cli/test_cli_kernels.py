@@ -14,7 +14,7 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, bench, verification
 from layoutalg.kernels.bench import BenchRow, Timed
 from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.rowwise.cases import CASES
+from layoutalg.kernels.rowwise.families import CASES
 from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each

@@ -200,7 +200,7 @@ def test_verify_finds_a_race() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "pointer": (lambda: cg.verify(raw(), lambda: 1), ArgumentTypeError, "p of raw is not a tensor"),
+    "pointer": (lambda: cg.verify(raw(), lambda: 1), ArgumentTypeError, "raw reads or writes p as a tensor"),
     "reference": (lambda: cg.verify(scaled(), lambda z: z), ArgumentTypeError, "of scaled asks for z"),
     "shape": (lambda: cg.verify(scaled(), lambda x: x[:1]), MismatchError, "has the shape"),
     "names": (lambda: cg.verify(scaled(), lambda x: {"x": x}), ArgumentTypeError, "scaled writes y; got x"),

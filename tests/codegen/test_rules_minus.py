@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Var, simplify
-from layoutalg.codegen.expr.rules_minus import MINUS_RULES
+from layoutalg.codegen.expr.rules_order import MINUS_RULES
 from tests.expressions import differ_at, prove, refuse
 from tests.sweeps import each
 

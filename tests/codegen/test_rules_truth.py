@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Select, Var, as_expr
-from layoutalg.codegen.expr.rules_truth import TRUTH_RULES
+from layoutalg.codegen.expr.rules_order import TRUTH_RULES
 from tests.expressions import prove, refuse
 
 RULES = {rule.name: rule for rule in TRUTH_RULES}

@@ -21,6 +21,7 @@ from layoutalg.codegen.expr import (
     as_expr,
     evaluate,
     index_cost,
+    simplifier,
     simplify,
     variables,
 )
@@ -42,9 +43,20 @@ def test_the_normal_form_is_equal_everywhere_and_final(node: Expr) -> None:
     out = simplify(node)
     point = differ_at(node, out)
     assert point is None, f"{node}  ->  {out}  differs at {point}"
-    assert simplify(out) == out, "not a normal form"
+    assert rewrite(out, RULES) == out, "not a normal form"
+    assert rewrite(node, RULES) == out, "what was simplified before it matters"
     assert occurrences(out) <= occurrences(node), "a variable is read more often than before"
     assert variables(out) <= variables(node)
+
+
+def test_normal_forms_are_forgotten_past_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simplifier, "MOST_KNOWN", 100)
+    simplifier.forget()
+    nodes = [A * n + B // (n + 1) + n for n in range(300)]
+    found = [simplify(node) for node in nodes]
+    assert len(simplifier._known) < 200
+    assert found == [rewrite(node, RULES) for node in nodes]
+    assert simplify(nodes[-1]) is found[-1], "it is known"
 
 
 def universe() -> Iterator[Expr]:

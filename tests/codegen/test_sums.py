@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Expr, Var, terms, total
-from layoutalg.codegen.expr.sums import (
+from layoutalg.codegen.expr.trees import (
     ONE,
     Digit,
     combination,

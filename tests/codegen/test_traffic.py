@@ -11,10 +11,12 @@ from layoutalg.codegen.costs import (
     MAX_EXECUTIONS,
     MAX_POINTS,
     Cost,
+    classes,
     traffic,
     traffic_by_access,
     traffic_enumerated,
 )
+from layoutalg.codegen.costs.accesses import divisors
 from layoutalg.codegen.expr import Const, Operand
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, LDS, STG, STS
 from layoutalg.codegen.language import KernelBuilder
@@ -92,6 +94,33 @@ def test_points_looked_at_do_not_grow_with_the_grid() -> None:
     assert [a.executions for a in large] == [8 * (10**9 + 1)] * 2
     assert [a.classes for a in large] == [a.classes for a in small]
     assert max(a.classes for a in large) <= 3
+
+
+def test_places_that_differ_by_a_constant_are_divided_once() -> None:
+    k = KernelBuilder("steps", 64)
+    tile, v = k.shared_buffer("tile", 4, Layout((4096,)), 4096, 4), k.reg("v", 1)
+    for step in range(8):
+        with k.Unroll("u", 3) as u:  # each loop has an axis of its own
+            k.do(LDS[4], v, k.at(tile, k.tid * 33 + u * 500 + step * 7))
+    with mock.patch.object(classes, "_divided", wraps=classes._divided) as divided:
+        found = traffic(k.build(), {})
+    assert divided.call_count == 1
+    assert found == traffic_enumerated(k.build(), {})
+
+
+def test_a_block_counted_backwards_is_taken_apart_as_it_is_divided() -> None:
+    k = KernelBuilder("backwards", 32)
+    n = k.param("n", 1 << 20)
+    block = k.let("block", ((k.block(0, 528) ^ 1023) + 528) % 1024)
+    row = k.let("row", block // 16 * 2000 + k.tid)
+    with k.If(row < n):
+        load(k, row * 64 + block % 16)
+    kernel = k.build()
+    assert 16 in divisors(kernel, {})[kernel.block_vars[0]]
+    for size in (1, 40_000, 65_536, 1 << 20):
+        (access,) = traffic_by_access(kernel, {"n": size})
+        assert {access.op: access.cost} == traffic_enumerated(kernel, {"n": size})
+        assert access.classes <= 48
 
 
 def test_an_access_is_listed_with_its_statement_and_buffer() -> None:

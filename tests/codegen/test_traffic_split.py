@@ -126,6 +126,10 @@ def classes(node: Expr, *known: str) -> int:
         (TID * 4 + TURN < 40, ("i",), 2),
         (TID * 4 + TURN * 4 < 40, ("i",), 5),
         (BLOCK * 16 ^ (TID & 7), ("high", "low"), 1),
+        (BLOCK ^ 31, ("high", "low"), 1),  # all bits turned over: 31 - block
+        (Minus(Const(20), BLOCK), ("high",), 1),
+        (BLOCK ^ 5, ("low",), 3),  # the rest is even: the lowest bit is own
+        (BLOCK | 5, ("low",), 3),
         (Minus(BLOCK * 8 + 7, TID % 8), ("high", "low"), 1),
         (Select(TID < 9, BLOCK, BLOCK + 3), ("high", "low"), 1),
         (X * 2 + TID, ("high", "low", "i"), 1),

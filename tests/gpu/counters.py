@@ -20,7 +20,7 @@ from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.rowwise import cases as rowwise_cases
+from layoutalg.kernels.rowwise import families as rowwise_cases
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -57,6 +57,13 @@ COPIED = "asynchronous copies"
 """Of 16 bytes, of rows that start inside sectors: they read more sectors than the rule of loads says."""
 
 MOVED = "what the L2 keeps between launches"
+
+IDLE_COPY = 32
+"""Wavefronts by instruction of a copy of 16 bytes that no lane makes, at most; one of 4 or 8 bytes has none.
+
+The counter takes the address registers as they are, and where the compiler computes addresses under the same
+predicate, other numbers stand in them.  The pipe itself is asked once (tests/gpu/idle_copies.py).
+"""
 
 Case: TypeAlias = tuple[str, ...]
 """What a launch is told, as words of a command line."""
@@ -189,6 +196,17 @@ def count_launches(
         if value != "n/a":
             launch[line["Metric Name"]] = float(value)
     return list(found.values())
+
+
+def copies_of(one: Prediction) -> int:
+    """Asynchronous copies that lanes make."""
+    return sum(cost.instructions for op, cost in one.items() if op.endswith(":global"))
+
+
+def idle_most(one: Prediction, off: int) -> int:
+    """Wavefronts that so many copies without lanes may add: of 16 bytes are as many as of those made."""
+    wide = one["cp.async.16"].instructions if "cp.async.16" in one else 0
+    return IDLE_COPY * (off * wide // max(copies_of(one), 1))
 
 
 def main(args: list[str]) -> int:

@@ -20,8 +20,8 @@ from layoutalg.codegen.gpu import (
     to_host,
 )
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
-from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.trials import reduction_bound
 from tests.reductions import (
     decoded,
     outputs,

@@ -15,7 +15,8 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.api import SIMULATED_ELEMS, permute, problem_of, relayout, transpose
+from layoutalg.kernels.api import permute, problem_of, relayout, transpose
+from layoutalg.kernels.arrays import MOST_SIMULATED
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.problem import reference
 from layoutalg.layout import Layout
@@ -41,17 +42,18 @@ class Elsewhere:
 
 
 @each("dtype", ["u1", "f2", "f4", "i8", "c16", "?", "M8[s]"])
+@each("simulate", [False, True])
 @each("shape", [(), (5,), (3, 4), (3, 20, 9, 2), (2, 300, 40)])
-def test_permute_is_numpys(shape: tuple[int, ...], dtype: str) -> None:
+def test_permute_is_numpys(shape: tuple[int, ...], dtype: str, simulate: bool) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 100, shape).astype(dtype)
     axes = tuple(rng.permutation(len(shape)).tolist())
-    y = permute(x, axes)
+    y = permute(x, axes, simulate=simulate)
     assert y.dtype == x.dtype and y.flags.c_contiguous
     assert np.array_equal(y, x.transpose(axes))
 
 
-def test_small_arrays_go_through_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def counted(kernel: Kernel, *args: Any, **options: Any) -> Simulation:
@@ -60,8 +62,15 @@ def test_small_arrays_go_through_the_simulator(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("layoutalg.kernels.api.simulate", counted)
     permute(np.zeros((8, 16)), (1, 0))
-    permute(np.zeros((SIMULATED_ELEMS, 2)), (1, 0))
-    assert ran == ["permute_b64"]
+    assert not ran
+    permute(np.zeros((8, 16)), (1, 0), simulate=True)
+    relayout(np.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3)), simulate=True)
+    assert ran == ["permute_b64"] * 2
+    large = np.zeros((MOST_SIMULATED // 4 + 1, 4), "u1")
+    with pytest.raises(ResourceError, match=f"{large.size} asked, the limit is {MOST_SIMULATED}"):
+        permute(large, (1, 0), simulate=True)
+    with pytest.raises(ArgumentTypeError, match="simulate is 1: True or False is needed"):
+        transpose(large, simulate=1)  # type: ignore[arg-type]
 
 
 def test_negative_axes_count_from_the_end() -> None:

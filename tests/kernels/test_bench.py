@@ -30,7 +30,7 @@ from layoutalg.kernels.bench import (
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.rowwise import OPS, normed
-from layoutalg.kernels.rowwise.cases import CASES, DTYPES
+from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.sequences import problem_of
 
 

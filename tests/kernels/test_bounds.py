@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutalg.kernels.rowwise import norm_problem, normed, reduce_problem
-from layoutalg.kernels.rowwise.bounds import norm_bound, reduction_bound
+from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from tests.sweeps import each
 
 

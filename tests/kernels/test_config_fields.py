@@ -9,16 +9,16 @@ import pytest
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as SIMT_LADDER
-from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.ladder.steps import SIMT_LADDER
+from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.sweeps import each
 
 GOOD = Sm80Config(128, 256, 64, 2, 4, 4)
 
 
 def test_every_published_step_has_sensible_fields() -> None:
-    for config in (*LADDER.values(), *(c for _, c in SIMT_LADDER.values())):
+    for config in (*LADDER.values(), *SIMT_LADDER.values()):
         check_fields(config)
 
 

@@ -16,8 +16,9 @@ from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.mainloop import OperandPlan
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER, SM80_LADDER, SimtConfig, Sm80Config, half, mma_of
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
@@ -28,29 +29,29 @@ SM80_CONFIGS = {
     "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
 }  # fmt: skip
 SIMT_CONFIGS = {
-    **{name: c for name, (_, c) in SIMT_LADDER.items()},
+    **SIMT_LADDER,
     **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)},
 }
 
 
 def copied(plan: OperandPlan) -> Any:
     """index row + rows * k of (thread, element of the vector, pass), by the partition."""
-    tv = plan.copy.tidfrg("dst", Layout((plan.rows, plan.deep)))
-    thread, element, step = np.indices((plan.copy.threads, plan.vector, plan.passes))
-    return tv(thread, element + plan.vector * step)
+    tv = plan.copy.tidfrg("dst", Layout((plan.tile.rows, plan.tile.deep)))
+    thread, element, step = np.indices((plan.copy.threads, plan.tile.vector, plan.tile.passes))
+    return tv(thread, element + plan.tile.vector * step)
 
 
 def copied_by_definition(plan: OperandPlan, lanes: int) -> Any:
     """The same: `lanes` threads along a stored row, the others across; passes count rows first, then k."""
-    thread, element, step = np.indices((plan.copy.threads, plan.vector, plan.passes))
-    wide, high = lanes * plan.vector, plan.copy.threads // lanes
-    if plan.major == "k":
-        j, i = step % (plan.rows // high), step // (plan.rows // high)
+    thread, element, step = np.indices((plan.copy.threads, plan.tile.vector, plan.tile.passes))
+    wide, high = lanes * plan.tile.vector, plan.copy.threads // lanes
+    if plan.tile.major == "k":
+        j, i = step % (plan.tile.rows // high), step // (plan.tile.rows // high)
     else:
-        i, j = step % (plan.rows // wide), step // (plan.rows // wide)
-    near = thread % lanes * plan.vector + element + i * wide
+        i, j = step % (plan.tile.rows // wide), step // (plan.tile.rows // wide)
+    near = thread % lanes * plan.tile.vector + element + i * wide
     far = thread // lanes + j * high
-    return far + plan.rows * near if plan.major == "k" else near + plan.rows * far
+    return far + plan.tile.rows * near if plan.tile.major == "k" else near + plan.tile.rows * far
 
 
 @each(("a", "b"), [*product(MAJORS, repeat=2)])
@@ -65,11 +66,11 @@ def test_a_tile_is_copied_once_by_threads_along_its_stored_rows(name: str, a: Ma
         return
     for side in SIDES:
         plan = simt.operand_plan(p, c, side)
-        if plan.via == "global":
+        if plan.tile.via == "global":
             continue
         got = copied(plan)
-        np.testing.assert_array_equal(got, copied_by_definition(plan, half(p, c, side).lanes_near))
-        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.rows * plan.deep))
+        np.testing.assert_array_equal(got, copied_by_definition(plan, plan.tile.lanes))
+        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
 
 
 @each(("a", "b"), [*product(MAJORS, repeat=2)])
@@ -79,9 +80,9 @@ def test_a_tile_for_tensor_cores_is_copied_once(name: str, a: Major, b: Major) -
     p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
     for side in SIDES:
         plan = sm80.operand_plan(p, c, side)
-        got, along = copied(plan), plan.deep if plan.major == "k" else plan.rows
-        np.testing.assert_array_equal(got, copied_by_definition(plan, along // plan.vector))
-        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.rows * plan.deep))
+        got, along = copied(plan), plan.tile.deep if plan.tile.major == "k" else plan.tile.rows
+        np.testing.assert_array_equal(got, copied_by_definition(plan, along // plan.tile.vector))
+        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
 
 
 @each("name", SIMT_CONFIGS)
@@ -103,10 +104,10 @@ def test_a_thread_multiplies_runs_of_rows_beside_those_of_its_neighbours(name: s
     assert np.array_equal(np.sort(at.ravel()), np.arange(c.tile_m * c.tile_n))
     for side, mine in (("a", rows), ("b", columns)):
         plan = simt.operand_plan(p, c, "a" if side == "a" else "b")
-        read = plan.read.tidfrg("src", Layout((plan.rows, plan.deep)))
-        got = read(tid[:, None], ((0, np.arange(plan.fragments)), (0, plan.deep - 1)))
-        np.testing.assert_array_equal(got % plan.rows, mine[:, :: plan.words])
-        assert set((got // plan.rows).ravel().tolist()) == {plan.deep - 1}
+        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
+        got = read(tid[:, None], ((0, np.arange(plan.tile.fragments)), (0, plan.tile.deep - 1)))
+        np.testing.assert_array_equal(got % plan.tile.rows, mine[:, :: plan.tile.words])
+        assert set((got // plan.tile.rows).ravel().tolist()) == {plan.tile.deep - 1}
 
 
 def _rows(lane: Any, warp: Any, lanes: int, thread: int, run: int) -> Any:
@@ -128,11 +129,11 @@ def test_ldmatrix_is_given_the_matrices_in_the_order_of_the_fragments(name: str,
         first, second = lane // 8 % 2, lane // 16
         row_half, k_half = (first, second) if side == "a" else (second, first)
         row, k = which * rows + 8 * row_half, 8 * k_half
-        row, k = (row, k + lane % 8) if plan.major == "mn" else (row + lane % 8, k)
-        read = plan.read.tidfrg("src", Layout((plan.rows, plan.deep)))
-        for f, step in product(range(plan.fragments), range(plan.steps)):
+        row, k = (row, k + lane % 8) if plan.tile.major == "mn" else (row + lane % 8, k)
+        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
+        for f, step in product(range(plan.tile.fragments), range(plan.steps)):
             got = read(tid, ((0, f), (0, step)))
-            np.testing.assert_array_equal(got, row + 16 * f + plan.rows * (k + 16 * step))
+            np.testing.assert_array_equal(got, row + 16 * f + plan.tile.rows * (k + 16 * step))
 
 
 @each("vec", [1, 2, 4, 8])
@@ -158,7 +159,7 @@ def test_tiles_have_no_bank_conflicts(config: Sm80Config, a: Major, b: Major) ->
     p = gemm_problem(256, 256, 64, a_major=a, b_major=b)
     for side in SIDES:
         plan = sm80.operand_plan(p, config, side)
-        tile = Layout((plan.rows, plan.deep))
+        tile = Layout((plan.tile.rows, plan.tile.deep))
         for access in (
             Access("st.shared.b128", plan.copy.tidfrg("dst", tile), p.operand),
             Access(plan.read.atom.src_op, plan.read.tidfrg("src", tile), p.operand),

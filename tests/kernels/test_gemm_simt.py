@@ -16,8 +16,8 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.hostshim import run_cuda_text
 from tests.simt import inputs, run, strided
 from tests.sweeps import each
@@ -49,7 +49,7 @@ def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) ->
 
 @each("name", LADDER)
 def test_every_step_of_the_ladder_multiplies(name: str) -> None:
-    c = LADDER[name][1]
+    c = LADDER[name]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, "f32", b_major="mn")
     done = run(p, c)
     np.testing.assert_array_equal(done.got, done.expected)

@@ -18,9 +18,9 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.sweeps import each
 
 GOOD = SimtConfig(128, 256, 8, 16, 8, 4)
@@ -30,20 +30,20 @@ REFUSED: tuple[tuple[dict[str, Any], type[LayoutAlgError], str], ...] = (
     (
         {"tile_m": 100},
         DivisibilityError,
-        "tile_m = 100 is no multiple of 64, 4 lanes of 16; the nearest is 128",
+        "tile_m = 100 is not a multiple of 64, 4 lanes of 16; the nearest is 128",
     ),
-    ({"thread_m": 6}, DivisibilityError, "thread_m = 6 is no multiple of 4, run_m; the nearest is 8"),
+    ({"thread_m": 6}, DivisibilityError, "thread_m = 6 is not a multiple of 4, run_m; the nearest is 8"),
     ({"lanes_m": 5}, DivisibilityError, "lanes_m = 5 does not divide a warp"),
-    ({"tile_k": 7}, DivisibilityError, "tile_k = 7 is no multiple of 2"),
-    ({"result_vec": 8}, DivisibilityError, "run_n = 4 is no multiple of 8"),
+    ({"tile_k": 7}, DivisibilityError, "tile_k = 7 is not a multiple of 2"),
+    ({"result_vec": 8}, DivisibilityError, "run_n = 4 is not a multiple of 8"),
     ({"b_vector": 3}, UnsupportedError, "b_vector = 3 of f32"),
     ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2"),
     ({"stages": 1}, UnsupportedError, "take stages = 2"),
     ({"via": "registers", "turn": "global"}, UnsupportedError, "turn = 'global'"),
     ({"stages": 24}, ResourceError, "18 stages fit"),
-    ({"thread_m": 32, "thread_n": 8, "tile_k": 8}, ResourceError, "registers a thread"),
-    ({"min_blocks": 2}, ResourceError, "registers a thread"),
-    ({"thread_m": 4, "thread_n": 4}, ResourceError, "threads a block"),
+    ({"thread_m": 32, "thread_n": 8, "tile_k": 8}, ResourceError, "registers per thread"),
+    ({"min_blocks": 2}, ResourceError, "registers per thread"),
+    ({"thread_m": 4, "thread_n": 4}, ResourceError, "threads per block"),
 )
 
 
@@ -61,7 +61,7 @@ def test_leading_dimensions_and_extents_must_not_cut_vectors() -> None:
     with pytest.raises(AlignmentError, match="n = 1022 cuts vectors of 4 elements; vectors of 2 fit"):
         p = gemm_problem(1024, 1022, 1024, "f32", b_major="mn", ldb=1024, ldd=1024)
         check_config(p, replace(GOOD, edges=True))
-    with pytest.raises(ShapeError, match="m = 1000 is no multiple of the tile's 128: take edges=True"):
+    with pytest.raises(ShapeError, match="m = 1000 is not a multiple of the tile's 128: take edges=True"):
         check_config(gemm_problem(1000, 1024, 1024, "f32", b_major="mn"), GOOD)
 
 
@@ -74,7 +74,7 @@ def test_types_and_architectures() -> None:
 
 @each("name", LADDER)
 def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) -> None:
-    c = LADDER[name][1]
+    c = LADDER[name]
     check_config(ROW_MAJOR, c)
     kernel = build(ROW_MAJOR, c)
     check(kernel)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
-from layoutalg.codegen.expr.expr import rebuild
+from layoutalg.codegen.expr.trees import rebuild
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower
 from layoutalg.codegen.program.checks import check
@@ -18,8 +18,8 @@ from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import SM80_LADDER as LADDER
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault

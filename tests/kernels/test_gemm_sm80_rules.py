@@ -23,9 +23,9 @@ from tests.sweeps import each
 
 GOOD = Sm80Config(128, 128, 32, 2, 2, 3)
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] = [
-    ({"tile_m": 120}, {}, DivisibilityError, "tile_m = 120 is no multiple of 32.*nearest is 128"),
-    ({"tile_k": 8}, {}, DivisibilityError, "tile_k = 8 is no multiple of 16.*nearest is 16"),
-    ({"tile_n": 96}, {}, DivisibilityError, "tile_n = 96 is no power of two.*nearest is 64"),
+    ({"tile_m": 120}, {}, DivisibilityError, "tile_m = 120 is not a multiple of 32.*nearest is 128"),
+    ({"tile_k": 8}, {}, DivisibilityError, "tile_k = 8 is not a multiple of 16.*nearest is 16"),
+    ({"tile_n": 96}, {}, DivisibilityError, "tile_n = 96 is not a power of two.*nearest is 64"),
     ({"mma_k": 32}, {}, UnsupportedError, "mma_k = 32 of f16: 8 and 16"),
     ({"fragments": 3}, {}, UnsupportedError, "fragments = 3: 1 and 2"),
     ({"stages": 1}, {}, ResourceError, "at least two"),
@@ -36,14 +36,14 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] =
     ({"result_vec": 3}, {}, DivisibilityError, "result_vec = 3"),
     ({"epilogue": "direct"}, {}, UnsupportedError, "accumulators come in pairs"),
     ({"stages": 16}, {}, ResourceError, "shared memory.*14 stages fit"),
-    ({"tile_m": 256, "tile_n": 256, "stages": 2}, {}, ResourceError, "registers a thread.*more warps"),
-    ({"min_blocks": 4}, {}, ResourceError, "registers a thread"),
-    ({"warps_m": 8, "warps_n": 8, "tile_k": 64}, {}, ResourceError, "threads a block: 2048"),
-    ({}, {"m": 100}, ShapeError, "m = 100 is no multiple of the tile's 128: take edges=True"),
+    ({"tile_m": 256, "tile_n": 256, "stages": 2}, {}, ResourceError, "registers per thread.*more warps"),
+    ({"min_blocks": 4}, {}, ResourceError, "registers per thread"),
+    ({"warps_m": 8, "warps_n": 8, "tile_k": 64}, {}, ResourceError, "threads per block: 2048"),
+    ({}, {"m": 100}, ShapeError, "m = 100 is not a multiple of the tile's 128: take edges=True"),
     ({}, {"lda": 260}, AlignmentError, "lda = 260 cuts vectors of 8 elements; vectors of 4 fit"),
     ({"edges": True}, {"k": 252}, AlignmentError, "252 cuts vectors of 8 elements; vectors of 4 fit"),
     ({"edges": True}, {"n": 250}, AlignmentError, "250 cuts vectors of 8 elements; vectors of 2 fit"),
-    ({"result_vec": 8}, {"dtype": "tf32"}, UnsupportedError, "16 bytes a lane are the most"),
+    ({"result_vec": 8}, {"dtype": "tf32"}, UnsupportedError, "16 bytes per lane are the most"),
     ({}, {"dtype": "f64"}, UnsupportedError, "no mma.sync multiplies f64 into f64"),
     ({}, {"dtype": "s8", "a_major": "mn"}, UnsupportedError, "ldmatrix.trans turns 16-bit elements"),
 ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.costs import Cost
+from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, predict_combine
+from layoutalg.kernels.gemm.splitk import build_combine, combine_vector
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
@@ -102,6 +102,7 @@ def test_what_cannot_be_split_is_refused() -> None:
         gemm_problem(32, 64, 32, "f32", reads_c=True, ldc=72, bias=True),
         gemm_problem(32, 64, 32, "f64", reads_c=True),
         gemm_problem(128, 16, 32, "bf16", bias=True, activation="relu"),
+        gemm_problem(61, 65, 32, bias=True),
     ],
     ids=str,
 )
@@ -112,12 +113,10 @@ def test_the_cost_of_adding_up_is_what_the_simulator_counts(p: GemmProblem) -> N
     sums = np.zeros(one.scratch_bytes, "u1")
     (mine,) = one.arguments({**args, SCRATCH: sums})
     trace = simulate(kernel, mine).trace
-    found = predict_combine(p, splits)
-    assert found and {op: Cost(*trace.total(op)) for op in found} == found
-    assert {site.op for site in trace.sites if trace.total(site.op)[0]} == set(found)
+    scalars = {name: x for name, x in mine.items() if isinstance(x, int)}
+    ops = {site.op for site in trace.sites if trace.total(site.op)[0]}
+    assert {op: Cost(*trace.total(op)) for op in ops} == traffic(kernel, scalars)
 
 
-def test_ragged_sums_are_not_predicted() -> None:
+def test_ragged_sums_are_added_one_by_one() -> None:
     assert combine_vector(gemm_problem(64, 65, 32)) == 1
-    with pytest.raises(UnsupportedError, match="adding up"):
-        predict_combine(gemm_problem(64, 65, 32), 2)

@@ -17,8 +17,8 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels.rowwise import norm_problem, normed
-from layoutalg.kernels.rowwise.axes import Form
 from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.problems import Form
 from tests.norms import random_problem
 from tests.sweeps import each
 

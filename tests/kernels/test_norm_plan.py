@@ -9,8 +9,7 @@ import pytest
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
-from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, Schedule, configs, form_of, walk_of
 from tests.norms import random_problem
 from tests.sweeps import each
 

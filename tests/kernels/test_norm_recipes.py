@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from layoutalg.kernels.rowwise import OPS
-from layoutalg.kernels.rowwise.norm import NORMS, float_word
+from layoutalg.kernels.rowwise.block import ONE_WORD, float_word
+from layoutalg.kernels.rowwise.norm import NORMS
 
 
 def test_words_are_the_nearest_floats() -> None:
@@ -16,5 +17,6 @@ def test_words_are_the_nearest_floats() -> None:
 def test_every_norm_has_its_steps() -> None:
     assert set(NORMS) == set(OPS)
     for norm in NORMS.values():
-        assert len(norm.saved) == len(norm.partials) and not set(norm.saved) & set(norm.partials)
-        assert list(norm.saved.values()) == list(norm.partials.values())
+        saved, read = norm.partials.keys(), norm.partials.values()
+        assert len(set(read)) == len(saved) and not saved & set(read)
+        assert [name in ONE_WORD for name in saved] == [name in ONE_WORD for name in read]

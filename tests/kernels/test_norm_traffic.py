@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
+from layoutalg.kernels.rowwise.families import traffic
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_traffic import traffic
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
-from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, minus
+from layoutalg.kernels.rowwise.norm_plan import Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
+from layoutalg.kernels.rowwise.walk import Chunk
 from tests.norms import random_problem
 from tests.sweeps import each
 
@@ -107,7 +106,7 @@ def test_a_difference_is_exact_or_wraps_to_a_power_of_two(most: int) -> None:
 
 def test_bases_are_where_rows_begin() -> None:
     p = norm_problem("softmax", (6, 100), 1, "f32", src_offset=8)
-    assert walk_of(form_of(p), p.dtype, NormConfig(4, 1, 32, "registers")).bases(3) == Bases(308, 300)
+    assert walk_of(form_of(p), p.dtype, NormConfig(4, 1, 32, "registers")).bases(3)[:2] == (308, 300)
 
 
 @each("seed", range(20))

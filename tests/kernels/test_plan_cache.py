@@ -69,12 +69,13 @@ def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: 
 
 def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[str]) -> None:
     """One text computes products with any factor: its machine code is compiled once."""
+    plan_cache._compiled.cache_clear()
     p = FAMILIES["gemm-simt"].problem(40, 24, 16)
     for alpha in (1.0, 2.0, 1.0):
         words = tuple(scalar_words(p, "alpha", alpha).items())
         (kernel,) = plan_cache.ready_sequence("gemm-simt", p, "sm_80", folder, words).kernels
         assert words[0][1] in [value for _, value in kernel.scalars]
-    assert len(planned) == 2
+    assert len(planned) == 1
 
 
 def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:

@@ -25,8 +25,8 @@ from layoutalg.kernels.rowwise import (
     reduce_problem,
     reduced,
 )
-from layoutalg.kernels.rowwise.bounds import reduction_bound
 from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.trials import reduction_bound
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction

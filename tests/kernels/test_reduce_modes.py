@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError
 from layoutalg.kernels.rowwise import AxesProblem, axes_problem, find_axes
-from layoutalg.kernels.rowwise.axes import Form, normalise
+from layoutalg.kernels.rowwise.problems import Form, normalise
 from tests.reductions import random_axes
 from tests.sweeps import each
 

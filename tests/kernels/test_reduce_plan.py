@@ -8,8 +8,8 @@ import pytest
 
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.axes import normalise
-from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, candidates
+from layoutalg.kernels.rowwise.problems import normalise
+from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, configs, refusals
 from tests.sweeps import each
 
 
@@ -78,10 +78,30 @@ def test_blocks_fit_the_hardware() -> None:
         for axes in (0, 1):
             for element in ("f32", "f16"):
                 p = reduce_problem(shape, axes, "sum", element)
-                for c in candidates(normalise(p.axes), p.axes.dtype, Rates()):
+                for c in configs(normalise(p.axes), p.axes.dtype, Rates()):
                     assert c.threads % 32 == 0 and 32 <= c.threads <= 1024
                     assert all(n & (n - 1) == 0 for n in (c.lanes_per_row, c.groups_per_row))
                     assert c.lanes_per_row <= 32
+
+
+@each(
+    ("shape", "axes", "dtype", "text"),
+    [
+        ((8192, 8192), 1, "f32", "rows by 256 threads, split: 8192 blocks are enough for 132 multiprocessors"),
+        ((64, 1024), 1, "f32", "split: each thread has one round of loads"),
+        ((4, 100), 0, "f16", "split: not every thread has a round of loads"),
+        ((3000, 63), 0, "f32", "threads per block, columns by 32 threads: 2016 asked, the limit is 1024"),
+        ((4096, 63), 1, "f16", "loads of 8 elements: rows of 63 elements are short"),
+        ((4096, 63), 0, "f16", "loads of 8 elements: not all rows of columns start at such loads"),
+    ],
+)
+def test_a_candidate_that_is_dropped_says_why(
+    shape: tuple[int, ...], axes: int, dtype: str, text: str
+) -> None:
+    p = reduce_problem(shape, axes, "sum", dtype)
+    found = refusals(p)
+    assert any(text in str(why) for why in found.values()), list(map(str, found.values()))
+    assert not set(found) & {plan.passes[0].config for plan in plans(p)}
 
 
 def test_what_cannot_be_reduced_is_refused_by_name() -> None:

@@ -9,9 +9,9 @@ from itertools import product
 
 from layoutalg.dtype import dtype
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem
-from layoutalg.kernels.rowwise.axes import Form, Mode, normalise
-from layoutalg.kernels.rowwise.unaligned import HeadTail
-from layoutalg.kernels.rowwise.walk import Tiling, coordinate, coordinates, turned
+from layoutalg.kernels.rowwise.problems import Form, Mode, normalise
+from layoutalg.kernels.rowwise.unaligned import Backwards, HeadTail
+from layoutalg.kernels.rowwise.walk import Tiling, coordinate
 from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each
 
@@ -29,9 +29,9 @@ def elements(walk: HeadTail, place: int, most: int) -> dict[int, Counter[int]]:
             for e in range(vec):
                 found[0 if walk.rows else e][chunk.source + e] += 1
     for number in range(walk.edge_steps):
-        at, exists = walk.edge(bases, number)
+        one, exists = walk.edge(bases, number)
         if all(exists):
-            found[0][at] += 1
+            found[0][one.source] += 1
     return found
 
 
@@ -59,7 +59,7 @@ def test_every_element_is_read_once_and_goes_where_it_belongs(seed: int) -> None
     got = {}
     for place in range(walk.places):
         for e, counted in elements(walk, place, p.axes.source_elems).items():
-            got[walk.target(place, e)] = counted
+            got[form.dst_offset + walk.along(walk.target(place, e), form.kept, "dst")] = counted
     assert got == expected(form)
 
 
@@ -111,8 +111,11 @@ def test_odd_rows_have_edges_and_the_others_none() -> None:
 
 
 def test_coordinates_and_modes_that_run_backwards() -> None:
-    assert coordinate(coordinates((2, 3, 5)), 3, 23) == (1, 2, 3)
-    assert coordinate(coordinates((2, 3), 4), 2, 5) == (4, 2) and coordinate(coordinates(()), 0, 0) == ()
+    assert coordinate((2, 3, 5), 23) == (1, 2, 3) and coordinate((), 0) == ()
+    assert coordinate((2, 3), 8) == (0, 4)  # the last mode goes on
     for n in range(1, 20):
+        modes = (Mode(n, 1, -2, reduced=False),)
+        walk = Backwards(Form(modes, 0, 0), Tiling(F32, 1, 1, 32))
         for i in range(n):
-            assert turned((i,), (Mode(n, 1, -2, reduced=False),), "dst") == ([n - 1 - i], [2])
+            assert [walk.counted((i,), modes, side) for side in ("src", "dst")] == [(i,), (n - 1 - i,)]
+            assert walk.along((i,), modes, "dst") == 2 * (n - 1 - i)

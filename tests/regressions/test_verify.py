@@ -15,11 +15,11 @@ from layoutalg.codegen.instr import LDMATRIX, MMA_SYNC, Instr, fill
 from layoutalg.codegen.instr.mma import find_mma
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, Stmt, lower, walk
-from layoutalg.codegen.program import printable as printed_module
+from layoutalg.codegen.program import lowering as printed_module
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
-from layoutalg.kernels import FAMILIES, VerifyReport, api, reduce_api, verify
+from layoutalg.kernels import FAMILIES, VerifyReport, api, product_api, reduce_api, verify
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
@@ -85,28 +85,29 @@ def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda x: layoutalg.permute(x, (1, 0)),
-        lambda x: layoutalg.transpose(x),
-        lambda x: layoutalg.reduce(x, "sum", 1),
-        lambda x: layoutalg.softmax(x, 1),
-        lambda x: layoutalg.layer_norm(x, 1),
+        lambda x: layoutalg.permute(x, (1, 0), simulate=True),
+        lambda x: layoutalg.transpose(x, simulate=True),
+        lambda x: layoutalg.reduce(x, "sum", 1, simulate=True),
+        lambda x: layoutalg.softmax(x, 1, simulate=True),
+        lambda x: layoutalg.layer_norm(x, 1, simulate=True),
+        lambda x: layoutalg.ops.matmul(x, x.T, simulate=True),
     ],
-    ids=["permute", "transpose", "reduce", "softmax", "layer_norm"],
+    ids=["permute", "transpose", "reduce", "softmax", "layer_norm", "matmul"],
 )
-def test_arrays_on_the_cpu_go_through_the_program_that_is_printed(
+def test_simulated_arrays_go_through_the_program_that_is_printed(
     compute: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kept in (api._program, reduce_api._sequence):
+    for kept in (api._program, reduce_api._sequence, product_api._sequence):
         kept.cache_clear()
     x = np.random.default_rng(0).standard_normal((12, 20)).astype("f4")
     right = compute(x)
-    for kept in (api._program, reduce_api._sequence):
+    for kept in (api._program, reduce_api._sequence, product_api._sequence):
         kept.cache_clear()
     monkeypatch.setattr(printed_module, "lower", _wrongly_lowered)
     try:
         assert not np.array_equal(compute(x), right)
     finally:
-        for kept in (api._program, reduce_api._sequence):
+        for kept in (api._program, reduce_api._sequence, product_api._sequence):
             kept.cache_clear()
 
 

@@ -126,7 +126,7 @@ def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
 
 
 def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.rowwise.cases import SEED
+    from layoutalg.kernels.rowwise.families import SEED
 
     for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
         part = [row for row in rows if row.limit == limit]

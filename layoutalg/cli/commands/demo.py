@@ -137,7 +137,7 @@ def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
 
 def _compile(tell: Tell) -> DemoStep:
     """5: machine code without a GPU."""
-    from layoutalg.codegen.gpu import compile_cubin, to_cuda
+    from layoutalg.codegen.gpu import prepare
 
     _title(tell, 5, "Compile", f"for {' and '.join(TARGETS)}, without a GPU")
     family, problem = _problem(*LARGEST)
@@ -145,7 +145,7 @@ def _compile(tell: Tell) -> DemoStep:
     for target in TARGETS:
         kernel = family.build(problem, _config())
         try:
-            cubins.append(compile_cubin(to_cuda(kernel, target), kernel.name, target))
+            cubins.append(prepare(kernel, target).cubin)
         except UnsupportedError as error:
             tell(f"Not compiled: {error}.", "")
             return {"passed": True, "reason": str(error), "compiled": []}

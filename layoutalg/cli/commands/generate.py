@@ -79,7 +79,7 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import compile_cubin
+    from layoutalg.codegen.gpu import prepare
     from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels
     from layoutalg.codegen.program import printed
 
@@ -89,9 +89,7 @@ def generate_command(
     problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
     chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
     source = print_kernels(chosen, buffer_lines(record))
-    compiled = [
-        compile_cubin(print_kernels([k]), k.name, target) for target in compile_for or () for k in chosen
-    ]
+    compiled = [prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:

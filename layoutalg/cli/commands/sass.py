@@ -11,7 +11,6 @@ from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.options import AxesOption, JsonOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
 
 SIDE = 4096
 """Extents that are not given."""
@@ -51,28 +50,25 @@ def sass_command(
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
     """
-    from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import (
         CLASSES,
         OTHER,
-        TARGETS,
-        compile_cubin,
+        compile_target,
         count_classes,
         disassemble,
         main_loop,
         parse_sass,
-        to_cuda,
+        prepare,
     )
     from layoutalg.kernels.registry import find_family
 
-    arch = find_target(arch)
-    if arch not in TARGETS:
-        raise UnknownNameError("compile target", arch, TARGETS)
+    arch = compile_target(arch)
     usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
-    problem, kernel, *_ = find_kernel(family, options, arch, step, part)
-    cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
+    found = find_kernel(family, options, arch, step, part)
+    problem, kernel = found.problem, found.kernel
+    cubin = prepare(kernel, arch).cubin
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
     whole, inner = count_classes(function.instructions), count_classes(loop)

@@ -1,20 +1,206 @@
-"""Views of an expression: as a sum of terms, as a multiple of a number, as a digit of another expression.
+"""What is asked of index expressions as a whole: their variables, values and substitutes, and their summands.
 
-The idea.  A layout takes an index apart into digits and adds them up again with other weights:
+The idea.  A layout is called on a variable, and what comes back IS its index code:
+
+    >>> from layoutalg.layout import Layout
+    >>> print(Layout((4, 8), (8, 1))(Var("tid", 32)))
+    0 + tid % 4 * 8 + tid // 4 * 1
+
+because `Layout.__call__` uses only `+ * // % ^ & >> <<`.  A layout takes an index apart into digits and adds
+them up again with other weights:
 
     tid // 8 % 4 * 64      is      the digit (tid, divisor 8, modulus 4) with weight 64
 
-so its simplification is arithmetic on digits: two of them merge when one continues the other, as
-tid % 8 * 2 and tid // 8 % 4 * 16 do to tid % 32 * 2.  Bits are digits too: tid & 24 is tid // 8 % 4 * 8.
+so the simplification of index code is arithmetic on digits: two of them merge when one continues the other,
+as tid % 8 * 2 and tid // 8 % 4 * 16 do to tid % 32 * 2.  Bits are digits too: tid & 24 is tid // 8 % 4 * 8.
+
+Notes.  The union of nodes is read by `match`, where it matters with `assert_never`, so that a new node is
+found by the type checker wherever it must be handled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
-from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Minus, Mod, Mul
+from layoutalg.codegen.expr.nodes import (
+    Add,
+    And,
+    Const,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Select,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+    as_expr,
+)
+from layoutalg.errors import IRError, ResourceError
+
+
+def is_predicate(node: Expr) -> bool:
+    """True for a comparison, an And / Or of predicates, and 0 or 1: what a decided one simplifies to.
+
+    >>> i = Var("i", 8)
+    >>> is_predicate((i < 4) & (i > 2)), is_predicate(i & 1)
+    (True, False)
+    """
+    match node:
+        case Lt() | Le() | Eq() | Const(0 | 1):
+            return True
+        case And(a, b) | Or(a, b):
+            return is_predicate(a) and is_predicate(b)
+        case _:
+            return False
+
+
+def children(node: Expr) -> tuple[Expr, ...]:
+    """The operands, left to right.
+
+    >>> [str(c) for c in children(Var("i", 8) + 1)]
+    ['i', '1']
+    """
+    return node.children
+
+
+def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
+    """The same operator on other operands.
+
+    >>> str(rebuild(Var("i", 8) + 1, (Const(2), Const(3))))
+    '2 + 3'
+    """
+    match node:
+        case Var() | Const():
+            return node
+        case Shl(_, amount) | Shr(_, amount):
+            return type(node)(new[0], amount)
+        case Select():
+            return Select(*new)
+        case Minus():
+            return Minus(new[0], new[1])
+        case _:
+            return type(node)(*new)
+
+
+def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """Replace variables by expressions.
+
+    >>> i = Var("i", 8)
+    >>> str(substitute(i * 2 + 1, {i: Const(3)}))
+    '3 * 2 + 1'
+    """
+    return _substitute(node, {**values})
+
+
+def _substitute(node: Expr, known: dict[Any, Expr]) -> Expr:
+    if node not in known:
+        old = children(node)
+        new = tuple([_substitute(c, known) for c in old])
+        known[node] = node if new == old else rebuild(node, new)
+    return known[node]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def variables(node: Expr) -> frozenset[Var]:
+    """Every variable that occurs (the extents of variables are not searched).
+
+    >>> sorted(v.name for v in variables(Var("i", 8) * 4 + Var("j", 4)))
+    ['i', 'j']
+    """
+    found, seen, waiting = [], {node}, [node]
+    for x in waiting:
+        if isinstance(x, Var):
+            found.append(x)
+        for child in x.children:
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return frozenset(found)
+
+
+def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
+    """The value for given variables, which may be ints or integer NumPy arrays; predicates give 0 or 1.
+
+    Arrays are computed in int64.  Raises IRError for a variable without a value, ResourceError where an
+    array could hold a value past 63 bits.
+
+    >>> i = Var("i", 8)
+    >>> evaluate(i % 4 * 2 + 1, {i: 7})
+    7
+    """
+    return _evaluate(node, {v: x.astype("int64") if hasattr(x, "astype") else x for v, x in env.items()})
+
+
+def _evaluate(node: Expr, known: dict[Any, Any]) -> Any:
+    if node not in known:
+        parts = [_evaluate(c, known) for c in children(node)]
+        value = apply_operator(node, parts)
+        if node.facts.hi >> 63 and hasattr(value, "astype"):
+            raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 63)
+        known[node] = value
+    return known[node]
+
+
+def apply_operator(node: Expr, parts: list[Any]) -> Any:
+    """The value of a node from the values of its operands, ints or integer NumPy arrays.
+
+    >>> apply_operator(Var("i", 8) + 1, [4, 1])
+    5
+    """
+    match node:
+        case Const(value):
+            return value
+        case Var(name):
+            raise IRError("scope", node, f"no value is given for {name}")
+        case Shl(_, amount):
+            return parts[0] << amount
+        case Shr(_, amount):
+            return parts[0] >> amount
+        case Select():
+            test, yes, no = parts
+            return test * yes + (1 - test) * no
+        case Lt() | Le() | Eq():
+            return OPERATION[type(node)](*parts) * 1
+        case _:
+            return OPERATION[type(node)](*parts)
+
+
+def minus(a: Any, b: Any) -> Any:
+    """a - b, and 0 where b is greater, of ints and NumPy arrays; where one is an expression, a Minus.
+
+    >>> minus(9, 4), minus(4, 9), str(minus(Var("i", 8), 3))
+    (5, 0, 'max(i - 3, 0)')
+    """
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return Minus(as_expr(a), as_expr(b))
+    return _monus(a, b)
+
+
+def _monus(a: Any, b: Any) -> Any:
+    return (a - b) * (a > b)
+
+
+OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
+    Add: operator.add, Minus: _monus, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
+    Xor: operator.xor, And: operator.and_, Or: operator.or_,
+    Lt: operator.lt, Le: operator.le, Eq: operator.eq,
+}  # fmt: skip
+"""What each operator of two operands computes, on ints and on NumPy arrays."""
+
+
+# --- summands, factors and digits -------------------------------------------------------------------------
 
 ONE = Const(1)
 """What the constant of a linear combination counts."""
@@ -23,7 +209,6 @@ ONE = Const(1)
 def terms(node: Expr) -> list[Expr]:
     """The summands of a sum, left to right.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> [str(t) for t in terms(Var("i", 8) * 2 + Var("j", 8) + 1)]
     ['i * 2', 'j', '1']
     """
@@ -37,7 +222,6 @@ def terms(node: Expr) -> list[Expr]:
 def signed_terms(node: Expr) -> list[tuple[Expr, int]]:
     """The summands of a sum with their signs, 1 or -1, exact differences taken apart; the first sign is 1.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> [(str(t), sign) for t, sign in signed_terms(Var("j", 8) + (9 - Var("i", 8)) * 4)]
     [('j', 1), ('36', 1), ('i * 4', -1)]
     """
@@ -60,7 +244,6 @@ def _scaled_by(node: Expr, weight: int) -> Expr:
 def total(parts: Iterable[Expr]) -> Expr:
     """The sum of expressions, constants collected at the end.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> str(total([Const(1), Var("i", 8), Const(2)]))
     'i + 3'
     """
@@ -78,7 +261,6 @@ def total(parts: Iterable[Expr]) -> Expr:
 def times(node: Expr, factor: int) -> Expr:
     """node * factor, without a factor of 1.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> print(times(Var("i", 8), 1), times(Var("i", 8), 4))
     i i * 4
     """
@@ -88,7 +270,6 @@ def times(node: Expr, factor: int) -> Expr:
 def scaled(node: Expr) -> tuple[Expr, int]:
     """x and c of a product x * c; any other node is itself times 1.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> x, c = scaled(Var("i", 8) * 4)
     >>> print(x, c)
     i 4
@@ -103,7 +284,6 @@ def scaled(node: Expr) -> tuple[Expr, int]:
 def weights(node: Expr) -> dict[Expr, int]:
     """A sum as a linear combination: each x and its weight, the constant as the weight of 1.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> {str(x): w for x, w in weights(Var("i", 8) * 2 + Var("j", 8) + Var("i", 8) + 7).items()}
     {'i': 3, 'j': 1, '1': 7}
     """
@@ -120,7 +300,6 @@ def weights(node: Expr) -> dict[Expr, int]:
 def combination(parts: Mapping[Expr, int]) -> Expr:
     """Inverse of `weights`: the sum of x * weight over the parts whose weight is not 0.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> print(combination({Var("i", 8): 3, Var("j", 8): 0, ONE: 7}))
     i * 3 + 7
     """
@@ -130,7 +309,6 @@ def combination(parts: Mapping[Expr, int]) -> Expr:
 def cancelled(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
     """Two sums without the terms that they share; None where they share none.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> i, j = Var("i", 8), Var("j", 8)
     >>> [str(side) for side in cancelled(i * 3 + j + 4, i + 9)]
     ['i * 2 + j', '5']
@@ -149,7 +327,6 @@ def _less(side: Mapping[Expr, int], shared: Mapping[Expr, int]) -> Expr:
 def content(node: Expr) -> int:
     """The greatest number that can be taken out of a sum of products without a division; 0 for 0.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> content(Var("i", 8) * 12 + Var("j", 8) * 8 + 4)
     4
     """
@@ -165,7 +342,6 @@ def content(node: Expr) -> int:
 def divided(node: Expr, factor: int) -> Expr:
     """node / factor, for a factor of its content.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> print(divided(Var("i", 8) * 12 + 4, 4))
     i * 3 + 1
     """
@@ -222,7 +398,6 @@ class Digit:
 def digit(node: Expr) -> Digit:
     """The node as a digit: every node is one, of itself if need be.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> tid = Var("tid", 256)
     >>> digit((tid & 24) * 2) == digit(tid // 8 % 4 * 16)
     True

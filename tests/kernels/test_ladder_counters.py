@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from layoutalg.codegen.costs import traffic
+from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm.heuristic import SIMT
-from layoutalg.kernels.gemm.launches import predictions
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.smem_loads import copied_lines, copied_words, counted, vectorized_loads
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
+from layoutalg.kernels.gemm.launches import Config, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.sweeps import each
+
+
+def launched(p: GemmProblem, c: Config) -> tuple[Kernel, dict[str, int]]:
+    """The kernel of a product, and the integers of its launch."""
+    one = launches(p, c)
+    return one.kernels[0], {**dict(one.scalars), **scalar_words(p, "alpha", 1.0)}
 
 
 @each(
@@ -24,7 +34,10 @@ from tests.sweeps import each
 )
 def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_eight_lanes: float) -> None:
     copies = (128 + 256) * 128 * p.operand.nbytes // 16
-    assert copied_lines(p, Sm80Config(128, 256, tile_k, 2, 4, 2)) == copies / 8 * lines_of_eight_lanes
+    fragments: Literal[1, 2] = 1 if tile_k == 16 else 2
+    c = Sm80Config(128, 256, tile_k, 2, 4, 2, fragments=fragments, result_vec=4)
+    kernel, params = launched(p, c)
+    assert copied_lines(kernel, params) == copies / 8 * lines_of_eight_lanes
 
 
 def parts(dtype: str, k: int, splits: int) -> tuple[GemmProblem, SimtConfig]:
@@ -37,10 +50,10 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     """Counted on an H200: 2395132 wavefronts of f64, of which copies past the end are 32764 at most."""
     p, c = parts("f64", 1024, 2)
     assert (c.tile_m, c.tile_n, c.tile_k) == (32, 32, 16)
-    alone = predictions(p, c)[0]
-    found = counted(p, c, alone)
+    kernel, params = launched(p, c)
+    alone, found = traffic(kernel, params), counted(kernel, params)
     copies = found["cp.async.8"]
-    assert copied_words(p, c) == {"cp.async.8": (8 * copies.instructions, 10 * copies.instructions)}
+    assert copied_words(kernel, params) == {"cp.async.8": (8 * copies.instructions, 10 * copies.instructions)}
     assert copies.total / copies.instructions == 10 > alone["cp.async.8"].total / copies.instructions
     total = sum(cost.total for op, cost in found.items() if "global" not in op)
     past_the_end = 2 * (p.m // c.tile_m) * (p.n // c.tile_n) * c.splits * 6 * c.threads // 32
@@ -52,12 +65,14 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
 
 def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
     p, c = parts("f32", 2048, 4)
-    expected = 4 * predictions(p, c)[0]["cp.async.4"].instructions
-    assert copied_words(p, c) == {"cp.async.4": (expected, expected)}
+    kernel, params = launched(p, c)
+    expected = 4 * traffic(kernel, params)["cp.async.4"].instructions
+    assert copied_words(kernel, params) == {"cp.async.4": (expected, expected)}
 
 
 def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:
-    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"][1]
-    alone = predictions(p, c)[0]
-    assert counted(p, c, alone, vectorized=True) == vectorized_loads(p, c)
-    assert counted(p, c, alone) == alone and copied_words(p, c) == {}
+    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"]
+    kernel, params = launched(p, c)
+    alone, found = traffic(kernel, params), vectorized_loads(p, c, kernel, params)
+    assert counted(kernel, params) == alone and copied_words(kernel, params) == {}
+    assert {op for op in alone if alone[op] != found.get(op)} == {"ld.shared.b32"}

@@ -7,36 +7,44 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutalg.codegen.costs import Costs
-from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.codegen.costs import Costs, Prediction, traffic
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.simt_predict import predict
-from layoutalg.kernels.gemm.smem_loads import vectorized_loads
-from layoutalg.kernels.gemm.tiles import SIMT_LADDER as LADDER
-from layoutalg.kernels.gemm.tiles import half
+from layoutalg.kernels.gemm.tiles import SimtConfig, operand_tile
+from layoutalg.kernels.ladder.counters import vectorized_loads
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout
+from tests.kernels.test_ladder_counters import launched
 
 COUNTED = {"v2": 2952790016, "v4": 419430400, "v6": 352321536, "v7": 121634816, "v8": 90177536}
 """memory_l1_wavefronts_shared of the steps at 2048 x 2048 x 2048 on an H200."""
 
 
+def vectorized(p: GemmProblem, c: SimtConfig) -> Prediction:
+    return vectorized_loads(p, c, *launched(p, c))
+
+
+def predicted(p: GemmProblem, c: SimtConfig) -> Prediction:
+    return traffic(*launched(p, c))
+
+
 @pytest.mark.parametrize("step", COUNTED)
 def test_wavefronts_are_the_hardware_s(step: str) -> None:
     p = gemm_problem(2048, 2048, 2048, "f32", b_major="mn")
-    found = vectorized_loads(p, LADDER[step][1])
+    found = vectorized(p, LADDER[step])
     assert sum(cost.total for op, cost in found.items() if "global" not in op) == COUNTED[step]
 
 
 def test_vectors_along_rows_is_the_program_with_vectors() -> None:
     """Tiles stored along rows, read element by element: the same loads as with fragments of four."""
-    p, c = gemm_problem(128, 128, 16, "f32", a_major="mn", b_major="mn"), LADDER["v8"][1]
-    assert vectorized_loads(p, replace(c, fragment=1)) == predict(p, c)
+    p, c = gemm_problem(128, 128, 16, "f32", a_major="mn", b_major="mn"), LADDER["v8"]
+    assert vectorized(p, replace(c, fragment=1)) == predicted(p, c)
 
 
 def test_vectors_along_k_element_by_element() -> None:
     """Each vector covers the four words that the program reads one by one; nothing else changes."""
-    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v4"][1]
-    h = half(p, c, "a")
+    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v4"]
+    h = operand_tile(p, c, "a")
     own = tiled_mma(p.operand, c).tidfrg("A", Layout((32, 1)))(np.arange(c.threads), 0)
     vectors = [h.layout(own, k) * 4 for k in range(0, 32, 4)]
     assert all((v % 16 == 0).all() for v in vectors)
@@ -46,7 +54,7 @@ def test_vectors_along_k_element_by_element() -> None:
     for v in vectors:
         lanes = np.broadcast_to(v, (c.threads,)).reshape(-1, 32)
         expected.lanes("ld.shared.b128", "shared", lanes, lanes >= 0)
-    found, plain = vectorized_loads(p, c), predict(p, c)
+    found, plain = vectorized(p, c), predicted(p, c)
     assert found["ld.shared.b128"] == expected.prediction()["ld.shared.b128"]
     assert {op: x for op, x in found.items() if "ld.shared" not in op} == {
         op: x for op, x in plain.items() if "ld.shared" not in op
@@ -56,10 +64,8 @@ def test_vectors_along_k_element_by_element() -> None:
 def test_what_makes_no_vectors_stays() -> None:
     p = gemm_problem(128, 128, 32, "f32", b_major="mn")
     for step in ("v1", "v7", "warp tiles"):
-        c = LADDER[step][1]
-        assert vectorized_loads(p, c) == predict(p, c)
-    odd = replace(LADDER["v4"][1], pad=1)
+        c = LADDER[step]
+        assert vectorized(p, c) == predicted(p, c)
+    odd = replace(LADDER["v4"], pad=1)
     turned = gemm_problem(32, 32, 32, "f32", a_major="mn")
-    assert vectorized_loads(turned, replace(odd, order="turned")) == predict(
-        turned, replace(odd, order="turned")
-    )
+    assert vectorized(turned, replace(odd, order="turned")) == predicted(turned, replace(odd, order="turned"))

@@ -1,0 +1,289 @@
+"""verify: a program on random sizes and values, beside what NumPy gives.
+
+    verify(kernel, lambda src, alpha: alpha * src.T)
+
+The idea.  A program's tensors say their extents, strides and types, and its parameters their ranges: enough
+to draw arguments, to run the program on them as the GPU would, with every race and every wild address
+refused, and to compare all that it wrote with what NumPy gives.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy
+
+from layoutalg.codegen.costs import Cost, traffic
+from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.gpu import to_device, to_host
+from layoutalg.codegen.language.run import Program, launch, words
+from layoutalg.codegen.language.sizes import draw_sizes
+from layoutalg.codegen.language.tensor import Tensor
+from layoutalg.codegen.program import Do, Global, MemRef, printed, walk
+from layoutalg.codegen.sim import MemTrace, Simulation
+from layoutalg.codegen.sim import simulate as run
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tuple[int, ...]], Any]"
+"""The least and the most of numbers, or what makes them, of a shape."""
+
+TARGETS = ("simulator", "gpu")
+"""Where a program is verified."""
+
+
+def verify(
+    kernel: Program,
+    reference: Callable[..., Any],
+    *,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+    values: Mapping[str, Values] = MappingProxyType({}),
+    contiguous: Collection[str] = (),
+    cases: int = 3,
+    tolerance: float = 0.0,
+    seed: int = 0,
+    target: Literal["simulator", "gpu"] = "simulator",
+) -> tuple[Mapping[str, int], ...]:
+    """Compare what a program writes with a reference, on random sizes and values; the sizes are returned.
+
+    `reference` is called with the arguments that its signature names: tensors as NumPy arrays, extents and
+    scalars as numbers.  It returns the array that the program writes, or a mapping by name where it writes
+    several.  Two values agree when they differ by at most `tolerance` times the larger of 1 and the expected
+    one.  Elements beside a tensor's must not change.
+
+    Extents that `sizes` gives are not drawn; the others reach over several blocks and turns of every loop
+    (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's or a
+    scalar's, or a function of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the
+    program states them: the names of `contiguous` are those that callers pass as NumPy makes them, row by
+    row without gaps, which is then checked too.
+
+    Target "simulator" runs the program as it is written, whole blocks at a time, then the program that is
+    printed for it, warp by warp in a random order, whose accesses are compared with `traffic`.  Target "gpu"
+    launches it: that alone sees what the text of an instruction does, where it is not what is stated.
+
+    Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
+    SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError
+    for pointers that are not tensors, UnsupportedError without a GPU where it is the target.
+
+    >>> from layoutalg.codegen.instr import LDG, STG
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> k = KernelBuilder("copy", threads=32)
+    >>> n, v = k.extent("n", 1 << 20), k.reg("v", 1)
+    >>> x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    >>> i = k.block(0, (n + 31) // 32) * 32 + k.tid
+    >>> with k.If(i < n):
+    ...     k.do(LDG[4], v, x.at(i))
+    ...     k.do(STG[4], y.at(i), v)
+    >>> len(verify(k.build(), lambda x: x))
+    3
+    """
+    if target not in TARGETS:
+        raise UnknownNameError("target", str(target), TARGETS)
+    rng, ran, tensors = random.Random(seed), printed(kernel), _tensors(kernel)
+    scalars = dict(kernel.scalars)
+    for option, names in (("values", values), ("contiguous", contiguous)):
+        if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
+            raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
+    found = []
+    for n in range(cases):
+        drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
+        for name in contiguous:
+            _check_contiguous(kernel, tensors[name], drawn)
+        buffers = {name: _drawn(t, drawn, numbers, values.get(name)) for name, t in tensors.items()}
+        given = {v.name: n for v, n in drawn.items()} | {
+            name: _number(kind, numbers, values.get(name)) for name, kind in scalars.items()
+        }
+        case = _Case(kernel, tensors, drawn, given, buffers, tolerance)
+        case.check(ran, reference, target, rng.randrange(1024))
+        found.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A program with its sizes, its numbers and its buffers."""
+
+    kernel: Program
+    tensors: Mapping[str, Tensor]
+    drawn: Mapping[Var, int]
+    given: Mapping[str, Any]
+    buffers: Mapping[str, Any]
+    tolerance: float
+
+    def __str__(self) -> str:
+        return f"{self.kernel.name} with {', '.join(f'{name} = {n}' for name, n in self.given.items())}"
+
+    def check(self, ran: Program, reference: Callable[..., Any], target: str, seed: int) -> None:
+        """Run it, and compare all that it writes; `ran` is the program that is printed."""
+        views = self.views(self.buffers)
+        known = {**self.given, **{name: v.copy() for name, v in views.items()}}
+        wanted = _expected(self.kernel, reference, known)
+        if target == "gpu":
+            on_gpu = {name: to_device(b) for name, b in self.buffers.items()}
+            launch(self.kernel, {**self.given, **on_gpu})
+            self.compare(wanted, {name: to_host(b) for name, b in on_gpu.items()})
+            return
+        self.compare(wanted, self.simulated(self.kernel, "block", seed)[0])
+        arrays, simulation = self.simulated(ran, "warp", seed)
+        self.compare(wanted, arrays)
+        args = words(self.kernel, self.given)
+        _compare_accesses(str(self), traffic(self.kernel, args), simulation.trace)
+
+    def views(self, buffers: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors, of buffers."""
+        return {name: _view(t, self.drawn, buffers[name]) for name, t in self.tensors.items()}
+
+    def simulated(
+        self, program: Program, group: Literal["block", "warp"], seed: int
+    ) -> tuple[Any, Simulation]:
+        """The buffers after a launch in the simulator."""
+        arrays = {name: b.copy() for name, b in self.buffers.items()}
+        args = words(program, {**self.given, **arrays})
+        return arrays, run(program, args, group=group, seed=seed, trace=group == "warp")
+
+    def compare(self, wanted: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
+        got, before = self.views(arrays), self.views(self.buffers)
+        for name, expected in wanted.items():
+            _compare(f"{name} of {self}", got[name], numpy.asarray(expected), self.tolerance)
+            got[name][...] = before[name]
+        for name, array in arrays.items():
+            changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
+            if len(changed):
+                where = int(changed[0]) // array.itemsize
+                raise MismatchError(
+                    f"{self} writes beside {name}: element {where} of its memory", index=where
+                )
+
+
+def _check_contiguous(kernel: Program, t: Tensor, drawn: Mapping[Var, int]) -> None:
+    """Refuse a tensor that does not lie row by row without gaps."""
+    extents, strides = _places(t, drawn)
+    wanted = tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
+    if any(n > 1 and d != w for n, d, w in zip(extents, strides, wanted, strict=True)):
+        at = ", ".join(f"{v.name} = {n}" for v, n in drawn.items())
+        raise MismatchError(
+            f"{t.buffer.name} of {kernel.name} with {at} has the strides {strides}; a contiguous array has "
+            f"{wanted}"
+        )
+
+
+def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -> None:
+    """What the printed program has accessed is what is counted of the one that was written."""
+    ran = {op: Cost(*trace.total(op)) for op in sorted({site.op for site in trace.sites})}
+    for op in sorted({*ran, *counted}):
+        mine, theirs = (found.get(op, Cost(0, 0, 0)) for found in (ran, counted))
+        if mine != theirs:
+            raise MismatchError(f"{what}: {op} is {mine} where it is run, and {theirs} as it was written")
+
+
+def _tensors(kernel: Program) -> dict[str, Tensor]:
+    """The tensor of every pointer.  Raises ArgumentTypeError for a pointer without extents and type."""
+    found: dict[str, Tensor] = {}
+    for s in walk(kernel.body):
+        for arg in s.args if isinstance(s, Do) else ():
+            match arg:
+                case MemRef(Global(name=name), _, Tensor() as tensor):
+                    found[name] = tensor
+    for p in kernel.params:
+        if isinstance(p, Global):
+            mine = found.get(p.name)
+            if mine is None or mine.element is None or None in mine.extents:
+                raise ArgumentTypeError(
+                    f"no statement of {kernel.name} reads or writes {p.name} as a tensor with extents and "
+                    "a type"
+                )
+    return found
+
+
+def _known(e: Expr | None, drawn: Mapping[Var, int]) -> int:
+    return 0 if e is None else int(evaluate(e, drawn))
+
+
+def _places(t: Tensor, drawn: Mapping[Var, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    buffer = t.buffer
+    strides = buffer.strides if isinstance(buffer, Global) else ()
+    return tuple(_known(e, drawn) for e in t.extents), tuple(_known(d, drawn) for d in strides)
+
+
+def _drawn(
+    t: Tensor, drawn: Mapping[Var, int], numbers: numpy.random.Generator, wanted: Values | None
+) -> Any:
+    """A buffer that the tensor just fits in, of random elements: multiples of 1/4, or of 1."""
+    extents, strides = _places(t, drawn)
+    count = 1 + sum((n - 1) * d for n, d in zip(extents, strides, strict=True))
+    kind = numpy.dtype(t.element.numpy_name if t.element else "")
+    if t.element is None or t.element.name in ("bf16", "e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
+        raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
+    per = 4 if kind.kind == "f" else 1
+    given = wanted(numbers, extents) if callable(wanted) else None
+    low, high = (
+        (0 if kind.kind == "u" else -32 / per, 32 / per) if wanted is None or callable(wanted) else wanted
+    )
+    found = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
+    buffer = (found / per).astype(kind) if per > 1 else found.astype(kind)
+    if given is not None:
+        _view(t, drawn, buffer)[...] = given
+    return buffer
+
+
+def _number(kind: str, numbers: numpy.random.Generator, wanted: Values | None) -> float | int:
+    """A random scalar: a multiple of 1/4, or of 1."""
+    per = 4 if kind == "f32" else 1
+    if callable(wanted):
+        return wanted(numbers, ())  # type: ignore[no-any-return]
+    least, most = wanted or (-8 / per, 8 / per)
+    found = int(numbers.integers(math.ceil(least * per), math.floor(most * per) + 1))
+    return found / per if per > 1 else found
+
+
+def _view(t: Tensor, drawn: Mapping[Var, int], buffer: Any) -> Any:
+    extents, strides = _places(t, drawn)
+    steps = tuple(d * buffer.itemsize for d in strides)
+    return numpy.lib.stride_tricks.as_strided(buffer, extents, steps)
+
+
+def _bytes(x: Any) -> Any:
+    return x.view(numpy.uint8)
+
+
+def _expected(kernel: Program, reference: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference's results by the names of the tensors that are written."""
+    named = inspect.signature(reference).parameters
+    if unknown := [n for n in named if n not in known]:
+        raise ArgumentTypeError(f"the reference of {kernel.name} asks for {', '.join(unknown)}")
+    result = reference(**{n: known[n] for n in named})
+    written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
+    if isinstance(result, Mapping):
+        if set(result) != set(written):
+            raise ArgumentTypeError(f"{kernel.name} writes {', '.join(written)}; got {', '.join(result)}")
+        return dict(result)
+    if len(written) != 1:
+        raise ArgumentTypeError(f"{kernel.name} writes {', '.join(written)}: a mapping of them is needed")
+    return {written[0]: result}
+
+
+def _compare(what: str, got: Any, expected: Any, tolerance: float) -> None:
+    if got.shape != expected.shape:
+        raise MismatchError(f"{what} has the shape {got.shape}, the reference {expected.shape}")
+    x, y = (v.astype(numpy.float64) for v in (got, expected))
+    with numpy.errstate(invalid="ignore"):
+        near = numpy.abs(x - y) <= tolerance * numpy.maximum(1, numpy.abs(y))
+    wrong = ~(near | (x == y) | (numpy.isnan(x) & numpy.isnan(y)))
+    if wrong.any():
+        index = tuple(int(i) for i in numpy.argwhere(wrong)[0])
+        raise MismatchError(
+            f"{what}: {got[index]} at {index}, where the reference has {expected[index]}; "
+            f"{int(wrong.sum())} of {wrong.size} elements differ",
+            index=index,
+        )

@@ -1,0 +1,94 @@
+"""The published ladders of matrix products, and the steps after them, as data.
+
+A ladder is a base configuration and a list of options: each step takes over what the one before has and sets
+some fields anew.  Sizes are multiples of the tile.
+
+    gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen
+    gemm-sm80    a tensor-core GEMM in six kernels for a T4, shares of cuBLAS as published, 8 to 96 %; two
+                 more steps need sm_80
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+
+C = TypeVar("C", SimtConfig, Sm80Config)
+
+
+def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]:
+    """The configuration of each step: the base with the options of all steps up to it.
+
+    >>> steps = ladder(Sm80Config(128, 128, 64, 2, 2, 3), {"deep": {"stages": 4}, "wide": {"tile_n": 256}})
+    >>> [(c.tile_n, c.stages) for c in steps.values()]
+    [(128, 4), (256, 4)]
+    """
+    found = {}
+    for name, fields in options.items():
+        base = replace(base, **fields)
+        found[name] = base
+    return MappingProxyType(found)
+
+
+SIMT_LADDER: Mapping[str, SimtConfig] = ladder(
+    SimtConfig(
+        32, 32, 32, 1, 1, 1, 32, 1, 1, "global", "registers", 1, fragments=1, order="turned", a_vector=1,
+        b_vector=1, fragment=1, pad=0, panel=1, result_vec=1,
+    ),
+    {
+        "v1": {},  # a thread per element, straight from global memory
+        "v2": {"via": "registers"},  # tiles in shared memory, stored across their matrices
+        "v3": {},  # the same from a linear thread index, which threads have from the start
+        "v4": {"order": "matrix"},  # tiles stored like their matrices
+        "v5": {"thread_n": 4, "run_n": 4, "lanes_m": 4, "weave": 8},  # four elements per thread
+        "v6": {"a_vector": 4, "b_vector": 4, "fragment": 4, "result_vec": 4},  # 16-byte accesses
+        "v7": {  # 4 x 4 elements per thread
+            "tile_m": 64, "tile_n": 64, "tile_k": 16, "thread_m": 4, "run_m": 4, "lanes_m": 2, "weave": 16,
+            "order": "mn",
+        },
+        "v8": {  # 8 x 8 elements per thread
+            "tile_m": 128, "tile_n": 128, "tile_k": 8, "thread_m": 8, "thread_n": 8, "run_m": 8, "run_n": 8,
+        },
+        "warp tiles": {"lanes_m": 4, "weave": 2, "run_m": 4, "run_n": 4, "pad": 4},  # 4 x 8 lanes
+        "prefetch": {"ahead": True, "fragments": 2},  # the next tile loaded into registers meanwhile
+        "double buffer": {"ahead": False, "stages": 2},  # two tiles in shared memory, one barrier per tile
+        "cp.async": {"via": "cp.async", "turn": "cp.async", "stages": 3},  # a ring of three
+        "wide": {"tile_n": 256, "thread_m": 16, "panel": 8, "edges": True},  # blocks in panels
+    },
+)  # fmt: skip
+"""Fused multiply-adds: from a thread per element to the widest tile."""
+
+
+SM80_LADDER: Mapping[str, Sm80Config] = ladder(
+    Sm80Config(
+        256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False, a_bytes=2,
+        b_bytes=2, epilogue="direct", result_vec=2,
+    ),
+    {
+        "1 hierarchical tiles": {},
+        "2 vectors": {"a_bytes": 16, "b_bytes": 16},
+        "3 swizzle": {"swizzled": True},
+        "4 copy ahead": {"ahead": True},
+        "5 tile 256x128x32": {"tile_k": 32},
+        "6 two buffers": {"stages": 2},
+        "7 cp.async ring, mma k16": {
+            "via": "cp.async", "stages": 4, "panel": 8, "fragments": 2, "mma_k": 0, "epilogue": "shared",
+            "result_vec": 8,
+        },
+        "8 two fragments, tile 128x256x64": {
+            "tile_m": 128, "tile_n": 256, "tile_k": 64, "warps_m": 2, "warps_n": 4
+        },
+    },
+)  # fmt: skip
+"""Tensor cores.  The fifth step's tile was 256 x 256 on a T4, with 166 registers in f16 accumulators; f32
+accumulators of that tile do not fit eight warps, so that it keeps 256 x 128 here."""
+
+
+LADDERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"gemm-simt": SIMT_LADDER, "gemm-sm80": SM80_LADDER}
+)
+"""By the name of the family."""

@@ -1,0 +1,365 @@
+"""What users call to multiply matrices: matmul of arrays, wherever they are, as numpy.matmul.
+
+The idea.  As in kernels.api: an array is an address, a shape and strides; what is asked of some forms is
+found once (kernels.product_plan), and so is the kernel for the places at which arrays of these forms start.
+Sizes, leading dimensions, steps of a batch, alpha and beta are parameters: another size that is computed in
+the same tiles compiles nothing, and a batch is one launch.
+
+    y = layoutalg.ops.matmul(x, w, bias=b, activation="gelu")       a linear layer
+    layoutalg.ops.matmul(x, y, out=d, alpha=2, beta=1, c=d)         d = 2 x @ y + d
+
+Notes.  float16 and bfloat16 are added up in float32, float32 too, in fused multiply-adds: TF32 only where it
+is asked for.  int8 is added up in int32, modulo 2^32.  Every result is rounded once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from numbers import Real
+from typing import Any
+
+from layoutalg.codegen.gpu import Launch, LoadedSequence
+from layoutalg.codegen.program import SCRATCH, printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import ArgumentTypeError, shown
+from layoutalg.kernels.api import permute_on_gpu
+from layoutalg.kernels.arrays import (
+    KEPT_FORMS,
+    UNIT_BYTES,
+    Form,
+    View,
+    form_of,
+    in_simulator,
+    launching,
+    new_array,
+    of_library,
+    overlapping,
+    stream_of,
+    unit_base,
+    view,
+)
+from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.modes import compact_strides
+from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
+from layoutalg.kernels.product_plan import Copy, Plan, Product, find_product, plan_of
+from layoutalg.kernels.registry import FAMILIES
+
+MOST_PRODUCTS = 65535
+"""Products of one launch, as many as a grid's third axis has blocks."""
+
+
+def matmul(
+    a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
+    bias: Any = None, activation: str | None = None, out_dtype: Any = None, tf32: bool = False,
+    copy: bool = True, simulate: bool = False,
+) -> Any:  # fmt: skip
+    """activation(alpha a @ b + beta c + bias), with modes as numpy.matmul has them.
+
+    a and b are float16, bfloat16, float32, float64 or int8, both alike; modes in front of the last two are a
+    batch and broadcast.  The result has their type, or `out_dtype` or that of `out`: float32 for 16 bits; of
+    int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1), one per row;
+    both have the result's type.  activation is "relu", "gelu" or "silu".  `tf32` multiplies float32 by tensor
+    cores, in 11 bits.  Arrays that no kernel reads, or writes, as they lie are copied first, unless `copy` is
+    False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the CPU are computed in
+    float64 and rounded once; `simulate` runs the kernel in the simulator.
+
+    Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
+    devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for
+    shapes that do not go together; UnsupportedError for other types and for what has to be copied and may not
+    be; NotInjectiveError for an `out` that has one place for two results; ResourceError for more elements
+    than are simulated, or than memory holds.
+
+    >>> import numpy
+    >>> x, w = numpy.array([[1, 2], [3, 4]], "f4"), numpy.array([[1, 0], [0, -1]], "f4")
+    >>> matmul(x, w, bias=numpy.array([0, 3], "f4"), activation="relu").tolist()
+    [[1.0, 1.0], [3.0, 0.0]]
+    """
+    given = {"a": view(a), "b": view(b)}
+    for name, array in (("c", c), ("bias", bias), ("out", out)):
+        if array is not None:
+            given[name] = view(array)
+    product = _product(
+        given["a"].form, given["b"].form, *[given[x].form if x in given else None for x in _BESIDE],
+        _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
+        _flag("copy", copy),
+    )  # fmt: skip
+    words = _words(product, alpha, beta)
+    first = given["a"]
+    if out is None:
+        kind = "" if product.kind == first.form.kind else product.kind
+        given["out"] = new_array(first, product.shape, kind=kind)
+    else:
+        _check_apart(given, given["out"])
+    simulated = in_simulator(simulate, *given.values())
+    if not product.empty:
+        if not product.k:
+            given, product = _of_zeros(product, given)
+        if simulated:
+            _simulate(product, given, words)
+        elif first.form.device is None:
+            _compute(product, given, alpha, beta)
+        else:
+            _launch(product, given, words)
+    return of_library(a, given["out"]) if out is None else out
+
+
+_BESIDE = ("c", "bias", "out")
+
+
+_product = functools.lru_cache(KEPT_FORMS)(find_product)
+"""What is asked of forms, found once."""
+
+
+# --- arguments -----------------------------------------------------------------------------------------
+
+
+def _name(activation: Any) -> str:
+    if activation is not None and not isinstance(activation, str):
+        raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
+    return activation or "none"
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is not True and value is not False:
+        raise ArgumentTypeError(f"{name} is {shown(value)}: True or False is needed")
+    return bool(value)
+
+
+def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
+    """alpha and beta as kernels take them."""
+    try:
+        return _scalars(product, alpha, beta)
+    except TypeError as error:
+        if isinstance(error, ArgumentTypeError):
+            raise
+        name, value = ("alpha", alpha) if not isinstance(alpha, Real) else ("beta", beta)
+        raise ArgumentTypeError(f"{name} is {shown(value)}: a number is needed") from error  # it has no hash
+
+
+@functools.lru_cache(KEPT_FORMS, typed=True)
+def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
+    one = gemm_problem(1, 1, 1, product.element)
+    words = scalar_words(one, "alpha", alpha) | scalar_words(one, "beta", beta)
+    if "c" in product.forms and beta == 0:
+        raise ArgumentTypeError("c is given and beta is 0, so that c would not count: take beta=1, or no c")
+    if "c" not in product.forms and beta != 0:
+        raise ArgumentTypeError(f"beta is {shown(beta)} and no c is given: give c, or take beta=0")
+    return words
+
+
+def _check_apart(given: Mapping[str, View], target: View) -> None:
+    """Raise where results would be written over what is still read; c may be `out` itself."""
+    if target.host is not None and not target.host.flags.writeable:
+        raise ArgumentTypeError("out is read-only")
+    for name, v in given.items():
+        if name == "out" or not overlapping(v, target):
+            continue
+        same = v.address == target.address and _lie_alike(v.form, target.form)
+        if name != "c" or not same:
+            hint = "; c may be out itself, element for element" if name == "c" else ""
+            raise ArgumentTypeError(
+                f"out overlaps {name}: results would be written over what is still read{hint}"
+            )
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _lie_alike(a: Form, b: Form) -> bool:
+    """Whether the elements of arrays that start together lie at the same places."""
+    modes = zip(a.shape, a.strides, b.strides, strict=False)
+    return a.shape == b.shape and all(n == 1 or d == e for n, d, e in modes)
+
+
+def _of_zeros(product: Product, given: Mapping[str, View]) -> tuple[dict[str, View], Product]:
+    """The product of operands without k as one of zeros along one k."""
+    found = dict(given)
+    for name, axis in (("a", -1), ("b", -2)):
+        shape = list(given[name].form.shape)
+        shape[max(axis, -len(shape))] = 1
+        found[name] = new_array(given[name], tuple(shape), zeros=True)
+    forms = {x: v.form for x, v in found.items()}
+    return found, _product(
+        forms["a"], forms["b"], *[forms.get(x) for x in _BESIDE], product.activation, None,
+        product.element == "tf32", product.copy,
+    )  # fmt: skip
+
+
+# --- on a GPU ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The launches of a product: its plan, moves of what is copied, and sequences, each with how far along
+    its addresses lie."""
+
+    plan: Plan
+    moves: Mapping[str, tuple[Copy, Launch]]
+    sequences: tuple[tuple[LoadedSequence, Mapping[str, int]], ...]
+    scratch_bytes: int
+
+
+_PARTS = ("a", "b", "c", "bias", "out")
+"""The arrays of a call."""
+
+
+def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
+    first = given["a"]
+    with launching(first):
+        starts = tuple([given[x].address % UNIT_BYTES if x in given else 0 for x in _PARTS])
+        run, stream = _loaded(product, starts), stream_of(first)
+        views = given
+        if run.moves:
+            views = dict(given)
+            for name, (part, move) in run.moves.items():
+                views[name] = new_array(given[name], part.shape)
+                if name != "out":
+                    move((unit_base(given[name])[0], views[name].address), stream)
+        addresses = {x: v.address for x, v in views.items()}
+        addresses["d"] = addresses.pop("out")
+        if run.plan.turned:
+            addresses["a"], addresses["b"] = addresses["b"], addresses["a"]
+        addresses.update(words)
+        if run.scratch_bytes:
+            scratch = new_array(first, (-(-run.scratch_bytes // first.form.itemsize),))
+            addresses[SCRATCH] = scratch.address
+        for sequence, further in run.sequences:
+            at = {x: n + further.get(x, 0) for x, n in addresses.items()} if further else addresses
+            sequence(at, stream)
+        if "out" in run.moves:
+            run.moves["out"][1]((views["out"].address, unit_base(given["out"])[0]), stream)
+
+
+@functools.lru_cache(LOADED_PLANS)
+def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
+    """The launches of arrays that start at these bytes of their 16-byte units, on the current GPU."""
+    plan, device = plan_of(product, dict(zip(_PARTS, starts, strict=True))), product.forms["a"].device
+    moves = {}
+    for name, part in plan.copies.items():
+        form = product.forms[name]
+        steps = compact_strides(part.shape)
+        here, dense = (
+            form_of(form.library, form.device, form.kind, form.itemsize, part.shape, strides)
+            for strides in (part.strides, tuple(d * form.itemsize for d in steps))
+        )
+        at = (starts[_PARTS.index(name)] + here.low) % UNIT_BYTES - here.low
+        order = tuple(range(len(part.shape)))
+        if name == "out":
+            moves[name] = part, permute_on_gpu(dense, order, here, 0, at)
+        else:
+            moves[name] = part, permute_on_gpu(here, order, dense, at, 0)
+    sequences = tuple((sequence_on_gpu(product.family, p, device), further) for p, further in chunks(plan.p))
+    return _Run(plan, moves, sequences, max(sequence.scratch_bytes for sequence, _ in sequences))
+
+
+def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
+    """Problems of as many products as a launch has, with the bytes from each operand's start to theirs.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(2, 2, 2, "f32", batch=[BatchMode(100_000, a=4, d=4)])
+    >>> [(str(q), dict(further)) for q, further in chunks(p)][1]
+    ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})
+    """
+    if p.products <= MOST_PRODUCTS:
+        yield p, {}
+        return
+    i = max(range(len(p.batch)), key=lambda i: p.batch[i].extent)
+    mode = p.batch[i]
+    bytes_of = dict.fromkeys("ab", p.operand.nbytes) | dict.fromkeys("cd", p.result.nbytes)
+    half = -(-mode.extent // 2)
+    for start, extent in ((0, half), (half, mode.extent - half)):
+        part = replace(p, batch=(*p.batch[:i], replace(mode, extent=extent), *p.batch[i + 1 :]))
+        own = {x: start * getattr(mode, x) * nbytes for x, nbytes in bytes_of.items()}
+        for q, further in chunks(part):
+            yield q, {x: n + further.get(x, 0) for x, n in own.items()}
+
+
+# --- on the CPU ----------------------------------------------------------------------------------------
+
+
+def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any) -> None:
+    """The definition, in float64, rounded once; of integers exact, modulo 2^32."""
+    import numpy
+
+    numbers = {x: _numbers(v) for x, v in given.items() if x != "out"}
+    target = given["out"]
+    with numpy.errstate(all="ignore"):
+        total = numpy.matmul(numbers["a"], numbers["b"])
+        shape = (*product.batch, product.m, product.n)
+        total = total.reshape(shape)
+        if "c" in numbers:
+            numbers["c"] = numpy.broadcast_to(numbers["c"], product.shape).reshape(shape)
+        if "bias" in numbers:
+            numbers["bias"] = numbers["bias"].reshape(-1)
+        if product.integers:
+            exact = _integers(product, total, numbers, int(alpha), int(beta))
+            bits = exact.astype("i4").view("u4")
+        else:
+            scaled = numbers | {"alpha": float(alpha), "beta": float(beta)}
+            exact, _ = product.epilogue.definition(total, 0.0, scaled, 0.0)
+            bits = bits_of(numpy.asarray(exact), ELEMENT[product.kind])
+    place = target.host.view(CARRIER[target.form.itemsize])
+    place[...] = bits.reshape(product.shape)
+
+
+def _numbers(v: View) -> Any:
+    """The numbers of an array on the CPU, as float64, that of bfloat16 and of tensors too."""
+    import numpy
+
+    if v.form.kind == "bfloat16":
+        return (v.host.view("u2").astype("u4") << 16).view("f4").astype(float)
+    return v.host.view(v.form.kind).astype(float) if v.form.elems else numpy.zeros(v.form.shape)
+
+
+def _integers(product: Product, total: Any, numbers: Mapping[str, Any], alpha: int, beta: int) -> Any:
+    """The epilogue of integer sums, exact modulo 2^32; sums themselves are exact in float64."""
+
+    def wrapped(x: Any) -> Any:
+        return x.astype("i8").astype("i4").astype("i8")
+
+    def factor(x: int) -> int:
+        return (x + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    value = wrapped(total) * factor(alpha)
+    if "c" in numbers:
+        value = wrapped(value) + wrapped(numbers["c"]) * factor(beta)
+    if "bias" in numbers:
+        bias = numbers["bias"] if product.along == "n" else numbers["bias"][:, None]
+        value = wrapped(value) + wrapped(bias)
+    value = wrapped(value)
+    return value.clip(min=0) if product.activation == "relu" else value
+
+
+def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
+    """The same by the kernels that are printed, in the simulator, on dense copies."""
+    import numpy
+
+    forms, memory = {}, {}
+    for name, v in given.items():
+        bits = v.host.view(CARRIER[v.form.itemsize])
+        if name == "c":
+            bits = numpy.broadcast_to(bits, product.shape)
+        by_k = name == "b" and bits.ndim > 1  # rows of k, which all kernels read
+        dense = numpy.ascontiguousarray(bits.swapaxes(-1, -2) if by_k else bits)
+        memory[name] = whole_units(dense.ravel())
+        placed = (dense.swapaxes(-1, -2) if by_k else dense).strides if bits.ndim else ()
+        forms[name] = form_of("numpy", None, v.form.kind, bits.itemsize, bits.shape, placed)
+    own = _product(
+        forms["a"], forms["b"], *[forms.get(x) for x in _BESIDE], product.activation, None,
+        product.element == "tf32",
+    )  # fmt: skip
+    plan = plan_of(own, {})
+    if plan.turned:
+        memory["a"], memory["b"] = memory["b"], memory["a"]
+    memory["d"] = memory.pop("out")
+    simulate_sequence(_sequence(product.family, plan.p), {**memory, **words}, trace=False)
+    place = given["out"].host.view(CARRIER[given["out"].form.itemsize])
+    place[...] = memory["d"][: prod(product.shape)].reshape(product.shape)
+
+
+@functools.lru_cache(LOADED_PLANS)
+def _sequence(family: str, p: GemmProblem) -> Any:
+    found = FAMILIES[family]
+    return printed_sequence(found.launches(p, found.choose(p, "sm_90"), "sm_90"))

@@ -1,0 +1,436 @@
+"""What is asked of two arrays that are multiplied, and the problem that a kernel computes for it.
+
+    product = find_product(a, b, ...)       of forms alone: shapes as numpy.matmul has them, types, refusals
+    plan_of(product, starts)                where arrays start: the problem, and what is copied before
+
+The idea.  Each operand is rows of k with a stride per mode of the batch, in bytes: A has m rows, B n, and
+both are read as they are where one of their strides is an element and the other leads from row to row.  D is
+m x n row-major, or the transposed product is computed: n x m of B and A.  What no kernel reads, such as rows
+that run backwards, is copied into dense rows of k; what none writes is computed apart and moved.
+
+    a (5, 1, 40, 72), b (3, 72, 16)     batch (5, 3), steps of A (40*72, 0), of B (0, 72*16)
+
+Modes of the batch that step alike in all operands are one mode.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from layoutalg.dtype import DTYPES
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.kernels.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
+from layoutalg.kernels.elements import ELEMENT
+from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, Major, gemm_problem
+from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
+
+Shape: TypeAlias = "tuple[int, ...]"
+Name: TypeAlias = Literal["a", "b", "c", "bias", "out"]
+
+RESULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "float32": ("float32",), "float64": ("float64",), "float16": ("float16", "float32"),
+        "bfloat16": ("bfloat16", "float32"), "int8": ("int32",),
+    }
+)  # fmt: skip
+"""Types of a product by those of its operands, the usual one first; of int8 sums it is theirs."""
+
+NEAREST = MappingProxyType(
+    {
+        "bool": "int8", "uint8": "float16", "int16": "float32", "uint16": "float32", "int32": "float64",
+        "uint32": "float64", "int64": "float64", "uint64": "float64", "complex64": "float32, part by part,",
+        "complex128": "float64, part by part,", "float8_e4m3fn": "float16", "float8_e5m2": "float16",
+    }
+)  # fmt: skip
+"""For types that are not multiplied, one that is and that holds their numbers, or the most of them."""
+
+MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
+"""Leading dimensions and steps of a batch that a kernel takes, in elements."""
+
+
+class Side(NamedTuple):
+    """An operand as rows: its strides in bytes, along the batch, from row to row and along a row."""
+
+    batch: Shape
+    row: int
+    along: int
+
+    @property
+    def turned(self) -> Side:
+        """The same with rows and columns exchanged."""
+        return Side(self.batch, self.along, self.row)
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What is asked of arrays of some forms, wherever they lie; equal ones are one object.
+
+    `shape` and `kind` are the result's.  A has m rows of k, B n rows of k, C and D m rows of n; `bias` is one
+    number per column, along "n", or per row, along "m".
+    """
+
+    forms: Mapping[str, Form]
+    shape: Shape
+    kind: str
+    element: str
+    m: int
+    n: int
+    k: int
+    batch: Shape
+    sides: Mapping[str, Side]
+    along: Literal["m", "n", ""]
+    activation: str
+    copy: bool
+
+    @property
+    def family(self) -> str:
+        """The family of kernels: fused multiply-adds where there is no tensor core for the type."""
+        return "gemm-simt" if self.element in ("f32", "f64") else "gemm-sm80"
+
+    @property
+    def integers(self) -> bool:
+        """Whether sums are integers."""
+        return self.element == "s8"
+
+    @functools.cached_property
+    def empty(self) -> bool:
+        """Whether the result has no elements."""
+        return not prod(self.shape)
+
+    @functools.cached_property
+    def epilogue(self) -> Epilogue:
+        """activation(alpha v + beta C + bias)."""
+        return named_epilogue(
+            reads_c="c" in self.forms, bias=bool(self.along), activation=self.activation,
+            along="m" if self.along == "m" else "n",
+        )  # fmt: skip
+
+
+def find_product(
+    a: Form, b: Form, c: Form | None = None, bias: Form | None = None, out: Form | None = None,
+    activation: str = "none", out_dtype: str | None = None, tf32: bool = False, copy: bool = True,
+) -> Product:  # fmt: skip
+    """What is asked of arrays of these forms.
+
+    Raises ArgumentTypeError, ShapeError and UnsupportedError as `matmul` does, NotInjectiveError for an `out`
+    that has one place for two results.
+
+    >>> from layoutalg.kernels.arrays import form_of
+    >>> f = form_of("numpy", None, "float32", 4, (5, 3, 4), (48, 16, 4))
+    >>> g = form_of("numpy", None, "float32", 4, (4, 2), (8, 4))
+    >>> p = find_product(f, g)
+    >>> p.shape, p.batch, p.sides["b"]
+    ((5, 3, 2), (5,), Side(batch=(0,), row=4, along=8))
+    """
+    element = _element(a, b, tf32=tf32)
+    forms = {"a": a, "b": b} | {
+        name: form for name, form in (("c", c), ("bias", bias), ("out", out)) if form is not None
+    }
+    for name, form in forms.items():
+        check_fellows(View(None, 0, a), View(None, 0, form), name, "a")
+    kind = _result(a.kind, out, out_dtype)
+    m, n, k, batch, shape = _shape(a.shape, b.shape)
+    end = _result_end(a.shape, b.shape)
+    left, right = a.strides, b.strides
+    if len(a.shape) == 1:
+        left = (0, *left)
+    if len(b.shape) == 1:
+        right = (*right, 0)
+    sides = {
+        "a": Side(_spread(a.shape[:-2], left[:-2], batch), left[-2], left[-1]),
+        "b": Side(_spread(b.shape[:-2], right[:-2], batch), right[-1], right[-2]),
+    }
+    if out is not None:
+        if out.shape != shape:
+            raise ShapeError(f"out has shape {out.shape}; the product has {shape}")
+        check_written("a product", (*shape, out.itemsize), (*out.strides, 1))
+        sides["out"] = _matrix_side(out.strides, end)
+    if c is not None:
+        _check_kind("c", c, kind)
+        fits = len(c.shape) <= len(shape) and all(
+            x in (1, y) for x, y in zip(reversed(c.shape), reversed(shape), strict=False)
+        )
+        if not fits:
+            raise ShapeError(f"c has shape {c.shape}, which does not broadcast to the product's {shape}")
+        sides["c"] = _matrix_side(_spread(c.shape, c.strides, shape), end)
+    along: Literal["m", "n", ""] = ""
+    if bias is not None:
+        _check_kind("bias", bias, kind)
+        along = _along(bias.shape, m, n)
+        length, step = (n, bias.strides[-1]) if along == "n" else (m, bias.strides[0])
+        sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
+    found = Product(
+        forms, shape, kind, element, m, n, k, batch, sides, along, activation, copy
+    )  # fmt: skip
+    found.epilogue.check("s32" if found.integers else "f64" if element == "f64" else "f32")
+    return found
+
+
+# --- arguments -----------------------------------------------------------------------------------------
+
+
+def _element(a: Form, b: Form, *, tf32: bool) -> str:
+    accepted = ", ".join(RESULTS)
+    for name, form in (("a", a), ("b", b)):
+        if form.kind not in RESULTS:
+            near = NEAREST.get(form.kind)
+            hint = f": convert it to {near} first" if near else ""
+            raise UnsupportedError(
+                f"{name} holds {form.kind} elements, which matmul does not multiply; {accepted} are "
+                f"accepted{hint}"
+            )
+    if a.kind != b.kind:
+        both = {a.kind, b.kind}
+        if "int8" in both:
+            near = next(iter(both - {"int8"}))
+        else:
+            near = "float64" if "float64" in both else "float32"
+        raise ArgumentTypeError(f"a holds {a.kind}, b {b.kind}: both must be of one type, such as {near}")
+    if tf32 and a.kind != "float32":
+        raise UnsupportedError(f"tf32 of {a.kind} elements: it is a way to multiply float32")
+    return "tf32" if tf32 else ELEMENT[a.kind]
+
+
+def _result(kind: str, out: Form | None, asked: str | None) -> str:
+    accepted = RESULTS[kind]
+    if asked is not None and asked not in accepted:
+        raise UnsupportedError(
+            f"a product of {kind} as {asked}: {' and '.join(accepted)} {_are(accepted)} accepted"
+        )
+    if out is None:
+        return asked or accepted[0]
+    expected = accepted if asked is None else (asked,)
+    if out.kind not in expected:
+        raise ArgumentTypeError(f"out holds {out.kind}; this product of {kind} is {' or '.join(expected)}")
+    return out.kind
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _check_kind(name: str, form: Form, kind: str) -> None:
+    if form.kind != kind:
+        raise ArgumentTypeError(f"{name} holds {form.kind}, the result {kind}: both must be of one type")
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _shape(a: Shape, b: Shape) -> tuple[int, int, int, Shape, Shape]:
+    """m, n, k, the batch and the result's shape, as numpy.matmul has them."""
+    for name, shape in (("a", a), ("b", b)):
+        if not shape:
+            raise ShapeError(f"{name} has no modes: matmul needs one or more; alpha multiplies by a number")
+    k, other = a[-1], b[-2] if len(b) > 1 else b[-1]
+    if k != other:
+        which = "the last but one" if len(b) > 1 else "the only one"
+        raise ShapeError(
+            f"a has shape {a}, b {b}: {k} along a's last mode and {other} along {which} of b, which must be "
+            "equal"
+        )
+    left, right = a[:-2], b[:-2]
+    rank = max(len(left), len(right))
+    batch = []
+    for x, y in zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True):
+        if x != y and 1 not in (x, y):
+            raise ShapeError(f"a has shape {a}, b {b}: their batches {left} and {right} do not broadcast")
+        batch.append(y if x == 1 else x)
+    m, n = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+    ends = tuple(x for x, given in ((m, len(a) > 1), (n, len(b) > 1)) if given)
+    return m, n, k, tuple(batch), (*batch, *ends)
+
+
+def _result_end(a: Shape, b: Shape) -> tuple[bool, bool]:
+    """Whether the result has the modes m and n."""
+    return len(a) > 1, len(b) > 1
+
+
+def _spread(shape: Shape, strides: Shape, wide: Shape) -> Shape:
+    """The strides of an array that is broadcast to a shape: 0 along modes that it has once, or not at all."""
+    own = tuple(0 if x == 1 else d for x, d in zip(shape, strides, strict=True))
+    return (0,) * (len(wide) - len(own)) + own
+
+
+def _matrix_side(strides: Shape, end: tuple[bool, bool]) -> Side:
+    """An array of the result's shape as matrices: a mode that it lacks has one element."""
+    rest = list(strides)
+    along = rest.pop() if end[1] else 0
+    row = rest.pop() if end[0] else 0
+    return Side(tuple(rest), row, along)
+
+
+def _along(shape: Shape, m: int, n: int) -> Literal["m", "n"]:
+    if shape in ((n,), (1, n)):
+        return "n"
+    if shape == (m, 1):
+        return "m"
+    raise ShapeError(
+        f"bias has shape {shape}; ({n},) adds a number per column of the {m} x {n} product, ({m}, 1) one per "
+        "row"
+    )
+
+
+# --- the problem of arrays that start somewhere --------------------------------------------------------
+
+
+class Copy(NamedTuple):
+    """Elements moved between an operand and a dense array: their shape, and the operand's strides."""
+
+    shape: Shape
+    strides: Shape
+
+
+class Plan(NamedTuple):
+    """The problem of a kernel, whose A is b where `turned`; what is copied before, `out` after."""
+
+    p: GemmProblem
+    turned: bool
+    copies: Mapping[str, Copy]
+
+
+def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
+    """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, or 0.
+
+    Raises UnsupportedError where an operand has to be copied, and copies are not wanted.
+
+    >>> from layoutalg.kernels.arrays import form_of
+    >>> f = form_of("numpy", None, "float32", 4, (8, 8), (4, 32))
+    >>> g = form_of("numpy", None, "float32", 4, (8, 8), (-32, 4))
+    >>> plan = plan_of(find_product(f, g), {})
+    >>> str(plan.p), dict(plan.copies)
+    ('8 x 8 x 8 f32 NN', {'b': Copy(shape=(8, 8), strides=(4, -32))})
+    """
+    sides, begin, copies = dict(product.sides), dict(starts), dict[str, Copy]()
+    size = DTYPES[ELEMENT[product.kind]].nbytes
+    dense = tuple(size * d for d in compact_strides((*product.batch, product.m, product.n)))
+    whole = Side(dense[:-2], dense[-2], dense[-1])
+    sides.setdefault("out", whole)
+
+    def copied(name: str, side: Side, rows: int, columns: int) -> Side:
+        if not product.copy:
+            raise _not_copied(product, name)
+        unique = tuple(1 if d == 0 else x for x, d in zip(product.batch, side.batch, strict=True))
+        copies[name] = Copy((*unique, rows, columns), (*side.batch, side.row, side.along))
+        steps = tuple(product.forms[name].itemsize * d for d in compact_strides(copies[name].shape))
+        begin[name] = 0
+        batch = tuple(0 if x == 1 else d for x, d in zip(unique, steps[:-2], strict=True))
+        return Side(batch, steps[-2], steps[-1])
+
+    for name, rows in (("a", product.m), ("b", product.n)):
+        if _majors(product, sides[name], rows, begin.get(name, 0)) is None:
+            sides[name] = copied(name, sides[name], rows, product.k)
+    turned = _turned(product, sides["out"], begin.get("out", 0), size)
+    if turned is None:
+        if not product.copy:
+            raise _not_copied(product, "out")
+        out = sides["out"]
+        copies["out"] = Copy((*product.batch, product.m, product.n), (*out.batch, out.row, out.along))
+        sides["out"], begin["out"], turned = whole, 0, False
+    m, n = (product.n, product.m) if turned else (product.m, product.n)
+    rest = {x: sides[x].turned if turned else sides[x] for x in ("c", "out") if x in sides}
+    if "c" in rest and _leading(m, n, rest["c"], size, begin.get("c", 0)) is None:
+        rest["c"] = copied("c", rest["c"], m, n)
+    if product.along and (sides["bias"].along != size or begin.get("bias", 0) % size):
+        if not product.copy:
+            raise _not_copied(product, "bias")
+        length = product.n if product.along == "n" else product.m
+        copies["bias"], begin["bias"] = Copy((length,), (sides["bias"].along,)), 0
+    return Plan(_problem(product, sides | rest, begin, m, n, turned=turned), turned, copies)
+
+
+def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int | None:
+    """The leading dimension of rows of neighbouring elements; None where an operand does not lie so."""
+    if start % size or any(d < 0 or d % size or d > MOST_STEP * size for d in side.batch):
+        return None
+    if columns > 1 and side.along != size:
+        return None
+    if rows == 1:
+        return columns
+    if side.row % size or not columns * size <= side.row <= MOST_LEADING * size:
+        return None
+    return side.row // size
+
+
+def _majors(product: Product, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
+    """How an operand is stored and its leading dimension; that of the longest vectors where there are two."""
+    size = DTYPES[product.element].nbytes
+    along_k = _leading(rows, product.k, side, size, start)
+    across = _leading(product.k, rows, side.turned, size, start)
+    if product.element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
+        across = None
+    found: list[tuple[int, Major, int]] = []
+    if along_k is not None:
+        found.append((gcd(UNIT_BYTES // size, along_k, product.k), "k", along_k))
+    if across is not None:
+        found.append((gcd(UNIT_BYTES // size, across, rows), "mn", across))
+    if not found:
+        return None
+    _, major, leading = max(found, key=lambda x: x[0])
+    return major, leading
+
+
+def _turned(product: Product, out: Side, start: int, size: int) -> bool | None:
+    """Whether the transposed product is computed; None where the result lies in rows neither way."""
+    plain = _leading(product.m, product.n, out, size, start)
+    other = _leading(product.n, product.m, out.turned, size, start)
+    if plain is None or other is None:
+        return None if plain is other else plain is None
+    most = UNIT_BYTES // size
+    return gcd(most, other, product.m) > gcd(most, plain, product.n)
+
+
+def _problem(
+    product: Product, sides: Mapping[str, Side], starts: Mapping[str, int], m: int, n: int, *, turned: bool
+) -> GemmProblem:
+    """The problem of operands that all can be read: C and D as its rows have them."""
+    size, to = DTYPES[product.element].nbytes, DTYPES[ELEMENT[product.kind]].nbytes
+    first, second = ("b", "a") if turned else ("a", "b")
+    stored = {
+        name: _majors(product, sides[name], rows, starts.get(name, 0)) or ("k", product.k)
+        for name, rows in ((first, m), (second, n))
+    }
+    leading = {
+        x: _leading(m, n, sides[x], to, starts.get(x, 0)) if x in sides else None for x in ("c", "out")
+    }
+    along = {"": "", "n": "m" if turned else "n", "m": "n" if turned else "m"}[product.along]
+    four = [(sides[first], size), (sides[second], size), (sides.get("c"), to), (sides["out"], to)]
+    modes = [
+        StridedMode(x, tuple(0 if side is None else side.batch[i] // unit for side, unit in four))
+        for i, x in enumerate(product.batch)
+    ]
+    vectors = [starts.get(x, 0) for x in ("c", "out", *["bias"] * (along == "n")) if x in sides]
+    return gemm_problem(
+        m, n, product.k, product.element, result=ELEMENT[product.kind],
+        a_major=stored[first][0], b_major=stored[second][0], lda=stored[first][1], ldb=stored[second][1],
+        ldc=leading["c"], ldd=leading["out"],
+        epilogue=named_epilogue(
+            reads_c="c" in product.forms, bias=bool(along), activation=product.activation,
+            along="m" if along == "m" else "n",
+        ),
+        batch=[BatchMode(mode.extent, *mode.strides) for mode in reversed(normal_form(modes, lead=3))],
+        align_bytes=(
+            gcd(UNIT_BYTES, starts.get(first, 0)), gcd(UNIT_BYTES, starts.get(second, 0)),
+            gcd(UNIT_BYTES, *vectors),
+        ),
+    )  # fmt: skip
+
+
+def _not_copied(product: Product, name: str) -> LayoutAlgError:
+    form = product.forms[name]
+    if name in ("a", "b") and product.element in ("s8", "tf32"):
+        rows = "rows of neighbouring elements along k, as ldmatrix turns elements of 16 bits alone"
+    elif name == "bias":
+        rows = "neighbouring elements"
+    elif name == "c":
+        rows = "rows of neighbouring elements that lie as the result's do"
+    else:
+        rows = "rows or columns of neighbouring elements, a step of 0 or more from one to the next"
+    return UnsupportedError(
+        f"{name} of {product.element} has shape {form.shape} and strides {form.strides} in bytes: a kernel "
+        f"takes {rows}; copy=True moves it first"
+    )

@@ -1,0 +1,86 @@
+"""Mutants of programs in the kernel language through the public `verify`.
+
+    python tests/bench/bench_program_mutants.py                    the list of tests/data/program_mutants.txt
+    python tests/bench/bench_program_mutants.py --generic          every statement of the printed programs
+    python tests/bench/bench_program_mutants.py --generic --kinds drop,turn --program gemm
+
+The list has mutants of a program's text, each with what is said of it; exits with 1 where that is not so any
+more.  Of the generic ones (see tests.mutants) the program that is printed has one mistake at one statement;
+exits with 1 where one survives without a reason of tests/generic_mutants.py.  What `pipeline` writes is
+made only once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.generic_mutants import GENERIC, swept
+from tests.mutants import KINDS
+from tests.program_mutants import CAUGHT, SAME, Listed, listed, programs
+
+
+def of_the_list(names: list[str], jobs: int) -> int:
+    """The counts of the list by program, and what is not as it says."""
+    mutants = [m for m in listed() if m.program in names]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(Listed.found, mutants, chunksize=4))
+    verdicts = (*CAUGHT, *SAME)
+    print(f"{'program':18}{'mutants':>8}" + "".join(f"{v:>16}" for v in verdicts))
+    for name in (*names, "all"):
+        counts = Counter(m.verdict for m in found if name in (m.program, "all"))
+        print(f"{name:18}{counts.total():8}" + "".join(f"{counts[v]:16}" for v in verdicts))
+    wrong = [(m, n) for m, n in zip(mutants, found, strict=True) if m != n]
+    for m, n in wrong:
+        print(f"\n{m.program}\n{m}is now\n{n}")
+    print(f"{len(wrong)} are not as listed")
+    return len(wrong)
+
+
+def of_statements(names: list[str], kinds: tuple[str, ...], jobs: int) -> int:
+    """The counts of mistakes in the printed programs, and the survivors."""
+    total: Counter[str] = Counter()
+    survivors: list[tuple[str, str]] = []
+    print(
+        f"{'program':18}{'mutants':>8}" + "".join(f"{c or 'survive':>9}" for c in GENERIC) + f"{'seconds':>9}"
+    )
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        runs = [(name, pool.submit(swept, name, kinds)) for name in names]
+        for name, run in runs:
+            started = time.perf_counter()
+            caught, left = run.result()
+            total += caught
+            counts = "".join(f"{caught[c]:9}" for c in GENERIC)
+            print(f"{name:18}{caught.total():8}{counts}{time.perf_counter() - started:9.1f}", flush=True)
+            survivors += [(f"{name}: {text}", why) for text, why in left]
+    print(f"{'all':18}{total.total():8}" + "".join(f"{total[c]:9}" for c in GENERIC))
+    for text, why in survivors:
+        print(f"{text}\n    {why or 'NO REASON IS KNOWN'}")
+    return sum(not why for _, why in survivors)
+
+
+def main() -> int:
+    """Sweep, print, and say whether all is explained."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--program", default="", help="a part of the names of the programs")
+    parser.add_argument("--generic", action="store_true", help="mistakes at statements, not the list")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of mistakes, with commas")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    there = [name for name in programs() if name != "gemm ring" or not given.generic]
+    names, kinds = [name for name in there if given.program in name], tuple(given.kinds.split(","))
+    if not names or set(kinds) - set(KINDS):
+        parser.error(f"the programs: {', '.join(programs())}; the kinds: {', '.join(KINDS)}")
+    wrong = of_statements(names, kinds, given.jobs) if given.generic else of_the_list(names, given.jobs)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""What products' programs access, as the simulator traces it and as the ladder's author observed it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_by_access
+from layoutalg.codegen.program import SCRATCH, lower
+from layoutalg.codegen.sim import Simulation, simulate
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.gemm.launches import Config, launches
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.ladder.gemm import multiplies
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
+from tests.gemm_cases import arguments
+from tests.sweeps import each, first
+
+WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
+DOUBLE = SimtConfig(
+    32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
+)
+SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
+
+
+def simt_case(c: SimtConfig, dtype: str, a: Major, b: Major) -> tuple[GemmProblem, SimtConfig]:
+    p = gemm_problem(
+        c.tile_m, c.tile_n, 2 * c.tile_k, dtype, a_major=a, b_major=b, reads_c=True, bias=True,
+        ldd=c.tile_n + 8,
+    )  # fmt: skip
+    return p, c
+
+
+CASES: dict[str, tuple[GemmProblem, Config]] = {
+    **{name: simt_case(c, "f32", "k", "mn") for name, c in SIMT_LADDER.items() if name != "v3"},
+    "both turned": simt_case(WIDE, "f32", "k", "k"),
+    "none turned": simt_case(WIDE, "f32", "mn", "mn"),
+    "a turned through registers": simt_case(replace(WIDE, turn="registers", edges=True), "f32", "k", "mn"),
+    "doubles": simt_case(DOUBLE, "f64", "k", "mn"),
+    "straight": simt_case(replace(WIDE, via="global"), "f32", "mn", "k"),
+    "TN": (gemm_problem(128, 64, 96), SMALL),
+    "NT with C and bias": (
+        gemm_problem(64, 128, 64, a_major="mn", b_major="mn", reads_c=True, bias=True), SMALL
+    ),
+    "one fragment": (gemm_problem(64, 64, 64), Sm80Config(64, 64, 32, 2, 2, 2, fragments=1)),
+    "two buffers": (gemm_problem(64, 64, 96), Sm80Config(64, 64, 32, 2, 2, 2, via="registers")),
+    "tf32": (gemm_problem(64, 64, 64, "tf32"), Sm80Config(64, 64, 16, 2, 2, 2, result_vec=4)),
+    "s8": (gemm_problem(64, 64, 128, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, result_vec=4)),
+    **{name: (gemm_problem(256, 128, 64), c) for name, c in list(SM80_LADDER.items())[:3]},
+    "ragged": (gemm_problem(60, 72, 40, ldd=76), replace(SMALL, edges=True, result_vec=4)),
+    "ragged without tensor cores": (
+        gemm_problem(60, 68, 30, "f32"), replace(WIDE, edges=True, a_vector=2, b_vector=2)
+    ),
+    "parts": (gemm_problem(64, 128, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),
+    "parts with C, bias, relu": (
+        gemm_problem(64, 65, 64, "bf16", reads_c=True, bias=True, activation="relu", ldd=67, ldc=80),
+        Sm80Config(64, 64, 32, 2, 2, 2, edges=True, result_vec=1, splits=3),
+    ),
+    "parts of integers": (
+        gemm_problem(64, 64, 256, "s8", bias=True), Sm80Config(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)
+    ),
+    "parts, f32": (gemm_problem(64, 64, 96, "f32", b_major="mn"), SimtConfig(64, 64, 16, 8, 4, 4, splits=4)),
+    "parts, f64": (
+        gemm_problem(64, 32, 64, "f64", b_major="mn", reads_c=True),
+        replace(DOUBLE, tile_m=64, tile_n=32, tile_k=16, thread_m=8, thread_n=2, splits=2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", first(12, CASES))
+def test_traffic_is_what_the_simulator_traces(name: str) -> None:
+    p, c = CASES[name]
+    runs = traced(p, c)
+    for run, predicted in zip(runs, costs(p, c), strict=True):
+        sites = run.trace.sites
+        seen = {site.op: Cost(*run.trace.total(site.op)) for site in sites if run.trace.total(site.op)[0]}
+        assert predicted == seen
+    done = runs[0].executed
+    if isinstance(c, SimtConfig):
+        each_of = c.thread_m * c.thread_n
+        products = each_of * sum(n for op, counts in done.items() if op.startswith("fma") for n in counts)
+    else:
+        products = sum(done[mma_of(p, c).name])
+    if not name.startswith("ragged") and not c.edges:
+        assert products == multiplies(p, c)
+
+
+def traced(p: GemmProblem, c: Config) -> list[Simulation]:
+    """All launches in the simulator."""
+    one, args = launches(p, c), arguments(p)
+    taken = one.arguments({**args, SCRATCH: np.zeros(one.scratch_bytes, "u1")})
+    return [simulate(lower(kernel), mine) for kernel, mine in zip(one.kernels, taken, strict=True)]
+
+
+def costs(p: GemmProblem, c: Config) -> tuple[Prediction, ...]:
+    """The traffic of all launches, with factors that are not 0."""
+    return sequence_traffic(launches(p, c), _factors(p))
+
+
+def _factors(p: GemmProblem) -> dict[str, int]:
+    return {**scalar_words(p, "alpha", 1.0), **scalar_words(p, "beta", 1.0)}
+
+
+def by_buffer(p: GemmProblem, c: SimtConfig) -> dict[tuple[str, str], Cost]:
+    """The costs of every access, by the operand that it is of and the instruction."""
+    one, found = launches(p, c), dict[tuple[str, str], Cost]()
+    for x in traffic_by_access(one.kernels[0], {**dict(one.scalars), **_factors(p)}):
+        key = x.buffer.removeprefix("tile_"), x.op
+        found[key] = found.get(key, Cost(0, 0, 0)) + x.cost
+    return found
+
+
+def test_costs_are_proportional_to_blocks_and_tiles() -> None:
+    c = SIMT_LADDER["v8"]
+    one, many = (
+        gemm_problem(128 * i, 128 * j, 8 * k, "f32", b_major="mn") for i, j, k in ((1, 1, 1), (2, 3, 5))
+    )
+    for access, cost in by_buffer(one, c).items():
+        times = 6 if access[1].startswith("st.global") else 30
+        assert by_buffer(many, c)[access] == cost * times
+
+
+OBSERVED: dict[str, dict[tuple[str, str], float]] = {
+    # a thread an element: one operand is coalesced, the other one word for the whole warp
+    "v1": {("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1, ("d", "st.global.b32"): 1},
+    # tiles stored across: the lanes of a warp, a row each, meet in one bank
+    "v2": {("b", "ld.shared.b32"): 32, ("b", "st.shared.b32"): 32, ("a", "st.shared.b32"): 32,
+           ("a", "ld.shared.b32"): 1, ("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1},
+    # tiles stored like the matrices: no conflict is left
+    "v4": {("b", "ld.shared.b32"): 1, ("b", "st.shared.b32"): 1, ("a", "st.shared.b32"): 1,
+           ("a", "ld.shared.b32"): 1},
+    # four rows of A in a warp, 32 words apart, meet in one bank; scalar stores of D, four elements apart,
+    # use a quarter of their sectors
+    "v5": {("a", "ld.shared.b32"): 4, ("b", "ld.shared.b32"): 1, ("d", "st.global.b32"): 4},
+    # vectors: D is coalesced, A's four-way conflict stays
+    "v6": {("a", "ld.shared.b32"): 4, ("b", "ld.shared.b128"): 1, ("d", "st.global.b128"): 1},
+    # vectors of both fragments; turning A without padding costs its scalar stores four ways
+    "v7": {("a", "ld.shared.b128"): 1, ("b", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 4},
+    # eight neighbours a thread: vectors 32 bytes apart collide in pairs, D's half-used sectors double
+    "v8": {("b", "ld.shared.b128"): 2, ("a", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 2,
+           ("d", "st.global.b128"): 2},
+    # runs of four and padding: nothing collides
+    "warp tiles": {("b", "ld.shared.b128"): 1, ("a", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 1,
+                   ("d", "st.global.b128"): 1},
+    "wide": {("b", "ld.shared.b128"): 1, ("a", "ld.shared.b128"): 1, ("a", "cp.async.4"): 1},
+}  # fmt: skip
+
+
+@each("name", OBSERVED)
+def test_what_the_author_of_the_ladder_observed(name: str) -> None:
+    """Cost over ideal of accesses: 1 is conflict-free or coalesced."""
+    p = gemm_problem(128, 256 if name == "wide" else 128, 32, "f32", b_major="mn")
+    ways: dict[Any, float] = {
+        at: cost.total / cost.ideal for at, cost in by_buffer(p, SIMT_LADDER[name]).items()
+    }
+    assert {access: ways[access] for access in OBSERVED[name]} == OBSERVED[name]
+
+
+def test_what_each_step_of_the_ladder_does_to_shared_memory() -> None:
+    """8-way conflicts of ldmatrix until the swizzle; 16-byte copies in an eighth of the instructions."""
+    p = gemm_problem(256, 256, 128)
+    one, two, three = (costs(p, c)[0] for c in list(SM80_LADDER.values())[:3])
+    assert one["ldmatrix.x4"].total == two["ldmatrix.x4"].total == 8 * three["ldmatrix.x4"].total
+    assert three["ldmatrix.x4"].total == three["ldmatrix.x4"].ideal
+    assert one["ld.global.b16"].instructions == 8 * two["ld.global.b128"].instructions
+
+
+def test_weaving_the_lanes_saves_wavefronts() -> None:
+    """Two quarters of a warp that read the same vectors are served at once; four rows apart they are not."""
+    p = gemm_problem(128, 256, 64, "f32", b_major="mn")
+    woven, plain = (
+        costs(p, replace(SIMT_LADDER["wide"], weave=weave))[0]["ld.shared.b128"] for weave in (2, 8)
+    )
+    assert woven.instructions == plain.instructions
+    assert (woven.total / woven.instructions, plain.total / plain.instructions) == (2, 8 / 3)
+
+
+def test_multiplications_of_ragged_tiles_are_refused() -> None:
+    with pytest.raises(ShapeError, match="m = 100 is not a multiple of 64"):
+        multiplies(gemm_problem(100, 64, 64, "f32"), WIDE)

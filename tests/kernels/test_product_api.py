@@ -1,0 +1,346 @@
+"""matmul of arrays on the CPU, in the simulator, by the code of a GPU; on one: tests/gpu/test_matmul.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    NotInjectiveError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+)
+from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels.arrays import MOST_SIMULATED
+from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
+from layoutalg.kernels.product_api import MOST_PRODUCTS, chunks, matmul
+from tests import products
+from tests.hostgpu import HostArray, HostGpu, allocation, planning_gpu, simulated_gpu
+from tests.sweeps import each
+from tests.view_judge import Host, Numpy
+
+NUMPY = tuple(kind for kind in products.KINDS if kind != "bfloat16")
+
+
+@each("seed", range(300))
+def test_random_products_are_their_definition(seed: int) -> None:
+    case = products.draw(seed, kinds=NUMPY)
+    wrong = products.run(case, Numpy())
+    assert not wrong, f"{case}: {wrong}"
+
+
+@each("seed", range(100))
+def test_random_products_are_their_definition_in_the_simulator(seed: int) -> None:
+    case = products.draw(seed, kinds=NUMPY, most=40, most_elems=20_000)
+    wrong = products.run(case, Numpy(), simulate=True)
+    assert not wrong, f"{case}: {wrong}"
+
+
+@each("seed", range(50))
+def test_random_products_are_their_definition_by_the_code_of_a_gpu(seed: int) -> None:
+    case = products.draw(seed, most=40, most_elems=20_000)
+    with simulated_gpu("sm_90") as gpu:
+        wrong = products.run(case, Host(gpu))
+    assert not wrong, f"{case}: {wrong}"
+
+
+def test_the_judge_sees_what_is_wrong() -> None:
+    """A result that is off, and a byte beside one that is written."""
+    case = next(c for c in map(products.draw, range(100)) if "out" in c.arrays and 0 not in c.shape)
+    made = products.make(case)
+    exact, _ = products.expected(case, made)
+    right = products.bits(exact, case.result)
+    assert not products.judge(case, made, right, made)
+    off = right.copy()
+    off.flat[0] ^= np.array(1 << 8 * off.itemsize - 3, off.dtype)
+    assert "are wrong" in products.judge(case, made, off, made)
+    touched = {name: raw.copy() for name, raw in made.items()}
+    touched["out"][3] ^= 1
+    assert "were written" in products.judge(case, made, right, touched)
+
+
+def arrays(gpu: HostGpu, *shapes: tuple[int, ...], kind: str = "float32") -> list[HostArray]:
+    """Dense arrays of ones on a GPU that is host memory."""
+    found = []
+    for shape in shapes:
+        found.append(
+            gpu.array(allocation(8 * int(np.prod(shape, dtype=int)) + 16), 0, kind, shape, dense(shape, kind))
+        )
+        found[-1].fill(1)
+    return found
+
+
+def dense(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
+    size = products.NBYTES[kind]
+    return tuple(size * int(np.prod(shape[i + 1 :], dtype=int)) for i in range(len(shape)))
+
+
+# --- numpy.matmul's shapes -----------------------------------------------------------------------------
+
+
+@each(
+    ("a", "b"),
+    [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (7, 4, 5)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+        ((1, 3, 4), (2, 4, 5)),
+        ((0, 3, 4), (4, 5)),
+        ((3, 0), (0, 5)),
+        ((0,), (0,)),
+        ((0, 4), (4, 5)),
+        ((2, 0, 3, 4), (1, 4, 5)),
+    ],
+)
+def test_shapes_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    x, y = np.ones(a, "f4"), np.ones(b, "f4")
+    wanted = np.matmul(x, y)
+    for simulate in (False, True):
+        found = matmul(x, y, simulate=simulate)
+        assert found.shape == wanted.shape and found.dtype == wanted.dtype and np.array_equal(found, wanted)
+    with simulated_gpu("sm_90") as gpu:
+        left, right = arrays(gpu, a, b)
+        given = matmul(left, right)
+        assert given.shape == wanted.shape and np.array_equal(given.bits.view("f4"), wanted)
+
+
+@each(
+    ("a", "b"),
+    [
+        ((3, 4), (3, 5)),
+        ((4,), (5,)),
+        ((2, 3, 4), (3, 4, 5)),
+        ((), (4,)),
+        ((3, 4), ()),
+        ((3, 4), (5,)),
+        ((1,), (2, 2)),
+    ],
+)
+def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    x, y = np.ones(a, "f4"), np.ones(b, "f4")
+    with pytest.raises(ValueError):
+        np.matmul(x, y)
+    with pytest.raises(ShapeError) as raised:
+        matmul(x, y)
+    if a and b:
+        assert f"a has shape {a}, b {b}: " in str(raised.value)
+
+
+# --- one kernel for many -------------------------------------------------------------------------------
+
+
+def test_another_size_and_other_factors_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from layoutalg.codegen.gpu import cubin_cache, preparation
+
+    ran: list[str] = []
+    compiled = cubin_cache.cached_cubin
+
+    def counted(text: str, name: str, *rest: Any) -> Any:
+        ran.append(name)
+        return compiled(text, name, *rest)
+
+    monkeypatch.setenv("LAYOUTALG_CACHE", "off")
+    monkeypatch.setattr(preparation, "cached_cubin", counted)
+    plan_cache._compiled.cache_clear()
+    family, sizes = FAMILIES["gemm-sm80"], ((200, 136, 72), (201, 400, 80), (130, 1000, 64), (999, 200, 640))
+    configs = {}
+    with planning_gpu("sm_80") as gpu:
+        for alpha, (m, n, k) in enumerate(sizes):
+            a, b = arrays(gpu, (m, k), (k, n), kind="float16")
+            matmul(a, b, alpha=alpha)
+            config = family.choose(family.problem(m, n, k, b_major="mn"), "sm_80")
+            configs[replace(config, splits=min(config.splits, 2))] = config.splits > 1
+    assert len(ran) == len(configs) + sum(configs.values()) < len(sizes)
+
+
+# --- numbers -------------------------------------------------------------------------------------------
+
+
+def test_int8_is_added_up_in_int32_modulo_2_to_the_32() -> None:
+    a, b = np.full((1, 70_000), -128, "i1"), np.full((70_000, 2), -128, "i1")
+    assert matmul(a, b).dtype == np.int32
+    assert matmul(a, b, alpha=2).tolist() == [[2 * 70_000 * 128**2 - 2**32] * 2]
+    assert matmul(a, b, alpha=2 + (1 << 32)).tolist() == matmul(a, b, alpha=2).tolist()
+    bias = np.array([2**31 - 1] * 2, "i4")
+    assert matmul(a[:, :1], b[:1], bias=bias, c=bias, beta=1).tolist() == [[2**14 - 2] * 2]
+
+
+@each("simulate", [False, True])
+def test_no_k_leaves_beta_c_and_the_bias(simulate: bool) -> None:
+    a, b, c = np.zeros((2, 0), "f4"), np.zeros((0, 3), "f4"), np.arange(6, dtype="f4").reshape(2, 3)
+    bias = np.array([-1, -2, -30], "f4")
+    assert matmul(a, b, simulate=simulate).tolist() == [[0.0] * 3] * 2
+    found = matmul(a, b, beta=2, c=c, bias=bias, activation="relu", simulate=simulate)
+    assert found.tolist() == np.maximum(2 * c + bias, 0).tolist()
+
+
+def test_a_bias_is_by_column_or_by_row() -> None:
+    a, b = np.zeros((3, 2), "f4"), np.zeros((2, 3), "f4")
+    by_column, by_row = np.array([1, 2, 3], "f4"), np.array([[1], [2], [3]], "f4")
+    assert matmul(a, b, bias=by_column).tolist() == [[1, 2, 3]] * 3
+    assert matmul(a, b, bias=by_column[None]).tolist() == [[1, 2, 3]] * 3
+    assert matmul(a, b, bias=by_row).tolist() == [[1] * 3, [2] * 3, [3] * 3]
+
+
+def test_c_may_be_out_and_is_read_before_it_is_written() -> None:
+    a, b, d = (np.random.default_rng(i).standard_normal((9, 9)).astype("f4") for i in range(3))
+    wanted = a @ b + 2 * d
+    assert matmul(a, b, d, beta=2, c=d) is d and np.allclose(d, wanted, atol=1e-5)
+
+
+def test_infinities_and_nan_are_as_by_definition() -> None:
+    a = np.array([[np.inf, 1], [np.nan, 1], [1e30, 1]], "f4")
+    b = np.array([[1, 0], [2, 3]], "f4")
+    for simulate in (False, True):
+        found = matmul(a, b, alpha=1e30, simulate=simulate)
+        assert np.isinf(found[[0, 2], 0]).all() and np.isnan(found[[0, 1], 1]).all() and np.isnan(found[1, 0])
+
+
+def test_more_products_than_a_launch_has_are_several_launches() -> None:
+    modes = [BatchMode(300, a=900, b=0, d=70_000), BatchMode(500, a=0, b=8, d=16)]
+    p = gemm_problem(2, 3, 4, "f32", batch=modes)
+    found = list(chunks(p))
+    assert len(found) > 1 and sum(q.products for q, _ in found) == p.products
+    places = set()
+    for q, further in found:
+        assert q.products <= MOST_PRODUCTS
+        first, second = q.batch
+        at = {x: n // 4 for x, n in further.items()}
+        for i, j in ((0, 0), (first.extent - 1, second.extent - 1)):
+            d = at["d"] + i * first.d + j * second.d
+            assert (at["a"] + i * first.a, at["b"] + j * second.b) == (
+                d // 70_000 * 900,
+                d % 70_000 // 16 * 8,
+            )
+        places.add(at["d"])
+    assert len(places) == len(found)
+
+
+# --- what is copied, and what is refused ---------------------------------------------------------------
+
+X, I = np.ones((6, 6), "f4"), np.ones((6, 6), "i1")
+READ_ONLY = np.zeros((6, 6), "f4")
+READ_ONLY.setflags(write=False)
+
+
+@each(
+    ("name", "make"),
+    [
+        ("a", lambda m, x, d, s: m(s, x, copy=False)),
+        ("b", lambda m, x, d, s: m(x, s, copy=False)),
+        ("out", lambda m, x, d, s: m(x, x, s, copy=False)),
+        ("c", lambda m, x, d, s: m(x, x, beta=1, c=s, copy=False)),
+        ("bias", lambda m, x, d, s: m(x, x, bias=d, copy=False)),
+    ],
+)
+def test_what_no_kernel_reads_is_copied_unless_that_is_refused(name: str, make: Callable[..., Any]) -> None:
+    with planning_gpu("sm_80") as gpu:
+        raw = allocation(4096)
+        x = gpu.array(raw, 0, "float32", (6, 6), (24, 4))
+        step = gpu.array(raw, 1024, "float32", (6, 6), (96, 8))
+        apart = gpu.array(raw, 2048, "float32", (6,), (8,))
+        with pytest.raises(UnsupportedError, match=rf"{name} of f32 has shape .* copy=True moves it first"):
+            make(matmul, x, apart, step)
+        make(lambda *given, copy, **rest: matmul(*given, **rest), x, apart, step)
+        turned = gpu.array(raw, 1024, "float32", (6, 6), (4, 24))
+        assert matmul(turned, turned, copy=False).shape == (6, 6)
+
+
+REFUSALS: list[tuple[type[LayoutAlgError], str, Callable[[], Any]]] = [
+    (ArgumentTypeError, "list is no array", lambda: matmul([[1.0]], X)),
+    (ArgumentTypeError, "a holds float32, b float64: both must be of one type, such as float64",
+     lambda: matmul(X, X.astype("f8"))),
+    (ArgumentTypeError, "a holds float16, b int8: both must be of one type, such as float16",
+     lambda: matmul(X.astype("f2"), I)),
+    (UnsupportedError, "a holds int16 elements, .* convert it to float32 first", lambda: matmul(X.astype("i2"), X)),
+    (UnsupportedError, "b holds complex64 elements, .* to float32, part by part, first",
+     lambda: matmul(X, X.astype("c8"))),
+    (UnsupportedError, "a holds bool elements, .* convert it to int8 first", lambda: matmul(X > 0, X)),
+    (UnsupportedError, "a holds >f4 elements", lambda: matmul(X.astype(">f4"), X)),
+    (ShapeError, "a has no modes", lambda: matmul(X[0, 0, ...], X)),
+    (ShapeError, r"a has shape \(6, 5\), b \(6, 6\): 5 along a's last mode and 6 along the last but one of b",
+     lambda: matmul(X[:, :5], X)),
+    (ShapeError, r"their batches \(2,\) and \(3,\) do not broadcast",
+     lambda: matmul(np.ones((2, 4, 4), "f4"), np.ones((3, 4, 4), "f4"))),
+    (ShapeError, r"out has shape \(6, 5\); the product has \(6, 6\)", lambda: matmul(X, X, X[:, :5].copy())),
+    (ArgumentTypeError, "out holds float64; this product of float32 is float32", lambda: matmul(X, X, X.astype("f8"))),
+    (ArgumentTypeError, "out holds float16; this product of float16 is float32",
+     lambda: matmul(X.astype("f2"), X.astype("f2"), X.astype("f2"), out_dtype="f32")),
+    (ArgumentTypeError, "out is read-only", lambda: matmul(X, X, READ_ONLY)),
+    (ArgumentTypeError, "out overlaps a: ", lambda: matmul(X, X.copy(), X)),
+    (ArgumentTypeError, "out overlaps b: ", lambda: matmul(X[:3].copy(), X, X[3:])),
+    (ArgumentTypeError, "out overlaps c: .*; c may be out itself",
+     lambda: (lambda d: matmul(X, X, d[1:], beta=1, c=d[:-1]))(np.ones((7, 6), "f4"))),
+    (NotInjectiveError, "one place for two coordinates",
+     lambda: matmul(X, X, np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (6, 6), (0, 4)))),
+    (ArgumentTypeError, "c is given and beta is 0", lambda: matmul(X, X, c=X)),
+    (ArgumentTypeError, "beta is 2 and no c is given", lambda: matmul(X, X, beta=2)),
+    (ArgumentTypeError, "c holds float64, the result float32", lambda: matmul(X, X, c=X.astype("f8"), beta=1)),
+    (ShapeError, r"c has shape \(5, 6\), which does not broadcast to the product's \(6, 6\)",
+     lambda: matmul(X, X, c=X[:5], beta=1)),
+    (ShapeError, r"bias has shape \(4,\); \(6,\) adds a number per column of the 5 x 6 product, \(5, 1\) one per row",
+     lambda: matmul(X[:5], X, bias=X[0, :4])),
+    (ArgumentTypeError, "bias holds float32, the result float16",
+     lambda: matmul(X.astype("f2"), X.astype("f2"), bias=X[0])),
+    (ArgumentTypeError, "alpha is '2': a number is needed", lambda: matmul(X, X, alpha="2")),  # type: ignore[arg-type]
+    (ArgumentTypeError, r"alpha is \[2\]: a number is needed", lambda: matmul(X, X, alpha=[2])),  # type: ignore[arg-type]
+    (ShapeError, "alpha is 0.5: s8 has integer sums", lambda: matmul(I, I, alpha=0.5)),
+    (UnsupportedError, "activation 'tanh'", lambda: matmul(X, X, activation="tanh")),
+    (ArgumentTypeError, "activation is 3: a name or None", lambda: matmul(X, X, activation=3)),  # type: ignore[arg-type]
+    (UnsupportedError, "gelu of s32", lambda: matmul(I, I, activation="gelu")),
+    (UnsupportedError, "a product of float32 as float16: float32 is accepted", lambda: matmul(X, X, out_dtype="f2")),
+    (UnsupportedError, "a product of int8 as int8: int32 is accepted", lambda: matmul(I, I, out_dtype=np.int8)),
+    (ArgumentTypeError, "dtype 'what': a type such as 'float32'", lambda: matmul(X, X, out_dtype="what")),
+    (UnsupportedError, "tf32 of float64 elements", lambda: matmul(X.astype("f8"), X.astype("f8"), tf32=True)),
+    (ArgumentTypeError, "tf32 is 1: True or False", lambda: matmul(X, X, tf32=1)),  # type: ignore[arg-type]
+    (ResourceError, f"the limit is {MOST_SIMULATED}",
+     lambda: matmul(np.ones((300, 300), "f4"), np.ones((300, 2), "f4"), simulate=True)),
+]  # fmt: skip
+
+
+@each(("kind", "said", "call"), REFUSALS)
+def test_what_a_product_cannot_take_is_refused(
+    kind: type[Exception], said: str, call: Callable[[], Any]
+) -> None:
+    with pytest.raises(kind, match=said):
+        call()
+
+
+def test_arrays_of_several_devices_and_libraries_are_refused() -> None:
+    with simulated_gpu("sm_80") as gpu, simulated_gpu("sm_80") as other:
+        (x,), (y,) = arrays(gpu, (6, 6)), arrays(other, (6, 6))
+        for left, right in ((x, X), (X, x), (x, y)):
+            with pytest.raises(
+                ArgumentTypeError, match="b is .*, a .*: both must be of one library and on one"
+            ):
+                matmul(left, right)
+        with pytest.raises(ArgumentTypeError, match="out is .*, a .*: both must be"):
+            matmul(x, x, np.zeros((6, 6), "f4"))
+    with simulated_gpu("sm_80") as gpu:
+        (x,) = arrays(gpu, (6, 6))
+        with pytest.raises(ArgumentTypeError, match="simulate=True is for arrays on the CPU"):
+            matmul(x, x, simulate=True)
+
+
+def test_an_architecture_without_the_instruction_is_named() -> None:
+    with planning_gpu("sm_75") as gpu:
+        (x,) = arrays(gpu, (16, 16), kind="bfloat16")
+        with pytest.raises(UnsupportedError, match="needs sm_80; sm_75 does not have it"):
+            matmul(x, x)
+        (y,) = arrays(gpu, (16, 16))
+        assert matmul(y, y).shape == (16, 16)
+        with pytest.raises(UnsupportedError, match="needs sm_80; sm_75 does not have it"):
+            matmul(y, y, tf32=True)
