@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg.codegen.instr.helpers import at
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import ANY, Instr, Requires, out, read
 
@@ -23,24 +24,26 @@ def _already(machine: Any, group: Any) -> None:
 
 def _fresh(nbytes: int) -> Instr:
     name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
+    places = ", ".join(f"%{i}" for i in range(words))
+    load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {{{places}}}, [%{words}];"
 
     def text(kind: str) -> str:
-        held = "f" if kind == "float" else "r"
-        if words == 1:
-            takes, load = f'"={held}"(d)', f"ld.global.{kind[0] if held == 'f' else 'u'}{bits} %0, [%1];"
-        else:
-            places = ", ".join(f"%{i}" for i in range(words))
-            takes = ", ".join(f'"={held}"(d[{i}])' for i in range(words))
-            load = f"ld.global.v{words}.b32 {{{places}}}, [%{words}];"
         given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        held, before, after = "d", "", ""
+        if kind == "float":
+            held, before = "w", f"    u32 w{f'[{words}]' if words > 1 else ''};\n"
+            after = "".join(
+                f"    {at('d', i, words)} = __uint_as_float({at('w', i, words)});\n" for i in range(words)
+            )
+        takes = ", ".join(f'"=r"({at(held, i, words)})' for i in range(words))
         return (
-            f'void {name}({given}) {{\n    asm volatile("{load}"\n        : {takes} : "l"(p) : "memory");\n}}'
+            f'void {name}({given}) {{\n{before}    asm volatile("ld.global.{load}"\n'
+            f'        : {takes} : "l"(p) : "memory");\n{after}}}'
         )
 
     operands = (
-        out("d", words, ANY if nbytes >= 4 else ""),
-        read("p", "global", nbytes, f"ld.global.b{8 * nbytes}"),
-    )
+        out("d", words, ANY if nbytes >= 4 else ""), read("p", "global", nbytes, f"ld.global.b{8 * nbytes}")
+    )  # fmt: skip
     return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
 
 
