@@ -5,11 +5,17 @@ value_types  what registers, pointers and scalars are
 names        what a text names, and what stands beside it
 wrap         lines that are too long
 record       LaunchRecord: kernels in order, their parameters, grids and buffers
+cpp          cpp_launcher: C++ that checks a launch and makes it
+python       python_launcher: the same for arrays of PyTorch and CuPy
+choice       with_launcher: one of them by name
 """
 
 from __future__ import annotations
 
+from layoutalg.codegen.printing.choice import with_launcher
+from layoutalg.codegen.printing.cpp import cpp_launcher
 from layoutalg.codegen.printing.cuda import print_kernels, to_cuda
+from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
     Buffer,
     LaunchRecord,
@@ -20,12 +26,16 @@ from layoutalg.codegen.printing.record import (
 )
 
 __all__ = [
+    "LIBRARIES",
     "Buffer",
     "LaunchRecord",
     "Step",
     "buffer_lines",
+    "cpp_launcher",
     "launch_fields",
     "launch_record",
     "print_kernels",
+    "python_launcher",
     "to_cuda",
+    "with_launcher",
 ]

@@ -16,6 +16,9 @@ _BREAK = re.compile(
 _RANK = {"?": 0, ":": 0, "&&": 0, "||": 0, "+": 1, "-": 1}
 """Which operator is best to break at; what binds closer stays together."""
 
+_LAST = 99
+"""An assignment is broken where nothing else can be."""
+
 
 def wrapped(line: str) -> Iterator[str]:
     """A line of code, or several of at most WIDTH columns: broken where the fewest parentheses are.
@@ -51,8 +54,9 @@ def _place(line: str, least: int) -> int | None:
         elif found["comma"] or found["sign"]:
             at = found.end() if found["comma"] else found.start()
             rank = 0 if found["comma"] else _RANK.get(line[at : at + 3].strip(), 2)
-            if least < at <= WIDTH and (best is None or (depth, rank, -at) <= best):
-                best = depth, rank, -at
+            level = _LAST if line[at : at + 3] == " = " else depth
+            if least < at <= WIDTH and (best is None or (level, rank, -at) <= best):
+                best = level, rank, -at
     return None if best is None else -best[2]
 
 

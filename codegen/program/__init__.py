@@ -18,7 +18,9 @@ from __future__ import annotations
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
+    EARLY,
     GRID_LIMITS,
+    MOST_SHARED,
     Contract,
     Parameter,
     check_argument,
@@ -55,7 +57,9 @@ from layoutalg.codegen.program.tile import (
 )
 
 __all__ = [
+    "EARLY",
     "GRID_LIMITS",
+    "MOST_SHARED",
     "SCRATCH",
     "Arg",
     "Contract",

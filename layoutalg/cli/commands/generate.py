@@ -17,6 +17,7 @@ from layoutalg.cli.kernel_words import (
 from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
 from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.refusals import header
+from layoutalg.errors import UnsupportedError
 
 
 def generate_command(
@@ -64,6 +65,14 @@ def generate_command(
             "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
         ),
     ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            "--launcher",
+            help="Add a launcher that checks its arguments: cpp, or a Python module for torch or cupy.",
+            show_default=False,
+        ),
+    ] = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,15 +89,19 @@ def generate_command(
     """
     from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import prepare
-    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels
+    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels, with_launcher
     from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
+    if launcher is not None and part is not None:
+        raise UnsupportedError(
+            f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
+        )
     found = find_kernel(family, options, arch, part=part or 1, linked=True)
     problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
     chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
-    source = print_kernels(chosen, buffer_lines(record))
+    source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
     compiled = [prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen]
     if output is not None:
         write_whole(output, source.encode())
