@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 
 from layoutalg.codegen.expr import Expr, Minus, Select, Var, as_expr, index_cost, simplify, to_c, variables
-from layoutalg.codegen.expr.ctext import VARIABLE_DIVISION, instructions
-from layoutalg.codegen.expr.ctext import TYPES
+from layoutalg.codegen.expr.ctext import TYPES, VARIABLE_DIVISION, instructions
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, version
 from layoutalg.codegen.gpu.sass import find_disassembler
 from layoutalg.errors import UnsupportedError
