@@ -42,7 +42,9 @@ def _load(prefix: str, space: Space, nbytes: int) -> Instr:
 
     def text(kind: str, typed: Callable[[str], str]) -> str:
         if nbytes <= 4:
-            return f"void {name}({kind}& d, const void* p) {{ d = {typed(source)}; }}"
+            body = f"d = {typed(source)};"
+            inner = f" {body} " if kind == "u32" else f"\n    {body}\n"
+            return f"void {name}({kind}& d, const void* p) {{{inner}}}"
         takes = " ".join(f"d[{i}] = {typed(f'q.{_FIELDS[i]}')};" for i in range(nbytes // 4))
         return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
 

@@ -170,7 +170,8 @@ class Names:
             self._said.add(key)
             strides = ",".join(map(str, arg.buffer.strides))
             shape = ",".join("_" if e is None else str(e) for e in tensor.extents)
-            yield f"{arg.buffer.name} ({shape}):({strides}), per thread {tensor.coordinates}"
+            part = f", per thread {tensor.coordinates}" if tensor.size > 1 else ""
+            yield f"{arg.buffer.name} ({shape}):({strides}){part}"
 
     def renamed(self, text: str, types: Types) -> str:
         """An expression with the text's names; a scalar that is passed as a float is taken as its bits."""
