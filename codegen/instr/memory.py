@@ -45,7 +45,8 @@ def _load(prefix: str, space: Space, nbytes: int) -> Instr:
             body = f"d = {typed(source)};"
             inner = f" {body} " if kind == "u32" else f"\n    {body}\n"
             return f"void {name}({kind}& d, const void* p) {{{inner}}}"
-        takes = " ".join(f"d[{i}] = {typed(f'q.{_FIELDS[i]}')};" for i in range(nbytes // 4))
+        ends = " " if kind == "u32" else "\n    "
+        takes = ends.join(f"d[{i}] = {typed(f'q.{_FIELDS[i]}')};" for i in range(nbytes // 4))
         return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
 
     words, floats = _both(nbytes, text, "__uint_as_float")
