@@ -70,8 +70,10 @@ __device__ __forceinline__ void sts64(void* p, const float* v) {
 __device__ __forceinline__ void warp_sync() { __syncwarp(); }
 __device__ __forceinline__ void lds128(float* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
-    d[0] = __uint_as_float(q.x); d[1] = __uint_as_float(q.y); d[2] = __uint_as_float(q.z); d[3]
-        = __uint_as_float(q.w);
+    d[0] = __uint_as_float(q.x);
+    d[1] = __uint_as_float(q.y);
+    d[2] = __uint_as_float(q.z);
+    d[3] = __uint_as_float(q.w);
 }
 __device__ __forceinline__ void scale_8_f32(float* v, float alpha) {
     #pragma unroll

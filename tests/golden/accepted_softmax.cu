@@ -28,15 +28,14 @@ __device__ __forceinline__ float exp2_approx(float x) {
     return d;
 }
 __device__ __forceinline__ void fill_4(float* d, float word) {
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        d[i] = word;
-    }
+    d[0] = word; d[1] = word; d[2] = word; d[3] = word;
 }
 __device__ __forceinline__ void ldg128(float* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
-    d[0] = __uint_as_float(q.x); d[1] = __uint_as_float(q.y); d[2] = __uint_as_float(q.z); d[3]
-        = __uint_as_float(q.w);
+    d[0] = __uint_as_float(q.x);
+    d[1] = __uint_as_float(q.y);
+    d[2] = __uint_as_float(q.z);
+    d[3] = __uint_as_float(q.w);
 }
 __device__ __forceinline__ void move32(float& d, const float& v) { d = v; }
 __device__ __forceinline__ void fold_max_4_to_4(float* d, const float* v) {
@@ -78,8 +77,10 @@ __device__ __forceinline__ void sts128(void* p, const float* v) {
 __device__ __forceinline__ void block_sync() { __syncthreads(); }
 __device__ __forceinline__ void lds128(float* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
-    d[0] = __uint_as_float(q.x); d[1] = __uint_as_float(q.y); d[2] = __uint_as_float(q.z); d[3]
-        = __uint_as_float(q.w);
+    d[0] = __uint_as_float(q.x);
+    d[1] = __uint_as_float(q.y);
+    d[2] = __uint_as_float(q.z);
+    d[3] = __uint_as_float(q.w);
 }
 template <int mask>
 __device__ __forceinline__ void butterfly_sum_4(float* d) {
