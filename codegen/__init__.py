@@ -39,6 +39,7 @@ if __name__ != "layoutalg.codegen":
 
 if TYPE_CHECKING:
     from layoutalg.codegen.costs import traffic
+    from layoutalg.codegen.expr import minus
     from layoutalg.codegen.gpu import to_cuda
     from layoutalg.codegen.instr import (
         BAR,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "costs": "traffic",
+    "expr": "minus",
     "gpu": "to_cuda",
     "instr": (
         "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
@@ -102,8 +104,9 @@ _PLACES = {
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
     "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "compile", "exp", "exp2",
-    "imm", "into", "launch", "local_tile", "maximum", "minimum", "out", "pipeline", "read", "reciprocal",
-    "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify", "write",
+    "imm", "into", "launch", "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read",
+    "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
+    "write",
 ]  # fmt: skip
 
 __getattr__ = later(

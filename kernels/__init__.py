@@ -1,5 +1,17 @@
 """Families of kernels written as tile programs, and the calls that users make of them.
 
+    family, registry       Family: what a family of kernels states; all families by name
+    move, rowwise, elementwise, gemm, ladder      the rooms of the families, and the steps to their products
+    verification, bench    a family against its definition, and against the clock
+    baselines              other libraries, and the least that the hardware needs
+    api, reduce_api, product_api    what users call on arrays: moves, reductions, products
+    product_plan           the problem that a product of two arrays is
+    arrays, plan_cache     arrays of every library as forms; launches that are ready, kept
+    sizes                  bytes of the buffers of a launch, as expressions
+    modes, matrix          strided modes in their normal form; two matrices with leading dimensions
+    config_fields          fields of configurations, and which configurations are near
+    elements               elements as bits and numbers, and how they are rounded
+
 >>> print(*FAMILIES)
 tiled_copy transpose permute sum mean max softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm80
 """

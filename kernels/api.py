@@ -42,11 +42,11 @@ from layoutalg.kernels.arrays import (
     view,
 )
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.plan import best
-from layoutalg.kernels.move.problem import (
+from layoutalg.kernels.move import (
     Moves,
     PermuteProblem,
+    best_permute,
+    build_permute,
     move_problem,
     normalise,
     permute_problem,
@@ -280,7 +280,7 @@ def _permuted_here(data: Any, order: tuple[int, ...], *, simulated: bool) -> Any
 @functools.lru_cache(LOADED_PLANS)
 def _program(x: Moves) -> Kernel:
     """The program that the simulator runs: the one that is printed."""
-    return printed(build(x, best(x)))
+    return printed(build_permute(x, best_permute(x)))
 
 
 def _run(p: PermuteProblem, source: Any, old: Any) -> Any:

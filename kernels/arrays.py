@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from layoutalg.codegen.gpu import current_stream, device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.move.problem import WIDTHS_BYTES
+from layoutalg.kernels.move import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.optional import is_of, loaded
 

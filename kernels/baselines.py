@@ -1,14 +1,25 @@
-"""The libraries users would otherwise call, as launches on our buffers; the only module that imports torch.
+"""What the time of a launch is compared with: other libraries, and the least that the hardware needs.
 
-Functions take CuPy arrays (of bfloat16: words) and return a launch, or None where the library is not
-installed or has no such element type.
+The libraries that users would otherwise call are launches on our buffers: functions take CuPy arrays (of
+bfloat16: words) and return a launch, or None where the library is not installed or has no such element type.
+This is the only module that imports torch.
+
+What moves data is limited by bytes of memory, or by the load-store unit of a multiprocessor, which takes one
+wavefront of shared memory per cycle, or one request to global memory; cycles are those of the peak clock,
+which the board's rate of multiply-adds gives:
+
+    least_us = max(bytes / bandwidth, (wavefronts + requests) / (multiprocessors * clock))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from layoutalg.arch import Arch, Board, find_arch
+from layoutalg.codegen.costs import Prediction
+from layoutalg.errors import UnsupportedError
 from layoutalg.optional import import_trouble
 
 Launch: TypeAlias = Callable[[], object]
@@ -114,3 +125,55 @@ def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch
         "silu": functional.silu,
     }[op]  # fmt: skip
     return lambda: compute(*of)
+
+
+# --- the hardware -----------------------------------------------------------------------------------------
+
+FLOPS_PER_CYCLE = 256
+"""Of a multiprocessor with 128 FMA lanes, as boards' rates count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What one unit is asked for, and the least time it needs, in microseconds."""
+
+    unit: str
+    asked: int
+    least_us: float
+
+    def __str__(self) -> str:
+        return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
+
+
+def find_board(arch: str | Arch) -> Board:
+    """The board of an architecture.  Raises UnsupportedError where there is none.
+
+    >>> find_board("sm_90").sms
+    132
+    """
+    chip = find_arch(arch)
+    if chip.board is None:
+        raise UnsupportedError(f"{chip.name} has no board whose rates could bound a launch")
+    return chip.board
+
+
+def limits(
+    moved_bytes: int, predictions: Iterable[Prediction], arch: str | Arch = "sm_90"
+) -> tuple[Bound, ...]:
+    """The bounds of some launches that move so many bytes of memory, the tightest first.
+
+    Raises UnsupportedError for an architecture without a board.
+
+    >>> [str(b) for b in limits(1 << 27, [])]
+    ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 0, 0.0 us']
+    """
+    board = find_board(arch)
+    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
+    cycles = sum(
+        cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
+    )
+    found = (
+        Bound("bytes of memory", moved_bytes, moved_bytes / board.dram_bytes_per_s * 1e6),
+        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
+    )
+    return tuple(sorted(found, key=lambda b: -b.least_us))

@@ -29,7 +29,7 @@ from layoutalg.errors import MismatchError, UnknownNameError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.kernels.family import Bench
 from layoutalg.kernels.registry import FAMILIES, find_family
-from layoutalg.kernels.rowwise.families import rowwise_cases
+from layoutalg.kernels.rowwise import rowwise_cases
 
 PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
 """What a rate of one of a unit does in a millisecond."""

@@ -42,7 +42,7 @@ from layoutalg.kernels.arrays import (
     view,
 )
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.product_plan import Copy, Plan, Product, find_product, plan_of

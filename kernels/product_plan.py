@@ -26,8 +26,7 @@ from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
 from layoutalg.kernels.elements import ELEMENT
-from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm import BatchMode, Epilogue, GemmProblem, Major, gemm_problem, named_epilogue
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
 Shape: TypeAlias = "tuple[int, ...]"

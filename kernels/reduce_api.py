@@ -211,7 +211,8 @@ def _result(kind: str, dtype: Any) -> str:
     """The type that results are asked to have."""
     asked, accepted = kind_of(dtype), tuple(dict.fromkeys((kind, "float32")))
     if asked not in accepted:
-        raise UnsupportedError(f"results of {kind} as {asked}: {' and '.join(accepted)} are accepted")
+        are = "are" if len(accepted) > 1 else "is"
+        raise UnsupportedError(f"results of {kind} as {asked}: {' and '.join(accepted)} {are} accepted")
     return asked
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from layoutalg.errors import UnknownNameError
-from layoutalg.kernels.elementwise.families import ELEMENTWISE_FAMILIES
+from layoutalg.kernels.elementwise import ELEMENTWISE_FAMILIES
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm.family import GEMM_FAMILIES
-from layoutalg.kernels.ladder.steps import LADDERS
-from layoutalg.kernels.move.families import MOVE_FAMILIES
-from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
+from layoutalg.kernels.gemm import GEMM_FAMILIES
+from layoutalg.kernels.ladder import LADDERS
+from layoutalg.kernels.move import MOVE_FAMILIES
+from layoutalg.kernels.rowwise import ROWWISE_FAMILIES
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {

@@ -16,9 +16,8 @@ from typing import Any, TypeAlias
 from layoutalg.codegen.expr import Const, Expr, Var, simplify
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
 from layoutalg.errors import ArgumentTypeError
-from layoutalg.kernels.elementwise.problem import MapProblem
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.elementwise import MapProblem
+from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import PermuteProblem
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem

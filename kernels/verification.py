@@ -32,9 +32,8 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
 from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.elements import numbers_of
+from layoutalg.kernels.elements import agrees, largest_share, numbers_of
 from layoutalg.kernels.family import Expected, Family
-from layoutalg.kernels.rounding import agrees, largest_share
 from layoutalg.layout import whole_number
 
 Target: TypeAlias = Literal["simulator", "gpu"]

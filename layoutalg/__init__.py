@@ -28,6 +28,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     draw         pictures of layouts, swizzles, accesses and atoms
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
+    indexing     index functions: printed from a layout in six languages, and read back to one
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from layoutalg import dtype as dtype
     from layoutalg import explanation as explanation
     from layoutalg import f2 as f2
+    from layoutalg import indexing as indexing
     from layoutalg import kernels as kernels
     from layoutalg import legality as legality
     from layoutalg import model as model
@@ -205,6 +207,7 @@ if TYPE_CHECKING:
     from layoutalg.dtype import DTYPES, DType
     from layoutalg.explanation import explain
     from layoutalg.f2 import LinearLayout, to_f2
+    from layoutalg.indexing import code, identify
     from layoutalg.notation import parse, parse_int_tuple, parse_tiler
     from layoutalg.ops import layer_norm, permute, reduce, relayout, softmax, transpose
     from layoutalg.synthesis import check_certificate, synthesize
@@ -214,8 +217,8 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "cli", "codegen", "decide", "draw", "dtype", "explanation",
-        "f2", "kernels", "legality", "model", "notation", "ops", "registers", "symbolic", "synthesis",
-        "testing",
+        "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "registers", "symbolic",
+        "synthesis", "testing",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""
@@ -246,6 +249,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "dtype": ("DTYPES", "DType"),
         "explanation": ("explain",),
         "f2": ("LinearLayout", "to_f2"),
+        "indexing": ("code", "identify"),
         "notation": ("parse", "parse_int_tuple", "parse_tiler"),
         "ops": ("layer_norm", "permute", "reduce", "relayout", "softmax", "transpose"),
         "synthesis": ("check_certificate", "synthesize"),
@@ -307,6 +311,7 @@ __all__ = [
     "check_certificate",
     "coalesce",
     "coalesce_x",
+    "code",
     "compatible",
     "complement",
     "composition",
@@ -338,6 +343,7 @@ __all__ = [
     "footprint",
     "gaps",
     "group",
+    "identify",
     "idx2crd",
     "image_size",
     "is_bijective",

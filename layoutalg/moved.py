@@ -41,7 +41,7 @@ _ROOMS: Mapping[str, str] = {
         "codegen.cost=ctext"
     ),
     "codegen.instr": (
-        "codegen.packing codegen.instr_sm75=memory codegen.instr_sm80=cp_async codegen.instr_sm90=pdl "
+        "codegen.packing=words codegen.instr_sm75=memory codegen.instr_sm80=memory codegen.instr_sm90=memory "
         "codegen.instr_mma=mma codegen.instr_shuffle=shuffle codegen.instr_float=arith "
         "codegen.instr_double=double codegen.instr_reduce=reduce codegen.instr_norm=norm"
     ),
@@ -91,7 +91,7 @@ _ROOMS: Mapping[str, str] = {
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
     "kernels": (
         "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
-        "kernels.chain_verify=verification"
+        "kernels.chain_verify=verification kernels.limits=baselines kernels.rounding=elements"
     ),
     "compose": "composed coordinates digits symbolic_algebra=symbolic",
     "decide": "describe distinct extent image injective=solving lattice=equation solving",

@@ -1,7 +1,7 @@
 """Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, matmul.
 
-Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack, and runs a generated kernel: on the GPU where
-the array lies there, else on the simulator.
+Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
+CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  See docs/ops.md.
 
 >>> import numpy as np
 >>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()

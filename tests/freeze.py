@@ -30,8 +30,8 @@ from tests.command import run
 DATA = Path(__file__).parent / "data"
 NAMES, TEXTS = DATA / "public_names.json", DATA / "error_texts.json"
 MODULES = (
-    *("analysis", "arch", "atoms", "draw", "f2", "kernels", "legality", "model", "notation", "ops"),
-    *("registers", "symbolic", "synthesis", "testing"),
+    *("analysis", "arch", "atoms", "draw", "f2", "indexing", "kernels", "legality", "model", "notation"),
+    *("ops", "registers", "symbolic", "synthesis", "testing"),
 )
 """Public parts of layoutalg beside its root."""
 

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from layoutalg import codegen as cg
-from layoutalg.codegen.program import lower
-from layoutalg.codegen.program import printable as printing
+from layoutalg.codegen.program import lower, lowering
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
 from tests.mutants import KINDS, Mutant, mutants_of, mutated
@@ -90,7 +89,7 @@ def planted(mutant: Mutant | None) -> Iterator[None]:
         return wrong
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(printing, "lower", wrongly)
+        patch.setattr(lowering, "lower", wrongly)
         yield
 
 

@@ -26,6 +26,7 @@ from layoutalg.codegen.program import Global, Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
@@ -46,6 +47,9 @@ RENAMED: Mapping[str, str] = {
     "rows_per_thread": "outs",
 }  # fmt: skip
 """Fields of configurations that had other names when choices were stored."""
+
+OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
+"""Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -159,6 +163,9 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
     if isinstance(p, ReduceProblem):
         return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
     found: dict[str, Any] = plain(config)
+    if isinstance(config, SimtConfig | Sm80Config):
+        options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
+        return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
     return found
 
 

@@ -100,6 +100,8 @@ def draw(seed: int, *, most: int = 70, kinds: tuple[str, ...] = KINDS, most_elem
 def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> Case:
     kind = rng.choice(kinds)
     m, n, k = (_extent(rng, most) for _ in range(3))
+    if rng.random() < 0.1:  # parts of k
+        m, n, k = min(m, 24), min(n, 24), rng.randrange(256, 600)
     batch = tuple(_extent(rng, 4, empty=0.02) for _ in range(rng.choice((0, 0, 1, 1, 2, 3))))
     flat = rng.choice(("", "", "", "", "", "", "a", "b", "ab"))
     parts = {"a": batch, "b": batch}

@@ -1,6 +1,8 @@
 """Programs of the kernel language with one mistake each, by an edit of their text, and what says so.
 
-python -m tests.program_mutants --write        the list anew, where findings differ; then read the diff
+python -m tests.program_mutants [PROGRAM ...] [--write]
+
+prints what differs from the list, or writes it anew; then read the diff.
 
 A program is the text of a documented kernel, with calls of the public `verify` for sizes that fill its rings,
 or a file of tests/programs.  A mutant is the text with one piece of it replaced.  It is caught
@@ -234,6 +236,10 @@ def texts(kernel: cg.Program) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    found = [mutant.found() for mutant in listed()]
+    names = [name for name in sys.argv[1:] if name != "--write"] or list(programs())
+    now = [mutant.found() if mutant.program in names else mutant for mutant in listed()]
+    for mutant in now:
+        if mutant not in listed():
+            print(f"@ {mutant.program}\n{mutant}")
     if "--write" in sys.argv[1:]:
-        LIST.write_text(written(found), encoding="utf-8")
+        LIST.write_text(written(now), encoding="utf-8")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 600
@@ -135,7 +136,7 @@ def test_only_the_command_and_the_array_functions_import_upwards() -> None:
     upward = [
         f"{_where(MODULES[module], node)}: {name}.{imported}"
         for module in IN_LAYOUTALG
-        if not re.match(r"layoutalg\.(cli|ops)\b|layoutalg$", module)
+        if not re.match(r"layoutalg\.(cli|indexing|ops)\b|layoutalg$", module)
         for node, name, imported in _imports(_tree(MODULES[module]))
         if f"{name}.{imported}".startswith(("layoutalg.codegen.", "layoutalg.kernels."))
     ]
@@ -247,6 +248,22 @@ def test_what_is_public_says_what_it_does() -> None:
 def _public_classes(module: str) -> list[ast.ClassDef]:
     body = _tree(MODULES[module]).body
     return [node for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def test_faces_of_kernels_show_each_name_at_work() -> None:
+    """Every class and function of a room's face has a doctest, and the face names every module."""
+    found = []
+    for face in sorted((ROOT / "kernels").glob("*/__init__.py")):
+        room = importlib.import_module(f"layoutalg.kernels.{face.parent.name}")
+        found += [
+            f"{room.__name__}.{name} is not shown"
+            for name in room.__all__
+            if isinstance(value := inspect.unwrap(getattr(room, name)), type | FunctionType)
+            and ">>>" not in (value.__doc__ or "")
+        ]
+        modules = {path.stem for path in face.parent.glob("*.py")} - {"__init__"}
+        found += [f"{room.__name__} does not name {m}" for m in modules if m not in (room.__doc__ or "")]
+    assert not found, "\n".join(found)
 
 
 def test_no_public_name_is_the_name_of_a_module() -> None:

@@ -15,7 +15,8 @@ import pytest
 from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
-from layoutalg.kernels import api, plan_cache, reduce_api
+from layoutalg.kernels import FAMILIES, api, plan_cache, product_api, reduce_api
+from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.cuda_driver import STREAM, Array, Driver
@@ -32,7 +33,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
-    kept = (api.permute_on_gpu, reduce_api._loaded, plan_cache.sequence_on_gpu)
+    kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
     for cache in kept:
         cache.cache_clear()
     yield cupy
@@ -150,6 +151,40 @@ def test_another_eps_is_another_kernel(driver: Driver, planned: list[str], eps: 
     for wrong in (True, "1", [1]):
         with pytest.raises(ArgumentTypeError, match="a number is needed"):
             reduce_api.layer_norm(x, -1, weight, eps=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_is_loaded_once_for_all_factors(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, turned: bool
+) -> None:
+    """Every parameter has its value, at its place; a result in columns is the product of b and a."""
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    a, b, c, d = (n << 16 for n in (1, 2, 3, 4))
+    x, y, out = Array(a, (3, 64, 40)), Array(b, (40, 24)), Array(d, (3, 64, 24))
+    old = Array(c, (64, 24))
+    wanted = {
+        "m": 64, "n": 24, "k": 40, "lda": 40, "ldb": 24, "ldc": 24, "ldd": 24, "batch0": 3, "a": a, "b": b,
+        "c": c, "d": d, "stride_a0": 2560, "stride_b0": 0, "stride_c0": 0, "stride_d0": 1536,
+    }  # fmt: skip
+    if turned:
+        out.strides, old = (6144, 4, 256), out
+        wanted |= {"m": 24, "n": 64, "lda": 24, "ldb": 40, "ldc": 64, "ldd": 64, "a": b, "b": a, "c": d}
+        wanted |= {"stride_a0": 0, "stride_b0": 2560, "stride_c0": 1536}
+    modes = [BatchMode(3, *(wanted[f"stride_{name}0"] for name in "abcd"))]
+    p = gemm_problem(
+        wanted["m"], wanted["n"], 40, "f32", a_major="mn" if turned else "k", b_major="k" if turned else "mn",
+        reads_c=True, batch=modes,
+    )  # fmt: skip
+    family = FAMILIES["gemm-simt"]
+    assert family.called is not None
+    (kernel,) = family.called(p, family.choose(p, "sm_90a"), "sm_90a").kernels
+    names = [q.name for q in kernel.params]
+    driver.arguments = repeat(len(names))
+    for alpha, word in ((2, 0x40000000), (0.5, 0x3F000000)):
+        assert product_api.matmul(x, y, out, alpha=alpha, beta=1, c=old) is out
+        factors = {"alpha": word, "beta": 0x3F800000}
+        assert dict(zip(names, addresses(driver)[-1], strict=True)) == wanted | factors
+    assert len(driver.loaded) == 1
 
 
 def test_elements_that_start_between_elements_are_refused_by_their_address(driver: Driver) -> None:

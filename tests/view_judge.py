@@ -20,7 +20,7 @@ as they are; a case without must be served.
     ShapeError             a maximum of nothing; a reduction or a norm of more than 8 modes
 
 Notes.  Moved elements must be equal bit by bit.  Maxima are exact.  Sums of small integers are exact in
-floats and must be rounded correctly; other sums, means and norms are held to the bounds of kernels.rounding,
+floats and must be rounded correctly; other sums, means and norms are held to the bounds of kernels.elements,
 with as many additions as there are elements, the worst of any order.
 """
 

@@ -19,6 +19,7 @@ from layoutalg.codegen.expr.columns import Affine, affine
 from layoutalg.codegen.expr.ctext import ctype, index_cost, summands, to_c
 from layoutalg.codegen.expr.names import check_name
 from layoutalg.codegen.expr.nodes import (
+    GRID_LIMITS,
     Add,
     And,
     Const,
@@ -58,6 +59,7 @@ from layoutalg.codegen.expr.trees import (
 )
 
 __all__ = [
+    "GRID_LIMITS",
     "OPERATION",
     "Add",
     "Affine",

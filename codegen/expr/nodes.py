@@ -28,8 +28,10 @@ from layoutalg.errors import ArgumentTypeError, IRError
 
 VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
 
-MOST_BLOCKS = (1 << 31) - 1
-"""Blocks of a grid along its longest axis: what blockIdx can be, whatever a kernel could be launched for."""
+GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
+
+_MOST_BLOCKS = dict(zip(("block_x", "block_y", "block_z"), GRID_LIMITS, strict=True))
 
 
 class _Operators:
@@ -147,8 +149,9 @@ class Var(_Node):
     """A named value in [lo, extent), `offset` modulo `multiple`; `extent` may itself be an expression.
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
-    address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind
-    there are no more than MOST_BLOCKS.  Raises IRError for an empty range and a name that cannot be printed.
+    address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind,
+    block_x, block_y and block_z have no more values than GRID_LIMITS.  Raises IRError for an empty range and
+    a name that cannot be printed.
 
     >>> Var("lane", 32).facts.hi
     31
@@ -165,7 +168,7 @@ class Var(_Node):
         check_variable(self.name)
         top = self.extent if isinstance(self.extent, int) else self.extent.facts.hi
         if self.kind == "block":
-            top = min(top, MOST_BLOCKS)
+            top = min(top, _MOST_BLOCKS.get(self.name, GRID_LIMITS[0]))
         first = self.lo + (self.offset - self.lo) % self.multiple if self.multiple > 0 else top
         if self.lo < 0 or first >= top:
             what = "no value" if self.multiple == 1 else f"no multiple of {self.multiple}"
@@ -382,7 +385,7 @@ def _difference(a: Expr, b: Expr) -> Minus:
     if not difference.exact:
         raise IRError(
             "difference", difference, f"'{a}' - '{b}' can be below 0: from at least {a.facts.lo} up to "
-            f"{b.facts.hi} are taken; Minus(a, b) is 0 there, and a - b < c is a < b + c",
+            f"{b.facts.hi} are taken; minus(a, b) is 0 there, and a - b < c is a < b + c",
         )  # fmt: skip
     return difference
 

@@ -6,6 +6,7 @@ is exact, which the facts of a and b prove, or that the other side of a comparis
     (x + a) - (x + b) = a - b        always
     a - b < c         = a < b + c    if c > 0: where b is greater, both are true
     (a - b) + c < d   = a + c < b + d    if a - b is exact
+    (a - c) % d       = (a + e) % d      if a - c is exact, for a constant c, where d divides c + e
 
 A guard such as `tid * 4 + 3 < n * 4` compares multiples of 4 plus a small rest.  The quotients decide unless
 they are equal, and then the rests do:
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from math import gcd
 
-from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, FloorDiv, Le, Lt, Minus, Select
+from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, FloorDiv, Le, Lt, Minus, Mod, Select
 from layoutalg.codegen.expr.rewrite import Rule
 from layoutalg.codegen.expr.trees import (
     ONE,
@@ -29,7 +30,9 @@ from layoutalg.codegen.expr.trees import (
     combination,
     content,
     divided,
+    scaled,
     signed_terms,
+    terms,
     times,
     total,
     weights,
@@ -96,6 +99,18 @@ def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Exp
     return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
+def _minus_modulo(node: Expr) -> Expr | None:
+    match node:
+        case Mod(s, Const(d) as by):
+            parts = terms(s)
+            for n, t in enumerate(parts):
+                match scaled(t):
+                    case Minus(a, Const(c)) as difference, weight if difference.exact:
+                        others = [*parts[:n], times(a, weight), *parts[n + 1 :]]
+                        return Mod(total([*others, Const(-c * weight % d)]), by)
+    return None
+
+
 MINUS_RULES = (
     Rule("x - 0 -> x", _minus_zero, (Minus,)),
     Rule("(x + a) - (x + b) -> a - b", _minus_terms, (Minus,)),
@@ -109,6 +124,7 @@ MINUS_RULES = (
     Rule(
         "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", _compared_sums, (Lt, Le, Eq)
     ),
+    Rule("(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e", _minus_modulo, (Mod,)),
 )
 """Differences."""
 
@@ -162,18 +178,23 @@ def _shared_factor(node: Expr) -> Expr | None:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
             left, right = weights(a), weights(b)
             sizes = sorted((w for side in (left, right) for x, w in side.items() if x != ONE), reverse=True)
-            for g in accumulate(sizes, gcd):
-                (high, low), (bound, rest) = _parted(left, g), _parted(right, g)
-                if g > 1 and low.facts.hi < g and rest.facts.hi < g:
-                    return _decided(node, high, low, bound, rest)
+            for g in dict.fromkeys(accumulate(sizes, gcd)):
+                if g == 1:
+                    break
+                low, rest = _low(left, g), _low(right, g)
+                if low.facts.hi < g and rest.facts.hi < g:
+                    return _decided(node, _high(left, g), low, _high(right, g), rest)
     return None
 
 
-def _parted(side: Mapping[Expr, int], g: int) -> tuple[Expr, Expr]:
-    """high and low of a sum g * high + low; low holds the terms whose weight g does not divide."""
-    high = {x: w // g for x, w in side.items() if x == ONE or w % g == 0}
-    low = {x: w % g if x == ONE else w for x, w in side.items() if w % g}
-    return combination(high), combination(low)
+def _high(side: Mapping[Expr, int], g: int) -> Expr:
+    """high of a sum g * high + low."""
+    return combination({x: w // g for x, w in side.items() if x == ONE or w % g == 0})
+
+
+def _low(side: Mapping[Expr, int], g: int) -> Expr:
+    """low of a sum g * high + low: the terms whose weight g does not divide."""
+    return combination({x: w % g if x == ONE else w for x, w in side.items() if w % g})
 
 
 def _decided(node: Lt | Le | Eq, a: Expr, r: Expr, b: Expr, s: Expr) -> Expr | None:

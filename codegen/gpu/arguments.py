@@ -11,8 +11,8 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.program import GRID_LIMITS, Global, Kernel, check_argument, check_integers
+from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
+from layoutalg.codegen.program import Global, Kernel, check_argument, check_integers
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
 
 __all__ = ["Packed", "check_aligned", "check_argument", "check_integers", "launch_grid", "pointer_address"]

@@ -1,11 +1,8 @@
 """Instructions: one record per instruction, its CUDA text and its effect on arrays.
 
     record     Instr, Operand: what every instruction states
-    packing    numbers and the 32-bit words that carry them
-    helpers    device functions that several instructions call
-    memory     loads, stores and barriers of every architecture
-    cp_async   asynchronous copies to shared memory
-    pdl        programmatic dependent launch
+    words      numbers in the 32-bit words that carry them, and device functions that several helpers call
+    memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
     mma        mma.sync and ldmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
@@ -21,7 +18,6 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr.cp_async import CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -36,11 +32,17 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
 )
 from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
-from layoutalg.codegen.instr.helpers import float_literal
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
+    CP_ASYNC,
+    CP_ASYNC_LINE,
+    CP_ASYNC_ZFILL,
+    CP_COMMIT,
+    CP_WAIT,
+    GRID_WAIT,
     LDG,
+    LDG_FRESH,
     LDS,
     MOVE,
     STG,
@@ -64,8 +66,6 @@ from layoutalg.codegen.instr.norm import (
     reciprocal,
     rescale,
 )
-from layoutalg.codegen.instr.packing import WORD_ELEMS, decode, encode
-from layoutalg.codegen.instr.pdl import GRID_WAIT, LDG_FRESH
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
@@ -84,6 +84,7 @@ from layoutalg.codegen.instr.record import (
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
 from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.words import WORD_ELEMS, decode, encode, float_literal
 
 __all__ = [
     "ANY",

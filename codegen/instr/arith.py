@@ -20,9 +20,20 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import C_TYPE, HIGH, LOW, PACK, PACKED, at, each, ref
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, updated, value
+from layoutalg.codegen.instr.words import (
+    C_TYPE,
+    HIGH,
+    LOW,
+    PACK,
+    PACKED,
+    Array,
+    at,
+    decode,
+    each,
+    encode,
+    ref,
+)
 from layoutalg.errors import UnsupportedError
 
 ONE_F32 = 0x3F800000

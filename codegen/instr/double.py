@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import double_at, doubles
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
+from layoutalg.codegen.instr.words import Array, decode, double_at, doubles, encode
 
 ONE_F64 = (0, 0x3FF00000)
 """1.0 as two words."""

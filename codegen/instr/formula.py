@@ -32,7 +32,8 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.instr.arith import sum_to_odd
-from layoutalg.codegen.instr.helpers import (
+from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
+from layoutalg.codegen.instr.words import (
     C_TYPE,
     EXP2,
     HIGH,
@@ -42,12 +43,13 @@ from layoutalg.codegen.instr.helpers import (
     PACK,
     PACKED,
     RSQRT,
+    Array,
+    decode,
     each,
+    encode,
     float_literal,
     ref,
 )
-from layoutalg.codegen.instr.packing import Array, decode, encode
-from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 NARROW = ("f16", "bf16")
@@ -152,6 +154,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
             "static_cast<int>({b})))", _signed(numpy.minimum), 80, MIN_NAN,
         ),
         "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
@@ -278,8 +281,8 @@ def elementwise(formula: Formula, n: int) -> Instr:
 
 
 def _letter(index: int) -> str:
-    """The name of an input in C."""
-    return chr(ord("a") + index)
+    """The name of an input in C, beside d, the result, and i, which counts elements."""
+    return "abc"[index] if index < 3 else f"x{index}"
 
 
 def _kind(element: str) -> str:

@@ -26,9 +26,8 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.expr import check_name
-from layoutalg.codegen.instr.helpers import at, double_at, doubles, each, ref
-from layoutalg.codegen.instr.packing import Array, decode, encode
 from layoutalg.codegen.instr.record import Instr, updated
+from layoutalg.codegen.instr.words import Array, at, decode, double_at, doubles, each, encode, ref
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 
 _FORMS: Mapping[str, tuple[str, str, str]] = {

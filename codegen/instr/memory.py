@@ -1,10 +1,21 @@
-"""Instructions every supported architecture has: loads, stores, barriers, byte permutes.
+"""Loads, stores, asynchronous copies and barriers; moves and byte permutes of registers.
 
 Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
 1 and 2 bytes live zero-extended in one 32-bit word.
 
-Sources: PTX ISA 9.0, 9.7.9.8 (ld), 9.7.9.12 (st), 9.7.13.1 (barrier), 9.7.13.2
-(bar.warp.sync), 9.7.9.7 (prmt).
+From sm_80 on: CP_ASYNC[n] starts a copy of n bytes per lane from global to shared memory; CP_COMMIT closes
+the group of copies started since the last one; CP_WAIT(n) waits until at most the n newest groups of this
+thread are unfinished.  Other threads' copies are visible only after a barrier that follows their wait.
+CP_ASYNC_LINE[n] is CP_ASYNC[n] with the hint that the L2 fetch the whole line of 128 bytes: for lines of
+which the rest is read soon.
+
+From sm_90 on: GRID_WAIT waits until the kernels in front have ended and all that they wrote is visible; with
+none in front it does nothing.  LDG_FRESH[n] is a load of n bytes of such data: it stays behind the wait, and
+does not go through the read-only path, which may hold what was there when the kernel started.
+
+Sources: PTX ISA 9.0, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3
+(cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1 (barrier), 9.7.13.2 (bar.warp.sync),
+9.7.13.13 (griddepcontrol).
 """
 
 from __future__ import annotations
@@ -13,7 +24,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, into, out, read, write
+from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, guard, imm, into, out, read, write
+from layoutalg.codegen.instr.words import at
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once."""
@@ -205,12 +217,128 @@ MOVE = Instr(
 )
 """A word copied between registers: it costs nothing once registers are allocated."""
 
+
+# --- asynchronous copies -----------------------------------------------------------------------------------
+
+
+def _cp_async(nbytes: int, suffix: str = "", hint: str = "") -> Instr:
+    name, cache = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes};"
+    text = (
+        f"void {name}(void* s, const void* p) {{\n"
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p) : "memory");\n'
+        "}"
+    )
+    op = f"cp.async.{nbytes}"
+    operands = (write("s", "shared", nbytes, op), read("p", "global", nbytes, f"{op}:global"))
+    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+
+
+def _cp_async_guarded(nbytes: int) -> Instr:
+    name, cache = f"cp_async_{nbytes}_zfill", "cg" if nbytes == 16 else "ca"
+    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {nbytes}, %2;"
+    text = (
+        f"void {name}(void* s, const void* p, bool inside) {{\n"
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p), "r"(inside ? {nbytes} : 0) : "memory");\n'
+        "}"
+    )
+    op = f"cp.async.{nbytes}"
+    operands = (
+        write("s", "shared", nbytes, op),
+        read("p", "global", nbytes, f"{op}:global"),
+        guard("inside"),
+    )
+    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+
+
+CP_ASYNC_ZFILL: Mapping[int, Instr] = MappingProxyType({n: _cp_async_guarded(n) for n in (4, 8, 16)})
+"""The same, but where the guard fails nothing is read and zeros are written."""
+
+CP_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _cp_async(n) for n in (4, 8, 16)})
+
+CP_ASYNC_LINE: Mapping[int, Instr] = MappingProxyType(
+    {n: _cp_async(n, "_line", ".L2::128B") for n in (4, 8, 16)}
+)
+"""The same, and the L2 fetches the whole line."""
+
+
+def _commit(machine: Any, group: Any) -> None:
+    machine.commit_copies(group)
+
+
+def _wait(machine: Any, group: Any, newest: int) -> None:
+    machine.wait_copies(group, newest)
+
+
+CP_COMMIT = Instr(
+    "cp_async_commit",
+    (),
+    'void cp_async_commit() {\n    asm volatile("cp.async.commit_group;" ::: "memory");\n}',
+    _commit,
+    Requires(sm=80),
+)
+
+CP_WAIT = Instr(
+    "cp_async_wait",
+    (imm("newest"),),
+    'void cp_async_wait() {\n    asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory");\n}',
+    _wait,
+    Requires(sm=80),
+)
+
+
+# --- kernels that start early ------------------------------------------------------------------------------
+
+
+def _already(machine: Any, group: Any) -> None:
+    """The simulator runs kernels one after the other."""
+
+
+def _fresh(nbytes: int) -> Instr:
+    name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
+    places = ", ".join(f"%{i}" for i in range(words))
+    load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {{{places}}}, [%{words}];"
+
+    def text(kind: str) -> str:
+        given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        held, before, after = "d", "", ""
+        if kind == "float":
+            held, before = "w", f"    u32 w{f'[{words}]' if words > 1 else ''};\n"
+            after = "".join(
+                f"    {at('d', i, words)} = __uint_as_float({at('w', i, words)});\n" for i in range(words)
+            )
+        takes = ", ".join(f'"=r"({at(held, i, words)})' for i in range(words))
+        return (
+            f'void {name}({given}) {{\n{before}    asm volatile("ld.global.{load}"\n'
+            f'        : {takes} : "l"(p) : "memory");\n{after}}}'
+        )
+
+    operands = (
+        out("d", words, ANY if nbytes >= 4 else ""), read("p", "global", nbytes, f"ld.global.b{8 * nbytes}")
+    )  # fmt: skip
+    return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
+
+
+LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in WIDTHS_BYTES})
+
+GRID_WAIT = Instr(
+    "grid_wait",
+    (),
+    'void grid_wait() {\n    asm volatile("griddepcontrol.wait;" ::: "memory");\n}',
+    _already,
+    Requires(sm=90),
+)
+
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {
         i.name: i
         for i in (
             *LDG.values(), *STG.values(), STG_WHOLE[8], STG_WHOLE[16], *LDS.values(), *STS.values(),
-            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8,
+            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8, *CP_ASYNC.values(),
+            *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT, *LDG_FRESH.values(),
+            GRID_WAIT,
         )
     }
 )  # fmt: skip

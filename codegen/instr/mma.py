@@ -26,9 +26,8 @@ from typing import Any
 import numpy
 
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
-from layoutalg.codegen.instr.helpers import PACKED, ref
-from layoutalg.codegen.instr.packing import decode, encode
 from layoutalg.codegen.instr.record import Instr, Requires, into, out, read, updated
+from layoutalg.codegen.instr.words import PACKED, decode, encode, ref
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import Layout
 

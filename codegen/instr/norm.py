@@ -35,10 +35,9 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import EXP2, at, each, ref
-from layoutalg.codegen.instr.packing import Array
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
 from layoutalg.codegen.instr.reduce import tree
+from layoutalg.codegen.instr.words import EXP2, Array, at, each, float_words, floats, ref
 from layoutalg.errors import UnsupportedError
 
 LOG2_E = 0x3FB8AA3B
@@ -77,21 +76,13 @@ def _made(
         f"float {o.name}" if o.role == "value" else ref(o.name, o.words, "f32", const=o.role == "in")
         for o in operands
     )
-    floats = tuple(replace(o, element="f32") for o in operands)
-    return Instr(name, floats, f"void {name}({given}) {{\n{lines}}}", effect, uses=uses)
-
-
-def _floats(words: Array) -> Array:
-    return numpy.ascontiguousarray(words).view(numpy.float32)
-
-
-def _words(values: Array) -> Array:
-    return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+    typed = tuple(replace(o, element="f32") for o in operands)
+    return Instr(name, typed, f"void {name}({given}) {{\n{lines}}}", effect, uses=uses)
 
 
 def _exp(values: Array, most: Array) -> Array:
     """e^(values - most) as the instructions have it, but for the error of ex2.approx."""
-    log2_e = numpy.array(LOG2_E, dtype=numpy.uint32).view(numpy.float32)
+    log2_e = floats(numpy.array(LOG2_E, dtype=numpy.uint32))
     power = numpy.exp2(((values - most) * log2_e).astype(numpy.float64)).astype(numpy.float32)
     tiny = numpy.finfo(numpy.float32).tiny
     return numpy.where(power < tiny, numpy.float32(0), power)
@@ -130,9 +121,9 @@ def add_exp(n: int, k: int) -> Instr:
 
     def effect(machine: Any, group: Any, s: Array, v: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            e = _exp(_floats(v), _finite(_floats(m)))
+            e = _exp(floats(v), _finite(floats(m)))
             total = tree([_column(e, i) for i in range(n)], numpy.add) if k == 1 else e
-            return _words(_floats(s) + total)
+            return float_words(floats(s) + total)
 
     return _made(name, (updated("s", k), into("v", n), into("m", k)), lines, effect, (EXP2,))
 
@@ -156,7 +147,7 @@ def rescale(k: int) -> Instr:
 
     def effect(machine: Any, group: Any, s: Array, old: Array, m: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(s) * _exp(_floats(old), _finite(_floats(m))))
+            return float_words(floats(s) * _exp(floats(old), _finite(floats(m))))
 
     return _made(name, (updated("s", k), into("old", k), into("m", k)), lines, effect, (EXP2,))
 
@@ -175,7 +166,7 @@ def apply_softmax(n: int, k: int) -> Instr:
 
     def effect(machine: Any, group: Any, v: Array, m: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_exp(_floats(v), _floats(m)) * _floats(r))
+            return float_words(_exp(floats(v), floats(m)) * floats(r))
 
     return _made(name, (updated("v", n), into("m", k), into("r", k)), lines, effect, (EXP2,))
 
@@ -190,7 +181,7 @@ def reciprocal(k: int) -> Instr:
 
     def effect(machine: Any, group: Any, d: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(numpy.float32(1) / _floats(d))
+            return float_words(numpy.float32(1) / floats(d))
 
     lines = each(k, [f"{at('d', 'i', k)} = __frcp_rn({at('d', 'i', k)});"])
     return _made(f"reciprocal_{k}", (updated("d", k),), lines, effect)
@@ -213,9 +204,9 @@ def add_square(n: int, k: int) -> Instr:
 
     def effect(machine: Any, group: Any, q: Array, v: Array, mean: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            square = (_floats(v) - _floats(mean)) ** 2
+            square = (floats(v) - floats(mean)) ** 2
             total = tree([_column(square, i) for i in range(n)], numpy.add) if k == 1 else square
-            return _words(_floats(q) + total)
+            return float_words(floats(q) + total)
 
     return _made(name, (updated("q", k), into("v", n), into("mean", k)), lines, effect)
 
@@ -248,13 +239,13 @@ def merge_moments(k: int) -> Instr:
         machine: Any, group: Any, count: Array, mean: Array, q: Array, more: Array, mean_b: Array, q_b: Array
     ) -> tuple[Array, Array, Array]:
         with numpy.errstate(all="ignore"):
-            n, b = _floats(count), _floats(more)
+            n, b = floats(count), floats(more)
             every = n + b
             share = numpy.where(every > 0, b * (numpy.float32(1) / every), numpy.float32(0))
-            d = _floats(mean_b) - _floats(mean)
+            d = floats(mean_b) - floats(mean)
             step = d * share
-            square = _floats(q) + (_floats(q_b) + d * n * step)
-            return _words(every), _words(_floats(mean) + step), _words(square)
+            square = floats(q) + (floats(q_b) + d * n * step)
+            return float_words(every), float_words(floats(mean) + step), float_words(square)
 
     operands = (
         updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
@@ -276,8 +267,8 @@ def average(k: int) -> Instr:
 
     def effect(machine: Any, group: Any, d: Array, count: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            n = _floats(count)
-            return _words(_floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
+            n = floats(count)
+            return float_words(floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
 
     return _made(f"average_{k}", (updated("d", k), into("count", 1)), lines, effect)
 
@@ -295,8 +286,8 @@ def deviation(k: int) -> Instr:
 
     def effect(machine: Any, group: Any, d: Array, scale: Array, eps: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            variance = _floats(d) * _floats(scale) + _floats(eps)
-            return _words(1 / numpy.sqrt(variance.astype(numpy.float64)))
+            variance = floats(d) * floats(scale) + floats(eps)
+            return float_words(1 / numpy.sqrt(variance.astype(numpy.float64)))
 
     return _made(name, (updated("d", k), value("scale"), value("eps")), lines, effect)
 
@@ -315,7 +306,7 @@ def apply_norm(n: int, k: int) -> Instr:
 
     def effect(machine: Any, group: Any, v: Array, mean: Array, r: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words((_floats(v) - _floats(mean)) * _floats(r))
+            return float_words((floats(v) - floats(mean)) * floats(r))
 
     return _made(name, (updated("v", n), into("mean", k), into("r", k)), lines, effect)
 
@@ -333,7 +324,7 @@ def multiply(n: int, k: int) -> Instr:
 
     def effect(machine: Any, group: Any, v: Array, w: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(v) * _floats(w))
+            return float_words(floats(v) * floats(w))
 
     return _made(name, (updated("v", n), into("w", k)), lines, effect)
 
@@ -348,7 +339,7 @@ def add_one(n: int) -> Instr:
 
     def effect(machine: Any, group: Any, v: Array, b: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            return _words(_floats(v) + _floats(b))
+            return float_words(floats(v) + floats(b))
 
     lines = each(n, [f"{at('v', 'i', n)} = __fadd_rn({at('v', 'i', n)}, b);"])
     return _made(f"add_one_{n}", (updated("v", n), into("b", 1)), lines, effect)

@@ -27,10 +27,9 @@ from typing import Any, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr.helpers import MAX_NAN, at, each, ref
-from layoutalg.codegen.instr.packing import Array
 from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
+from layoutalg.codegen.instr.words import MAX_NAN, Array, at, each, float_words, floats, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 T = TypeVar("T")
@@ -65,8 +64,7 @@ def joined(op: str, a: Array, b: Array) -> Array:
     [[3.0]]
     """
     with numpy.errstate(all="ignore"):
-        x, y = (numpy.ascontiguousarray(w).view(numpy.float32) for w in (a, b))
-        return _JOIN[op](x, y).view(numpy.uint32)
+        return float_words(_JOIN[op](floats(a), floats(b)))
 
 
 def _known(op: str) -> None:

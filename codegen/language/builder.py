@@ -289,13 +289,33 @@ class KernelBuilder:
         return self._whole(buffer, element, ())
 
     def _keep_apart(self, buffer: Global, extents: tuple[Expr | None, ...]) -> None:
-        """The elements along the mode of stride 1 end before another stride leads to the next ones."""
-        for n, one in zip(extents, buffer.strides, strict=True):
-            for d in buffer.strides:
-                if n is None or one != Const(1) or d is one:
-                    continue
-                if (apart := simplify(n <= d)) == Const(0):
-                    raise IRError("overlap", buffer, f"{buffer.name} has {n} elements in a row, {d} apart")
+        """No two coordinates are one element: of any two modes one ends before the other one's next step.
+
+        Of integers that is decided; what is left to the parameters is a condition, but for pairs that follow
+        from others by a mode between them.
+        """
+        modes = [(n, d) for n, d in zip(extents, buffer.strides, strict=True) if n is not None]
+        shown = ", ".join(f"{n} every {d}" for n, d in modes)
+        if any(d == Const(0) and n.facts.hi > 1 for n, d in modes):
+            raise IRError("overlap", buffer, f"elements of {buffer.name} lie over each other: {shown}")
+        if modes and all(isinstance(x, Const) for mode in modes for x in mode):
+            shape, strides = (tuple(x.facts.lo for x in part) for part in zip(*modes, strict=True))
+            if not is_injective(Layout(shape, strides)):
+                raise IRError("overlap", buffer, f"elements of {buffer.name} lie over each other: {shown}")
+            return
+        ends = {(i, j): simplify(as_expr(n) * d <= modes[j][1])
+                for i, (n, d) in enumerate(modes) for j in range(len(modes))
+                if i != j and modes[j][1] != Const(1)}  # fmt: skip
+        below = {pair for pair, end in ends.items() if end == Const(1)}
+        while more := {(i, k) for i, j in below for j2, k in below if j == j2 and i != k} - below:
+            below |= more
+        for i, j in itertools.combinations(range(len(modes)), 2):
+            if not {(i, j), (j, i)} & below:
+                apart = simplify(ends.get((i, j), Const(0)) | ends.get((j, i), Const(0)))
+                if apart == Const(0):
+                    raise IRError(
+                        "overlap", buffer, f"elements of {buffer.name} lie over each other: {shown}"
+                    )
                 self.require(apart)
 
     def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:

@@ -246,6 +246,11 @@ def store(
             f"store of {held} to {part}: {run} elements of {held.element} lie next to each other, and a "
             f"register holds {held.per_word}; turn the corners in registers first"
         )
+    if held.element.bits < 32 and held.per_word == 1 < run:
+        raise UnsupportedError(
+            f"store of {held} to {part}: a register holds one element of {held.element}, and {run} lie next "
+            f"to each other; load what it is made of with into=k.fragment(..., values={run})"
+        )
     chosen = _chosen(instr, part, "store", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)

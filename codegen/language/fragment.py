@@ -14,8 +14,10 @@ Source: CUTLASS, include/cute/tensor_impl.hpp, make_fragment_like.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
@@ -24,7 +26,7 @@ from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError
-from layoutalg.layout import Layout, layout_size, modes
+from layoutalg.layout import Layout, coalesce, layout_size, leaves, modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,25 @@ class Fragment(Arithmetic):
         """Elements of a row of registers: what an instruction loads or computes at once."""
         return self.reg.shape[-1] * self.per_word // max(1, self.element.bits // 32)
 
+    @property
+    def run(self) -> int:
+        """Elements of a row that are side by side in the order of the places, from each multiple of it on.
+
+        >>> from layoutalg.dtype import dtype
+        >>> pairs = Fragment(Reg("v", (1, 8)), dtype("f32"), Layout((2, 4)))
+        >>> pairs.run, pairs[0, None].run
+        (8, 1)
+        """
+        extent, step = next(((s, d) for s, d in leaves(coalesce(self.layout)) if s > 1), (1, 1))
+        most = gcd(self.vector, extent) if step == 1 else 1
+        return next(n for n in range(most, 0, -1) if most % n == 0 and self.start.facts.divisible_by(n))
+
     def at(self, *crd: Any, values: int = 1) -> RegRef:
         """The words of `values` elements from a place on: one flat index, or one per mode, at any depth.
 
         The place starts a word.  Raises ShapeError where the elements do not lie side by side.
         """
-        if any(self.layout(v) != v for v in range(values)):
+        if not _is_run(self.layout, values):
             raise ShapeError(f"{values} elements of {self} do not lie side by side in registers")
         first = simplify(self.start + as_expr(self.layout(*crd)))
         word = first * (self.element.bits // 32) if self.element.bits > 32 else first // self.per_word
@@ -108,6 +123,12 @@ class Fragment(Arithmetic):
 
     def __str__(self) -> str:
         return f"{self.reg.name} + {self.start} o {self.layout}"
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _is_run(layout: Layout, values: int) -> bool:
+    """True where the first places lie side by side."""
+    return all(layout(v) == v for v in range(values))
 
 
 def words_of(element: DType, elements: int, per_word: int) -> int:

@@ -38,12 +38,14 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, simplify
+from layoutalg.codegen.language.values import Arithmetic
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.dtype import DType
-from layoutalg.errors import IRError, ShapeError
+from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import (
     Layout,
     concat,
+    flatten_tree,
     has_bases,
     layout_of,
     layout_size,
@@ -57,6 +59,8 @@ Side: TypeAlias = Literal["src", "dst", "A", "B", "C"]
 
 Extent: TypeAlias = "Expr | None"
 """How many there are along a mode of a buffer; None where nobody states it."""
+
+_NOTHING = Const(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,13 @@ class Tensor:
 
     def coordinate(self, *crd: Any) -> tuple[Expr, ...]:
         """The buffer's coordinate of a place in the view: one flat index, or one per mode, at any depth."""
-        found = _coordinate(self.coordinates, crd, len(self.origin))
-        return tuple([simplify(o + c) for o, c in zip(self.origin, found, strict=True)])
+        if any(isinstance(c, Arithmetic) for c in flatten_tree(crd)):
+            raise ArgumentTypeError(
+                f"{self.buffer.name} at {', '.join(map(str, crd))}: registers do not address memory; blocks, "
+                "threads, loops and parameters do"
+            )
+        found = coordinate_of(self.coordinates, crd, len(self.origin))
+        return tuple(map(_plus, self.origin, found))
 
     def at(self, *crd: Any) -> MemRef:
         """The element at a place in the view."""
@@ -119,7 +128,7 @@ class Tensor:
     def moved(self, *by: Operand) -> Tensor:
         """The view with its origin further on, `by` along the modes of the buffer."""
         steps = zip(self.origin, by, strict=True)
-        return replace(self, origin=tuple([simplify(o + as_expr(d)) for o, d in steps]))
+        return replace(self, origin=tuple([_plus(o, as_expr(d)) for o, d in steps]))
 
     def __getitem__(self, crd: Any) -> Tensor:
         """The modes that None keeps, at a place in the others: `ring[None, None, stage]` is one stage.
@@ -131,7 +140,7 @@ class Tensor:
             raise ShapeError(f"{self}[{crd}]: the tensor has {len(modes(self.coordinates))} modes")
         rest, _ = slice_and_offset(_map(crd, lambda c: None if c is None else 0), self.coordinates)
         fixed = _map(crd, lambda c: 0 if c is None else c)
-        return self._with(rest, _coordinate(self.coordinates, fixed, len(self.origin)), self.part)
+        return self._with(rest, coordinate_of(self.coordinates, fixed, len(self.origin)), self.part)
 
     def select(self, *which: int) -> Tensor:
         """The view with its modes in another order; all of them are needed.
@@ -197,9 +206,9 @@ def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | Non
         inner.append(one)
         if place is None:
             rests.append(grid)
-        else:
-            steps = _coordinate(grid, (place,), len(moved))
-            moved = tuple([a + b for a, b in zip(moved, steps, strict=True)])
+        elif place != 0:
+            steps = coordinate_of(grid, (place,), len(moved))
+            moved = tuple(map(_plus, moved, steps))
     return tensor._with(concat(*inner, *parts[len(tile) :], *rests), moved)
 
 
@@ -223,7 +232,9 @@ def partition(tensor: Tensor, tiled: TiledCopy | TiledMMA, side: Side, thread: O
             f"{tiled} has {tiled.threads} threads, and {thread} counts up to {thread.facts.hi}",
         )  # fmt: skip
     layout, mine = _parted(tiled, side, tensor.coordinates)
-    return tensor._with(mine, _coordinate(layout, (thread, 0), len(tensor.origin)), Part(tiled, side, layout))
+    return tensor._with(
+        mine, coordinate_of(layout, (thread, 0), len(tensor.origin)), Part(tiled, side, layout)
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -243,11 +254,17 @@ def _cut(mode: Layout, extent: int) -> tuple[Layout, Layout]:
     return one, grid
 
 
-def _coordinate(layout: Layout, crd: tuple[Any, ...], rank: int) -> tuple[Expr, ...]:
+def _plus(a: Expr, b: Expr) -> Expr:
+    """The sum of a part of an origin and what is added, mostly nothing to nothing."""
+    return simplify(b if a == _NOTHING else a if b == _NOTHING else a + b)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def coordinate_of(layout: Layout, crd: tuple[Any, ...], rank: int) -> tuple[Expr, ...]:
     """The coordinate that a layout gives, filled up to `rank` modes."""
     found = layout(*crd) if has_bases(layout) else ()
     parts = [simplify(as_expr(c)) for c in found]
-    return (*parts, *(Const(0),) * (rank - len(parts)))
+    return (*parts, *(_NOTHING,) * (rank - len(parts)))
 
 
 def _map(crd: Any, change: Any) -> Any:

@@ -33,6 +33,7 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.layout import layout_size, modes
 
 if TYPE_CHECKING:
     from layoutalg.codegen.language.builder import KernelBuilder
@@ -72,7 +73,7 @@ class Arithmetic:
         return Value("neg", (_leaf(self),))
 
     def to(self, element: str | DType) -> Value:
-        """The values rounded to the nearest of a narrower type: the last step of a formula."""
+        """The values rounded to the nearest of a narrower type, the last step of a formula; or as f32."""
         return Value(f"to {dtype(element).name}", (_leaf(self),))
 
 
@@ -168,6 +169,8 @@ class _Leaves:
     def formula(self, x: Any, kind: str) -> Formula:
         """The formula of a value; numbers are of the type `kind`."""
         match x:
+            case Value("to f32", (arg,)):
+                return Apply("widen", (self.formula(arg, kind),))
             case Value(op, (arg,)) if op.startswith("to "):
                 return Cast(self.formula(arg, kind), op.removeprefix("to "))
             case Value(op, args):
@@ -212,20 +215,34 @@ def mapped(
     kinds = [x.element.name for x in found]
     formula = leaves.formula(value, "s32" if set(kinds) == {"s32"} else "f32")
     several = [f for f in leaves.registers if f.size == largest.size]
-    n = gcd(*(f.vector for f in several))
+    n = gcd(*(f.run for f in several))
     element = element_of(formula)
-    held = into or k.fragment(name, element, largest.layout.shape, values=n)
+    held = into or k.fragment(name, element, largest.layout.shape, values=_row(largest, element, several, n))
     if held.element.name != element or held.size != largest.size:
         raise ShapeError(
             f"map of {value} into {held} of {held.element}: {largest.size} of {element} are needed"
         )
-    n = gcd(n, held.vector)
+    n = gcd(n, held.run)
+    if n % held.per_word:
+        raise UnsupportedError(
+            f"map of {value} into {held}: {n} of its operands lie side by side, and a register holds "
+            f"{held.per_word} of {element}"
+        )
     instr = elementwise(formula, n)
     with k.Unroll(k.fresh("i"), largest.size // n) as i:
         at = simplify(i * n)
         inputs = [f.at(at, values=n) if f.size == largest.size else f.at(0) for f in leaves.registers]
         k.do(instr, held.at(at, values=n), *inputs, *(w.var for w in leaves.words))
     return held
+
+
+def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> int:
+    """Elements of a row of registers for a result: the longest operand's; of a narrower type those of mode 0,
+    so that several vectors of floats are stored as one.
+    """
+    row = max(f.vector for f in several)
+    first = layout_size(modes(largest.layout)[0])
+    return first if dtype(element).bits < 32 and n % 2 == 0 and first % row == 0 else row
 
 
 def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) -> Fragment:

@@ -22,6 +22,7 @@ import numpy
 from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.gpu import to_device, to_host
+from layoutalg.codegen.instr import encode
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.language.tensor import Tensor
@@ -56,10 +57,10 @@ def verify(
 ) -> tuple[Mapping[str, int], ...]:
     """Compare what a program writes with a reference, on random sizes and values; the sizes are returned.
 
-    `reference` is called with the arguments that its signature names: tensors as NumPy arrays, extents and
-    scalars as numbers.  It returns the array that the program writes, or a mapping by name where it writes
-    several.  Two values agree when they differ by at most `tolerance` times the larger of 1 and the expected
-    one.  Elements beside a tensor's must not change.
+    `reference` is called with the arguments that its signature names: tensors as NumPy arrays, those of bf16
+    as float32, extents and scalars as numbers.  It returns the array that the program writes, or a mapping by
+    name where it writes several.  Two values agree when they differ by at most `tolerance` times the larger
+    of 1 and the expected one.  Elements beside a tensor's must not change.
 
     Extents that `sizes` gives are not drawn; the others reach over several blocks and turns of every loop
     (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's or a
@@ -126,7 +127,7 @@ class _Case:
     def check(self, ran: Program, reference: Callable[..., Any], target: str, seed: int) -> None:
         """Run it, and compare all that it writes; `ran` is the program that is printed."""
         views = self.views(self.buffers)
-        known = {**self.given, **{name: v.copy() for name, v in views.items()}}
+        known = {**self.given, **{name: _numbers(self.tensors[name], v) for name, v in views.items()}}
         wanted = _expected(self.kernel, reference, known)
         if target == "gpu":
             on_gpu = {name: to_device(b) for name, b in self.buffers.items()}
@@ -155,7 +156,8 @@ class _Case:
         """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
         got, before = self.views(arrays), self.views(self.buffers)
         for name, expected in wanted.items():
-            _compare(f"{name} of {self}", got[name], numpy.asarray(expected), self.tolerance)
+            found = _numbers(self.tensors[name], got[name])
+            _compare(f"{name} of {self}", found, numpy.asarray(expected), self.tolerance)
             got[name][...] = before[name]
         for name, array in arrays.items():
             changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
@@ -223,18 +225,34 @@ def _drawn(
     extents, strides = _places(t, drawn)
     count = 1 + sum((n - 1) * d for n, d in zip(extents, strides, strict=True))
     kind = numpy.dtype(t.element.numpy_name if t.element else "")
-    if t.element is None or t.element.name in ("bf16", "e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
+    if t.element is None or t.element.name in ("e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
         raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
-    per = 4 if kind.kind == "f" else 1
+    per = 4 if kind.kind == "f" or t.element.name == "bf16" else 1
     given = wanted(numbers, extents) if callable(wanted) else None
-    low, high = (
-        (0 if kind.kind == "u" else -32 / per, 32 / per) if wanted is None or callable(wanted) else wanted
-    )
+    usual = (0 if kind.kind == "u" and per == 1 else -32 / per, 32 / per)
+    low, high = usual if wanted is None or callable(wanted) else wanted
     found = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
-    buffer = (found / per).astype(kind) if per > 1 else found.astype(kind)
+    buffer = _stored(t, found / per if per > 1 else found)
     if given is not None:
-        _view(t, drawn, buffer)[...] = given
+        _view(t, drawn, buffer)[...] = _stored(t, given)
     return buffer
+
+
+def _stored(t: Tensor, numbers: Any) -> Any:
+    """Numbers as the elements of a tensor: those of bf16, which NumPy lacks, as their bits."""
+    element = t.element.name if t.element else ""
+    if element != "bf16":
+        return numpy.asarray(numbers).astype(t.element.numpy_name if t.element else "")
+    wide = numpy.asarray(numbers, numpy.float64)
+    even = numpy.concatenate([wide.reshape(1, -1), numpy.zeros((1, wide.size % 2))], axis=1)
+    return encode(even, element).view(numpy.uint16)[0, : wide.size].reshape(wide.shape)
+
+
+def _numbers(t: Tensor, view: Any) -> Any:
+    """The numbers of a tensor, which a reference may change: those of bf16 as float32."""
+    if t.element is not None and t.element.name == "bf16":
+        return (view.astype(numpy.uint32) << 16).view(numpy.float32)
+    return view.copy()
 
 
 def _number(kind: str, numbers: numpy.random.Generator, wanted: Values | None) -> float | int:

@@ -6,7 +6,8 @@
     converged   which threads arrive together
     dependent_launch   a kernel that may start early, and waits before it touches memory
     launch_contract    what a launch must give a kernel
-    conditions  what is known inside a branch
+    conditions  what is known inside a branch, and proofs of orders from it
+    inside      check_tensors: no coordinate passes an extent, every vector is aligned
     lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
@@ -19,7 +20,6 @@ from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     EARLY,
-    GRID_LIMITS,
     MOST_SHARED,
     Contract,
     Parameter,
@@ -58,7 +58,6 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "EARLY",
-    "GRID_LIMITS",
     "MOST_SHARED",
     "SCRATCH",
     "Arg",

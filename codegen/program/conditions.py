@@ -1,4 +1,4 @@
-"""What is known where a statement stands: the conditions of the branches around it, as intervals.
+"""What is known where a statement stands: the conditions of the branches around it, and the values of names.
 
 The idea.  Inside a branch its condition holds, and in the other part of it it does not.  Of a comparison that
 is an interval for each of the two expressions, as far as the facts of the other one say:
@@ -8,6 +8,12 @@ is an interval for each of the two expressions, as far as the facts of the other
 An interval decides further comparisons of the same expression, and with those of its parts it bounds any
 other expression; comparisons are known as they stand, too.
 
+That a coordinate is below an extent is proved from them by one of
+
+    facts          the coordinate's interval ends below the extent's
+    a predicate    tile * 64 + 64 <= m holds here, and what is added to tile * 64 is below 64
+    a range        tile counts the m // 64 tiles of the grid, so that tile * 64 + 64 <= m // 64 * 64 <= m
+
 Notes.  Sound, not complete.  What is compared has its normal form, so that different spellings of a bound are
 one; a bound is rounded to what the expression can be.
 """
@@ -15,17 +21,35 @@ one; a bound is rounded to what the expression can be.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from layoutalg.codegen.expr import And, Const, Eq, Expr, Le, Lt, Or, simplify
+from layoutalg.codegen.expr import (
+    And,
+    Const,
+    Eq,
+    Expr,
+    FloorDiv,
+    Le,
+    Lt,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Select,
+    Var,
+    simplify,
+    substitute,
+    variables,
+    weights,
+)
 from layoutalg.codegen.program.bounds import Interval, interval
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What holds at a statement: intervals of expressions, and predicates that are true or false there.
+    """What holds at a statement: intervals of expressions, predicates that are true or false there, and what
+    names stand for.
 
-    >>> from layoutalg.codegen.expr import Var
     >>> x = Var("x", 100)
     >>> inside = Conditions().under(x < 60, True)
     >>> inside.decided(x < 64), inside.decided(x < 32), Conditions().under(x < 64, False).decided(x < 60)
@@ -34,6 +58,13 @@ class Conditions:
 
     intervals: Mapping[Expr, tuple[int, int]] = field(default_factory=dict)
     truths: Mapping[Expr, bool] = field(default_factory=dict)
+    lets: Mapping[Var, Expr] = field(default_factory=dict)
+    _plain: dict[Expr, Expr] = field(default_factory=dict, repr=False, compare=False)
+    _proved: set[tuple[Expr, Expr]] = field(default_factory=set, repr=False, compare=False)
+
+    def let(self, var: Var, value: Expr) -> Conditions:
+        """The same with a name for a value."""
+        return replace(self, lets={**self.lets, var: value}, _plain={}, _proved=set())
 
     def under(self, condition: Expr, holds: bool) -> Conditions:
         """The same with a condition, in its normal form, that holds or does not."""
@@ -45,7 +76,7 @@ class Conditions:
                 low, high = _to_congruence(x, max(low, least), min(high, most))
                 if low <= high and not x.facts.is_constant:
                     intervals[x] = low, high
-        return Conditions(intervals, truths)
+        return replace(self, intervals=intervals, truths=truths, _proved=set())
 
     def decided(self, predicate: Expr) -> bool | None:
         """Whether a predicate, in its normal form, is true or false here; None: neither is known."""
@@ -86,6 +117,59 @@ class Conditions:
         known: dict[Expr, Interval] = dict(self.intervals)
         return bool(interval(a, known)[1] <= interval(b, known)[0])
 
+    def plain(self, e: Expr) -> Expr:
+        """The expression without names."""
+        if e not in self._plain:
+            found = e
+            while named := {v: self.lets[v] for v in variables(found) if v in self.lets}:
+                found = substitute(found, named)
+            self._plain[e] = simplify(found)
+        return self._plain[e]
+
+    def is_below(self, coordinate: Expr, extent: Expr) -> bool:
+        """Whether coordinate < extent was proved; False says nothing.
+
+        >>> m = Var("m", 1024, "param")
+        >>> tile = Var("tile", m // 64, "block")
+        >>> [Conditions().is_below(tile * 64 + x, m) for x in (Var("i", 64), Var("j", 65))]
+        [True, False]
+        """
+        if (coordinate, extent) in self._proved or self.decided(simplify(coordinate < extent)):
+            return True
+        place, end = self.plain(coordinate), self.plain(extent)
+        if (
+            self._is_below(place, end)
+            or self.orders(coordinate + 1, extent)
+            or simplify(place < end) == Const(1)
+        ):
+            self._proved.add((coordinate, extent))  # a tile that is copied is loaded, then stored
+            return True
+        return False
+
+    def _is_below(self, place: Expr, end: Expr) -> bool:
+        for x, w in weights(place).items():
+            if isinstance(x, Select):
+                rest = _without(place, x)
+                taken = self.under(simplify(x.condition), True)
+                return taken._is_below(simplify(rest + x.a * w), end) and self._is_below(
+                    simplify(rest + x.b * w), end
+                )
+        for low, high in (*self._orders(), *_ranges(place)):
+            low, high = self.plain(low), self.plain(high)
+            for times in _scales(low, high, place):
+                if _is_ahead(low, place, times) and _is_at_most(simplify(high * times), end):
+                    return True
+        return False
+
+    def _orders(self) -> Iterator[tuple[Expr, Expr]]:
+        """(low, high) with low <= high, by the comparisons that are true or false here."""
+        for fact, true in self.truths.items():
+            match fact:
+                case Le(a, b):
+                    yield (a, b) if true else (b + 1, a)
+                case Lt(a, b):
+                    yield (a + 1, b) if true else (b, a)
+
 
 def _joined(kind: type[And] | type[Or], parts: list[Expr], empty: int) -> Expr:
     return kind(*parts) if len(parts) == 2 else parts[0] if parts else Const(empty)
@@ -123,3 +207,52 @@ def _to_congruence(x: Expr, low: int, high: int) -> tuple[int, int]:
     """An interval without the ends that x cannot be."""
     stride, offset = x.facts.stride or 1, x.facts.offset
     return low + (offset - low) % stride, high - (high - offset) % stride
+
+
+def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """(low, high) with low <= high, from how far the parts of a place can count."""
+    for x in weights(place):
+        match x:
+            case Var(extent=count) | Mod(_, count) if isinstance(count, Expr):
+                yield x + 1, count
+            case FloorDiv(Var(extent=Mul(q, d)), by) if by in (q, d):
+                yield x + 1, q if by == d else d
+            case Minus(a, b) if x.exact:
+                yield x + b, a
+
+
+def _without(place: Expr, x: Expr) -> Expr:
+    """A sum without the multiple of x."""
+    out: Expr = Const(0)
+    for y, w in weights(place).items():
+        if y != x:
+            out = out + y * w
+    return out
+
+
+def _scales(low: Expr, high: Expr, place: Expr) -> set[int]:
+    """By what low <= high may be multiplied so that `low` has summands of a place, or `high` no division."""
+    found = weights(place)
+    out = {1} | {found[x] // w for x, w in weights(low).items() if w and x in found and found[x] >= w}
+    match high:
+        case FloorDiv(_, Const(by)):
+            out.add(by)
+    return out
+
+
+def _is_ahead(low: Expr, place: Expr, times: int) -> bool:
+    """place + 1 <= low * times, summand by summand."""
+    most, least = weights(place), weights(low)
+    ahead = 1
+    for x in {*most, *least}:
+        w = most.get(x, 0) - least.get(x, 0) * times
+        ahead += w * (x.facts.hi if w > 0 else x.facts.lo)
+    return ahead <= 0
+
+
+def _is_at_most(high: Expr, end: Expr) -> bool:
+    """high <= end: the same, by their facts, or rounded down."""
+    match high:
+        case Mul(FloorDiv(a, by), factor) if a == end and by == factor:
+            return True
+    return high == end or simplify(high <= end) == Const(1)

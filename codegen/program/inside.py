@@ -1,11 +1,7 @@
 """Proofs about the coordinates of tensors: they stay below the extents, and vectors start where they may.
 
-The idea.  An access through a tensor keeps its coordinate, and the branches it stands in are predicates.  For
-every mode with an extent the coordinate must be below it, by one of
-
-    facts          the coordinate's interval ends below the extent's
-    a predicate    tile * 64 + 64 <= m holds here, and what is added to tile * 64 is below 64
-    a range        tile counts the m // 64 tiles of the grid, so that tile * 64 + 64 <= m // 64 * 64 <= m
+The idea.  An access through a tensor keeps its coordinate, and the branches it stands in are predicates.  In
+every mode with an extent the coordinate must be below it, by what is known there: see conditions.
 
 A vector's elements lie along the mode of stride 1; its last one stays inside where its first one does, if
 both the coordinate and the extent are multiples of it.  Every other stride has to be a multiple of it too.
@@ -16,135 +12,15 @@ see bounds, and registers by their shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from layoutalg.codegen.expr import (
-    Const,
-    Expr,
-    FloorDiv,
-    Le,
-    Lt,
-    Minus,
-    Mod,
-    Mul,
-    Select,
-    Var,
-    simplify,
-    substitute,
-    variables,
-    weights,
-)
+from layoutalg.codegen.expr import Const, Expr, simplify
 from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
 from layoutalg.errors import AlignmentError, IRError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.language.tensor import Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known at a statement: the values of names, and the conditions of the branches around it."""
-
-    lets: Mapping[Var, Expr]
-    here: Conditions = field(default_factory=Conditions)
-
-    def where(self, condition: Expr, *, holds: bool = True) -> Known:
-        """The same, inside a branch, or in the other one."""
-        return replace(self, here=self.here.under(simplify(condition), holds))
-
-    def plain(self, e: Expr) -> Expr:
-        """The expression without names."""
-        while named := {v: self.lets[v] for v in variables(e) if v in self.lets}:
-            e = substitute(e, named)
-        return simplify(e)
-
-    def is_below(self, coordinate: Expr, extent: Expr) -> bool:
-        """Whether coordinate < extent was proved; False says nothing.
-
-        >>> m = Var("m", 1024, "param")
-        >>> tile = Var("tile", m // 64, "block")
-        >>> Known({}).is_below(tile * 64 + Var("i", 64), m), Known({}).is_below(tile * 64 + Var("j", 65), m)
-        (True, False)
-        """
-        if self.here.decided(simplify(coordinate < extent)) or self.here.orders(coordinate + 1, extent):
-            return True
-        place, end = self.plain(coordinate), self.plain(extent)
-        return simplify(place < end) == Const(1) or self._is_below(place, end)
-
-    def _is_below(self, place: Expr, end: Expr) -> bool:
-        for x, w in weights(place).items():
-            if isinstance(x, Select):
-                rest = _without(place, x)
-                return self.where(x.condition)._is_below(simplify(rest + x.a * w), end) and self._is_below(
-                    simplify(rest + x.b * w), end
-                )
-        for low, high in (*self._orders(), *_ranges(place)):
-            low, high = self.plain(low), self.plain(high)
-            for times in _scales(low, high, place):
-                if _is_ahead(low, place, times) and _is_at_most(simplify(high * times), end):
-                    return True
-        return False
-
-    def _orders(self) -> Iterator[tuple[Expr, Expr]]:
-        """(low, high) with low <= high, by the comparisons that are true or false here."""
-        for fact, true in self.here.truths.items():
-            match fact:
-                case Le(a, b):
-                    yield (a, b) if true else (b + 1, a)
-                case Lt(a, b):
-                    yield (a + 1, b) if true else (b, a)
-
-
-def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """(low, high) with low <= high, from how far the parts of a place can count."""
-    for x in weights(place):
-        match x:
-            case Var(extent=count) | Mod(_, count) if isinstance(count, Expr):
-                yield x + 1, count
-            case FloorDiv(Var(extent=Mul(q, d)), by) if by in (q, d):
-                yield x + 1, q if by == d else d
-            case Minus(a, b) if x.exact:
-                yield x + b, a
-
-
-def _without(place: Expr, x: Expr) -> Expr:
-    """A sum without the multiple of x."""
-    out: Expr = Const(0)
-    for y, w in weights(place).items():
-        if y != x:
-            out = out + y * w
-    return out
-
-
-def _scales(low: Expr, high: Expr, place: Expr) -> set[int]:
-    """By what low <= high may be multiplied so that `low` has summands of a place, or `high` no division."""
-    found = weights(place)
-    out = {1} | {found[x] // w for x, w in weights(low).items() if w and x in found and found[x] >= w}
-    match high:
-        case FloorDiv(_, Const(by)):
-            out.add(by)
-    return out
-
-
-def _is_ahead(low: Expr, place: Expr, times: int) -> bool:
-    """place + 1 <= low * times, summand by summand."""
-    most, least = weights(place), weights(low)
-    ahead = 1
-    for x in {*most, *least}:
-        w = most.get(x, 0) - least.get(x, 0) * times
-        ahead += w * (x.facts.hi if w > 0 else x.facts.lo)
-    return ahead <= 0
-
-
-def _is_at_most(high: Expr, end: Expr) -> bool:
-    """high <= end: the same, by their facts, or rounded down."""
-    match high:
-        case Mul(FloorDiv(a, by), factor) if a == end and by == factor:
-            return True
-    return high == end or simplify(high <= end) == Const(1)
 
 
 def check_tensors(kernel: Kernel) -> None:
@@ -155,33 +31,34 @@ def check_tensors(kernel: Kernel) -> None:
     >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> check_tensors(KernelBuilder("empty", threads=32).build())
     """
-    _body(kernel.body, Known({}))
+    _body(kernel.body, Conditions())
 
 
-def _body(body: tuple[Stmt, ...], known: Known) -> None:
+def _body(body: tuple[Stmt, ...], known: Conditions) -> None:
     for s in body:
         match s:
             case Let(var, value):
-                known = replace(known, lets={**known.lets, var: value})
+                known = known.let(var, value)
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
             case If(condition, inner, orelse):
+                condition = simplify(condition)
                 if condition != Const(0):  # what can never run needs no proof
-                    _body(inner, known.where(condition))
+                    _body(inner, known.under(condition, True))
                 if condition != Const(1):
-                    _body(orelse, known.where(condition, holds=False))
+                    _body(orelse, known.under(condition, False))
             case Do(instr, args):
                 here = known
                 for operand, arg in zip(instr.operands, args, strict=True):
                     if operand.role == "guard" and isinstance(arg, Expr):
-                        here = here.where(arg)
+                        here = here.under(simplify(arg), True)
                 for operand, arg in zip(instr.operands, args, strict=True):
                     match arg:
                         case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, arg, tensor, buffer, operand.bytes, here)
 
 
-def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, known: Known) -> None:
+def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, known: Conditions) -> None:
     """One access, of as many elements as it has bytes for along the mode of stride 1."""
     values = max(1, nbytes // buffer.element_bytes)
     strides = [simplify(d) for d in buffer.strides]

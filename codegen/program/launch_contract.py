@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Le, Var, evaluate, render, variables
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, variables
 from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
@@ -29,9 +29,6 @@ Kind: TypeAlias = Literal["int", "pointer", "scalar"]
 
 STATIC_SHARED_BYTES = 48 * 1024
 """Static shared memory ends here; a kernel that needs more takes all of it dynamically."""
-
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-"""Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
 
 MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"

@@ -160,7 +160,7 @@ def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, boo
     """
 
     def expr(e: Expr) -> Expr:
-        return _marked(e, known, {}) if _has_open(e, opens) else e
+        return simplify(_marked(e, known, {})) if _has_open(e, opens) else e
 
     out: list[Stmt] = []
     for s in body:
@@ -189,7 +189,7 @@ def _marked_condition(condition: Expr, known: Conditions, opens: dict[Expr, bool
         case And(a, b):
             after = known.under(a, True)
             return And(_marked_condition(a, known, opens), _marked_condition(b, after, opens))
-    return _marked(condition, known, {})
+    return simplify(_marked(condition, known, {}))
 
 
 def _has_open(node: Expr, opens: dict[Expr, bool]) -> bool:

@@ -187,5 +187,10 @@ def _select(test: Any, yes: Any, no: Any) -> Any:
 def _of_ints(node: Expr, apply: Callable[..., Any], *operands: Any) -> Any:
     if any(isinstance(value, numpy.ndarray) for value in operands):
         bits = max(n.facts.hi for n in (node, *children(node))).bit_length()
-        raise ResourceError(f"bits of '{node}' in an int64 array", bits, 63)
+        raise ResourceError(
+            f"bits of '{node}' in an int64 array",
+            bits,
+            63,
+            hint="smaller ranges of its parameters are needed",
+        )
     return apply(*operands)

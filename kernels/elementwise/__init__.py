@@ -6,3 +6,8 @@ families   the records of this room's families
 """
 
 from __future__ import annotations
+
+from layoutalg.kernels.elementwise.families import ELEMENTWISE_FAMILIES
+from layoutalg.kernels.elementwise.problem import MapProblem, map_problem
+
+__all__ = ["ELEMENTWISE_FAMILIES", "MapProblem", "map_problem"]

@@ -15,11 +15,17 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_host
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.kernels.baselines import Launch, torch_map
-from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.elements import (
+    CARRIER,
+    HALF_PLACE,
+    ROUNDS_TO_INFINITY,
+    SMALLEST_SUM,
+    bits_of,
+    numbers_of,
+)
 from layoutalg.kernels.elementwise.problem import FORMULAS, OUT, MapProblem, map_problem, places
 from layoutalg.kernels.elementwise.program import MapConfig, build, candidates
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.rounding import HALF_PLACE, ROUNDS_TO_INFINITY, SMALLEST_SUM
 
 TRIALS = ("normal", "wide", "special")
 UNIT_BYTES, COMPARED = 16, 1 << 16

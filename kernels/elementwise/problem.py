@@ -21,6 +21,7 @@ from layoutalg.codegen import exp, maximum, tanh
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.modes import (
     StridedMode,
     buffer_elems,
@@ -28,7 +29,6 @@ from layoutalg.kernels.modes import (
     compact_strides,
     normal_form,
 )
-from layoutalg.kernels.rounding import HALF_PLACE
 
 PLACE = HALF_PLACE["f32"]
 LOST = 2.0**-119

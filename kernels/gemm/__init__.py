@@ -18,11 +18,36 @@ Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with le
 
 from __future__ import annotations
 
-from layoutalg.moved import moved
-
-__getattr__ = moved(
-    "layoutalg.kernels.gemm",
-    dict.fromkeys(
-        ("GemmProblem", "Major", "gemm_problem", "matrices", "scalar_words"), "layoutalg.kernels.gemm.problem"
-    ),
+from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
+from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
+from layoutalg.kernels.gemm.problem import (
+    BatchMode,
+    GemmProblem,
+    Major,
+    gemm_problem,
+    matrices,
+    scalar_words,
 )
+from layoutalg.kernels.gemm.simt import tiled_mma
+from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, mma_of, operand_tile
+
+__all__ = [
+    "GEMM_FAMILIES",
+    "AddMatrix",
+    "AddVector",
+    "BatchMode",
+    "Epilogue",
+    "GemmProblem",
+    "Major",
+    "Side",
+    "SimtConfig",
+    "Sm80Config",
+    "gemm_problem",
+    "matrices",
+    "mma_of",
+    "named_epilogue",
+    "operand_tile",
+    "scalar_words",
+    "tiled_mma",
+    "with_factors",
+]

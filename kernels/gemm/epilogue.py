@@ -97,7 +97,11 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class AddMatrix:
-    """v += factor * matrix[m][n]; the matrix is not read where the factor is 0."""
+    """v += factor * matrix[m][n]; the matrix is not read where the factor is 0.
+
+    >>> AddMatrix().said("alpha A B")
+    'alpha A B + beta C'
+    """
 
     name: str = "c"
     factor: str = "beta"
@@ -109,7 +113,11 @@ class AddMatrix:
 
 @dataclass(frozen=True, slots=True)
 class AddVector:
-    """v += vector[n], one number for each column of D, or vector[m], one for each row."""
+    """v += vector[n], one number for each column of D, or vector[m], one for each row.
+
+    >>> AddVector().said("alpha A B")
+    'alpha A B + bias'
+    """
 
     name: str = "bias"
     along: Literal["n", "m"] = "n"

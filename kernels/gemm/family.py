@@ -1,9 +1,10 @@
 """The families of matrix products, as records: gemm-simt, gemm-sm80.
 
-D = alpha A B + beta C + bias is computed in float64 from the operands as they are stored, and a result may
-differ from it by what rounding can do, element by element:
+D = activation(alpha A B + beta C + bias) is computed in float64 from the operands as they are stored, and a
+result may differ from it by what rounding can do, element by element:
 
-    |D - exact| <= 2 (k + 4) u (|alpha| |A| |B| + |beta C| + |bias|) + 2 v |exact| + tiny
+    A B        by 2 (k + 4) u (|A| |B|), which every step of the epilogue scales, with what it rounds itself
+    D          by 2 v |exact| + tiny more
 
 with u the roundoff of the sums, v and `tiny` the roundoff and half the least number of the result; the twos
 are for tensor cores, which cut sums off.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1)
@@ -22,20 +23,28 @@ on the data and on what ran before: only ratios within a table mean anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import Config, called_launches, launches, shared_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, operand_view, scalar_words
-from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.gemm.problem import (
+    GemmProblem,
+    gemm_problem,
+    matrices,
+    operand_view,
+    scalar_value,
+    scalar_words,
+)
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -56,6 +65,11 @@ VERIFIED = (
 
 LARGEST, SIDE = 16384, 4096
 """m and n, and k, of a generated kernel at most, by default."""
+
+OPTIONS = (
+    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
+)  # fmt: skip
+"""What is asked of a product beside its extents."""
 
 SIZES = (1024, 2048, 3072, 4096, 6144, 8192)
 """What is timed when nothing else is asked for."""
@@ -101,17 +115,46 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return bits_of(values, name)
 
+    lengths = dict(epilogue_operands(p.epilogue, p))
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
-        "c": draw(p.c_elems, p.result.name), "bias": draw(p.n, p.result.name),
+        "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
     if beta == 0:
         given["c"] = ~np.zeros_like(given["c"])
     return given
+
+
+def with_factors(family: Family, alpha: float | None = None, beta: float | None = None) -> Family:
+    """A family whose products are verified with these factors, where they are given.
+
+    Raises UnsupportedError for a family that has none, and as `scalar_words` does.
+
+    >>> one = with_factors(GEMM_FAMILIES[0], alpha=0.5)
+    >>> hex(one.buffers(one.problem(4), "normal", 0)["alpha"])
+    '0x3f000000'
+    """
+    if family.name not in [x.name for x in GEMM_FAMILIES]:
+        names = " and ".join(x.name for x in GEMM_FAMILIES)
+        raise UnsupportedError(f"{family.name} has no alpha and no beta: {names} do")
+
+    def buffers(p: GemmProblem, trial: str, seed: int) -> dict[str, Any]:
+        given = family.buffers(p, trial, seed)
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if value is None or (name == "beta" and trial == "beta = 0"):
+                continue
+            if p.accumulator.name == "s32" and abs(value) * p.k >= 1 << 38:
+                raise ShapeError(f"{name} is {value}: sums of {p.k} products are exact in float64 up to 2^53")
+            given |= scalar_words(p, name, value)
+            if name == "beta" and value == 0:
+                given["c"] = ~(0 * given["c"])
+        return given
+
+    return replace(family, buffers=buffers)
 
 
 def _factors(p: GemmProblem) -> tuple[float, float]:
@@ -131,21 +174,25 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     a, b = matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
-    alpha, beta = _factors(p)
+    exact: dict[str, Any] = {}
+    for step in p.epilogue.steps:
+        match step:
+            case Scale(name):
+                exact[name] = scalar_value(p, name, given)
+            case AddMatrix(name, factor):
+                exact[factor] = scalar_value(p, factor, given)
+                exact[name] = numbers_of(given[name], p.result.name)[_places(p, "c", p.ldc)]
+            case AddVector(name, _):
+                exact[name] = numbers_of(given[name], p.result.name)
+            case _:
+                pass
+    sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
-        exact, size = alpha * (a @ b), abs(alpha) * (np.abs(a) @ np.abs(b))
-        if p.reads_c and any(given[word] for word in scalar_words(p, "beta", beta)):
-            old = beta * numbers_of(given["c"], p.result.name)[_places(p, "c", p.ldc)]
-            exact, size = exact + old, size + np.abs(old)
-        if p.bias:
-            bias = numbers_of(given["bias"], p.result.name)
-            exact, size = exact + bias, size + np.abs(bias)
-        if p.accumulator.name == "s32":
-            exact = (exact + 2.0**31) % 2.0**32 - 2.0**31
-        if p.activation == "relu":
-            exact = np.maximum(exact, 0)
-        sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
-        return exact, 2 * (p.k + 4) * sums * size + 2 * last * np.abs(exact) + LEAST[p.result.name]
+        error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
+        value, error = p.epilogue.definition(
+            a @ b, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
+        )  # fmt: skip
+        return value, error + 2 * last * np.abs(value) + LEAST[p.result.name]
 
 
 def _places(p: GemmProblem, name: str, leading: int) -> Any:
@@ -170,18 +217,9 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    if choice.accepts is not None:
-        choice.accepts(p)
-    dropped = []
-    for tile in choice.tiles:
-        config = choice.fitted(p, tile.config, arch)
-        try:
-            check_config(p, config, arch)
-        except LayoutAlgError as error:
-            dropped.append(Candidate(config, error))
-    if len(dropped) < len(choice.tiles):
-        yield from map(Candidate, choice.configs(p, arch))
-    yield from dropped
+    found, refused = choice.tried(p, arch)
+    yield from map(Candidate, found)
+    yield from (Candidate(config, refusal) for config, refusal in refused)
 
 
 def way(config: Config) -> str:
@@ -275,9 +313,12 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 
 def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any]) -> Family:
     def problem(
-        m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, **rest: Any
-    ) -> GemmProblem:
+        m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
+        **rest: Any,
+    ) -> GemmProblem:  # fmt: skip
         n, k = (m if x is None else x for x in (n, k))
+        if c is not None:
+            rest["reads_c"] = c
         return gemm_problem(m, n, k, dtype, **{"b_major": b_major, **rest})
 
     return Family(
@@ -291,7 +332,7 @@ def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[An
         expected=_expected,
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in VERIFIED),
-        asks={"m": LARGEST, "n": LARGEST, "k": SIDE},
+        asks={"m": LARGEST, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
         bench=_bench(problem),
         shared=shared_launches,
         called=called_launches,

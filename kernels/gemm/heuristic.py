@@ -130,25 +130,32 @@ class Choice(Generic[C]):
         >>> print(SM80.configs(gemm_problem(8192, 8192, 8192))[0])
         128x256x64, 4 stages
         """
+        found, refused = self.tried(p, arch)
+        if refused and not found:
+            raise refused[-1][1]
+        return found
+
+    def tried(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[tuple[C, ...], tuple[tuple[C, LayoutAlgError], ...]]:
+        """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
         if self.accepts is not None:
             self.accepts(p)
         chip = find_arch(arch)
         sms = chip.board.sms if chip.board else 1
         found: list[tuple[float, C]] = []
-        refusal: LayoutAlgError | None = None
+        refused: list[tuple[C, LayoutAlgError]] = []
         for tile in self.tiles:
             config = self.fit(p, tile.config, chip)
             try:
                 check_config(p, config, chip)
             except LayoutAlgError as error:
-                refusal = error
+                refused.append((config, error))
                 continue
             for splits in offered_splits(p, config, sms):
                 choice = replace(config, splits=splits)
                 found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
-        if not found and refusal is not None:
-            raise refusal
-        return tuple(config for _, config in sorted(found, key=lambda pair: pair[0]))
+        return tuple(config for _, config in sorted(found, key=lambda pair: pair[0])), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_se
 from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.splitk import build_combine, part_problem
+from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
 
@@ -80,8 +80,8 @@ def _called(p: GemmProblem, c: Config, arch: str | Arch) -> LaunchSequence:
 def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for all of its class.
 
-    Classes differ where kernels do: extents of less than a tile, and more than MOST_CALLED along any stored
-    row, where 32 bits no longer hold what is addressed.
+    Classes differ where kernels do: fewer rows or columns than a tile has, and more than MOST_CALLED along
+    any mode, where 32 bits no longer hold what is addressed.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p = gemm_problem(96, 200, 80)
@@ -91,15 +91,13 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     """
     rows = p.lda, p.ldb, p.ldc, p.ldd
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
-    tiles = (p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)
-    small = (x < tile for x, tile in tiles)
-    m, n, k = (
-        tile - by if under else most
-        for under, (_, tile), by in zip(small, tiles, multiples(p, c), strict=True)
-    )
+    by_m, by_n, _ = multiples(p, c)
+    m = most if p.m >= c.tile_m else c.tile_m - by_m
+    n = most if p.n >= c.tile_n else c.tile_n - by_n
+    ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
-        p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=most, batch=batch, align_bytes=ALIGNED
+        p, m=m, n=n, k=most, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
     )  # fmt: skip
 
 

@@ -135,10 +135,10 @@ class Operand:
         if self.tile.via == "registers":
             self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.nbytes // 4))
 
-    def start(self, base: Expr, stage: Value, bound: Expr | None, first: int, count: int) -> None:
-        """Start passes of the copy of the tile whose first k is `base`; from `bound` on, k reads as zero."""
-        with self.k.Unroll("p", count) as p:
-            at = simplify((p + first) * self.tile.vector)
+    def start(self, base: Expr, stage: Value, bound: Expr | None) -> None:
+        """Start copying the tile whose first k is `base`; from `bound` on, k reads as zero."""
+        with self.k.Unroll("p", self.tile.passes) as p:
+            at = simplify(p * self.tile.vector)
             to, (of, there) = self._stage(self.target, stage).at(at), self._place(at, base, bound)
             if there is None:
                 self.k.do(CP_ASYNC[self.nbytes], to, of)
@@ -262,18 +262,15 @@ class Mainloop:
         self.steps = self.operands[0].plan.steps
         self.copied = [x for x in self.operands if x.tile.via == "cp.async"]
 
-    def write(self, multiply: Callable[[int], None], spread: int = 1) -> None:
-        """Write the loop, where the block has k to multiply; `multiply` takes one of two sets of fragments.
-
-        Copies of a tile start in `spread` of its steps.
-        """
+    def write(self, multiply: Callable[[int], None]) -> None:
+        """Write the loop, where the block has k to multiply; `multiply` takes set 0 or 1 of fragments."""
         with self.part.work(self.k):
             if self.c.via == "global":
                 self._direct(multiply)
             else:
-                self._tiled(multiply, max(1, min(spread, self.steps - 1)))
+                self._tiled(multiply)
 
-    def _tiled(self, multiply: Callable[[int], None], spread: int) -> None:
+    def _tiled(self, multiply: Callable[[int], None]) -> None:
         """The tiles, one after the other; `across` tiles fragments are loaded a step ahead."""
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
         across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
@@ -310,11 +307,10 @@ class Mainloop:
                     self._fetch(0, here, step)
                 elif not last:
                     self._fetch((step + 1) % 2, here, step + 1)
-                if self.copied and step < spread:
+                if self.copied and step == 0:
                     with k.If(kt + (stages - 1) < tiles):
-                        self._start(second + kt + (stages - 2), before, share=(step, spread))
-                    if step == spread - 1:
-                        k.do(CP_COMMIT)
+                        self._start(second + kt + (stages - 2), before)
+                    k.do(CP_COMMIT)
                 if across and last:
                     if staged:
                         with k.If(kt + 1 < tiles):
@@ -340,18 +336,10 @@ class Mainloop:
                 x.read(into, kk)
             multiply(0)
 
-    def _start(
-        self, tile: Expr, stage: Value, bound: Expr | None = None, share: tuple[int, int] = (0, 1)
-    ) -> None:
-        """Start copying a tile, or share i of n of its passes: copies that come one by one do not hold up the
-        multiplications."""
-        total, first, (i, n) = sum(x.tile.passes for x in self.copied), 0, share
-        low, high = total * i // n, total * (i + 1) // n
+    def _start(self, tile: Expr, stage: Value, bound: Expr | None = None) -> None:
+        """Start copying a tile."""
         for x in self.copied:
-            mine = range(max(low, first), min(high, first + x.tile.passes))
-            if mine:
-                x.start(simplify(tile * self.c.tile_k), stage, bound, mine.start - first, len(mine))
-            first += x.tile.passes
+            x.start(simplify(tile * self.c.tile_k), stage, bound)
 
     def _load(self, tile: Expr, bound: Expr | None = None) -> None:
         """Load a tile of k into registers, of the operands that go through them."""

@@ -15,7 +15,7 @@ A batch is many such products, counted by modes with a step of each operand: ste
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from numbers import Real
@@ -40,7 +40,11 @@ ALIGNED = (16, 16, 16)
 @dataclass(frozen=True, slots=True)
 class BatchMode:
     """One mode of a batch of products: how many there are, and from one to the next the step of each operand,
-    in elements; 0 where all share it."""
+    in elements; 0 where all share it.
+
+    >>> BatchMode(8, 64 * 128, 0, 0, 64 * 32).extent
+    8
+    """
 
     extent: int
     a: int = 0
@@ -51,7 +55,11 @@ class BatchMode:
 
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
-    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`."""
+    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`.
+
+    >>> print(gemm_problem(64, 32, 128, "f16"))
+    64 x 32 x 128 f16 TN
+    """
 
     m: int
     n: int
@@ -147,7 +155,7 @@ def gemm_problem(
     ldc: int | None = None,
     ldd: int | None = None,
     reads_c: bool = False,
-    bias: bool = False,
+    bias: bool | str = False,
     activation: str = "none",
     epilogue: Epilogue | None = None,
     batch: Iterable[BatchMode] = (),
@@ -155,9 +163,10 @@ def gemm_problem(
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
-    D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B.  Raises ShapeError for
-    extents, leading dimensions and steps that make no matrices, NotInjectiveError for results that would lie
-    at one place, UnsupportedError for types that do not go together.
+    D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
+    column, True or "n", or per row, "m".  Raises ShapeError for extents, leading dimensions and steps that
+    make no matrices, NotInjectiveError for results that would lie at one place, UnsupportedError for types
+    that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -173,14 +182,22 @@ def gemm_problem(
     default = {"tf32": "f32", "s8": "s32"}.get(element.name, element.name)
     to = find_dtype(result or default)
     if to.name not in (default, sums.name):
-        raise UnsupportedError(f"a result of {to} from {element}: {default} and {sums} are accepted")
+        known = " and ".join(dict.fromkeys((default, sums.name)))
+        raise UnsupportedError(
+            f"a result of {to} from {element}: {known} {'are' if ' ' in known else 'is'} accepted"
+        )
     for name, value in (("m", m), ("n", n), ("k", k)):
         _positive(name, value)
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major not in ("k", "mn"):
             raise UnsupportedError(f"{name} = {major!r}: 'k' and 'mn' are accepted")
     if epilogue is None:
-        epilogue = named_epilogue(reads_c=reads_c, bias=bias, activation=activation)
+        if bias not in (True, False, "none", "n", "m"):
+            raise UnsupportedError(f"bias = {bias!r}: 'none', 'n' and 'm' are accepted")
+        epilogue = named_epilogue(
+            reads_c=reads_c, bias=bias not in (False, "none"), activation=activation,
+            along="m" if bias == "m" else "n",
+        )  # fmt: skip
     elif reads_c or bias or activation != "none":
         raise UnsupportedError(
             "an epilogue and steps of its own: reads_c, bias and activation belong into it"
@@ -245,6 +262,20 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
         return {name: struct.unpack("<I", packed)[0]}
     low, high = struct.unpack("<II", packed)
     return {f"{name}_low": low, f"{name}_high": high}
+
+
+def scalar_value(p: GemmProblem, name: str, words: Mapping[str, Any]) -> float:
+    """The inverse of `scalar_words`: the number that words stand for, of integer sums a signed one.
+
+    >>> p = gemm_problem(2, 3, 4, "f64")
+    >>> scalar_value(p, "alpha", scalar_words(p, "alpha", 0.1))
+    0.1
+    """
+    if p.accumulator.name == "f64":
+        packed = struct.pack("<II", words[f"{name}_low"], words[f"{name}_high"])
+        return float(struct.unpack("<d", packed)[0])
+    packed = struct.pack("<I", words[name])
+    return float(struct.unpack("<i" if p.accumulator.name == "s32" else "<f", packed)[0])
 
 
 def matrices(p: GemmProblem, a: Any, b: Any) -> tuple[Any, Any]:

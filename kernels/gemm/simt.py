@@ -111,7 +111,7 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     # before the loop, whose fragments are at the same rows and columns
     tile = output.tile((Const(0), Const(0)), (c.tile_m, c.tile_n))
     own = k.get_slice(tiled_mma(p.operand, c)).partition_C(tile)
-    loop.write(lambda which: k.do(product, acc, ra[which], rb[which]), c.spread)
+    loop.write(lambda which: k.do(product, acc, ra[which], rb[which]))
     v = c.result_vec
     mine = output.at_corner(own, loop.corner)
     with k.Unroll("i", c.thread_m) as i, k.Unroll("j", c.thread_n // v) as j:

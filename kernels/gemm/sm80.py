@@ -41,7 +41,7 @@ from layoutalg.codegen.instr import (
     Mma,
     unpack,
 )
-from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.language import KernelBuilder, partition
 from layoutalg.codegen.program import Kernel, Reg
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm.epilogue import Output, statement
@@ -191,8 +191,9 @@ def _through_shared(
     mma, take, layout = stage_copies(c.warp_n, vec)
     stage = k.shared("stage", "f32", layout, stages=c.threads // 32, align_bytes=1024, over=True)
     mine = stage if c.threads == 32 else stage[None, None, warp]
-    m1 = k.let("m1", corner[0] + warp % c.warps_m * c.warp_m)
-    n1 = k.let("n1", corner[1] + warp // c.warps_m * c.warp_n)
+    block = output.tile(corner, (c.tile_m, c.tile_n))
+    *_, row, column = partition(block, tiled_mma(p, c), "C", warp * 32).origin  # of the warp's first lane
+    m1, n1 = k.let("m1", row), k.let("n1", column)
     given = k.get_slice(mma, lane).partition_C(mine)
     taken = k.get_slice(take, lane).partition_S(mine)
     there = k.get_slice(take, lane).partition_D(output.tile((m1, n1), (c.warp_m, c.warp_n)))

@@ -37,6 +37,10 @@ from layoutalg.layout import Layout
 Via: TypeAlias = Literal["global", "registers", "cp.async"]
 Order: TypeAlias = Literal["mn", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
+Through: TypeAlias = Literal["shared", "direct"]
+
+ALONG_ROWS: Order = "mn"
+THROUGH_SHARED: Through = "shared"
 
 SECTOR_BYTES = 32
 """Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
@@ -46,15 +50,17 @@ SECTOR_BYTES = 32
 class SimtConfig:
     """How one block works; extents and vectors in elements.
 
-    `weave` lanes along n come first, then those along m, then the others along n.
     `via` says how tiles reach the multiply-adds: straight from global memory, through registers, or by
     cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
-    in shared memory; with one, `ahead` loads the next tile into registers before the current one is
-    multiplied.  `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.
-    `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers; `fragment` is
-    what a load from shared memory brings; `pad` widens the rows of turned tiles.  `edges` is for sizes that
-    are not multiples of the tile.  Copies of a tile start in `spread` steps of k.  `panel` columns of tiles
-    are walked together.  `splits` blocks share a tile of D, each with a part of k, see splitk.
+    in shared memory.  `a_vector`, `b_vector` are what a copy moves where the order is kept, or through
+    registers; `fragment` is what a load from shared memory brings; `pad` widens the rows of turned tiles.
+    `edges` is for sizes that are not multiples of the tile.  `panel` columns of tiles are walked together.
+    `splits` blocks share a tile of D, each with a part of k, see splitk.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("gemm-simt")
+    >>> family.choose(family.problem(4096, 4096, 4096), "sm_90").via
+    'cp.async'
     """
 
     tile_m: int
@@ -63,15 +69,11 @@ class SimtConfig:
     thread_m: int
     thread_n: int
     lanes_m: int
-    weave: int = 2
     run_m: int = 4
     run_n: int = 4
     via: Via = "cp.async"
     turn: Via = "cp.async"
     stages: int = 3
-    ahead: bool = False
-    fragments: int = 2
-    order: Order = "mn"
     a_vector: int = 4
     b_vector: int = 4
     fragment: int = 4
@@ -81,8 +83,10 @@ class SimtConfig:
     result_vec: int = 4
     min_blocks: int = 1
     static_ld: bool = False
-    spread: int = 1
     splits: int = 1
+
+    # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
+    weave, ahead, fragments, order = 2, False, 2, ALONG_ROWS
 
     @property
     def lanes_n(self) -> int:
@@ -101,7 +105,7 @@ class SimtConfig:
 
     @property
     def threads(self) -> int:
-        """Threads a block."""
+        """Threads of a block."""
         return 32 * self.warps_m * self.warps_n
 
 
@@ -111,11 +115,15 @@ class Sm80Config:
 
     `panel` tile columns are walked together, so that blocks that run at one time share operands in L2.
     `via` says how tiles reach shared memory: "cp.async" through a ring of `stages`, "registers" with one
-    stage or two, `ahead` where the next tile is loaded before the current one is multiplied.  `fragments` is
-    2 where the next fragments are loaded while the current ones are multiplied.  `mma_k` is the k of one mma,
-    0 for the largest.  `edges` is for sizes that are not multiples of the tile.
+    stage or two.  `mma_k` is the k of one mma, 0 for the largest.  `edges` is for sizes that are not
+    multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
     of D, each with a part of k, see splitk.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("gemm-sm80")
+    >>> print(family.choose(family.problem(4096, 4096, 4096), "sm_90"))
+    128x256x64, 4 stages
     """
 
     tile_m: int
@@ -126,22 +134,21 @@ class Sm80Config:
     stages: int
     panel: int = 8
     via: Literal["cp.async", "registers"] = "cp.async"
-    ahead: bool = True
-    fragments: Literal[1, 2] = 2
     mma_k: int = 0
-    swizzled: bool = True
     a_bytes: int = 16
     b_bytes: int = 16
     edges: bool = False
     result_vec: int = 8
-    epilogue: Literal["shared", "direct"] = "shared"
     min_blocks: int = 1
     static_ld: bool = False
     splits: int = 1
 
+    # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
+    ahead, fragments, swizzled, epilogue = True, 2, True, THROUGH_SHARED
+
     @property
     def threads(self) -> int:
-        """Threads a block."""
+        """Threads of a block."""
         return 32 * self.warps_m * self.warps_n
 
     @property

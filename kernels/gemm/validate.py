@@ -17,8 +17,8 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of, operand_tile, vectors
 
-FREE_REGISTERS = {SimtConfig: 24, Sm80Config: 40}
-"""Registers of a thread that addresses and counters need beside sums, fragments and copies."""
+FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
+"""Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -39,8 +39,11 @@ def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = 
     chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
-    if "cp.async" in (c.via, getattr(c, "turn", "")) and chip.compute_capability < (8, 0):
-        raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
+    if c.via != "global" and "cp.async" in (c.via, getattr(c, "turn", "")):
+        if chip.compute_capability < (8, 0):
+            raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
+        if c.stages < 2:
+            raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
     if isinstance(c, SimtConfig):
         _simt_instructions(p, c)
         _simt_tiles(p, c, chip)
@@ -85,12 +88,6 @@ def _simt_instructions(p: GemmProblem, c: SimtConfig) -> None:
         raise UnsupportedError(
             "parts of k without tiles: take via = 'registers' or 'cp.async', or splits = 1"
         )
-    if c.via == "global":
-        return
-    if "cp.async" in (c.via, c.turn) and c.stages < 2:
-        raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
-    if c.stages < 1:
-        raise UnsupportedError(f"stages = {c.stages}: at least 1 is needed")
 
 
 def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
@@ -103,7 +100,6 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    _fragments(c)
     if c.fragments == 2:
         _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
     size = p.operand.nbytes
@@ -112,7 +108,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
         ("fragment", c.fragment),
     ):  # fmt: skip
-        if elems * size not in (4, 8, 16) or elems < 1:
+        if elems * size not in (4, 8, 16):
             raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
     if c.via == "global":
         return
@@ -125,11 +121,6 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
                 f"{16 // size} are loaded at once"
             )
         _multiple(f"the pitch of {side}'s tile", t.pitch, t.fragment, "a load of a fragment: pad")
-
-
-def _fragments(c: SimtConfig | Sm80Config) -> None:
-    if c.fragments not in (1, 2):
-        raise UnsupportedError(f"fragments = {c.fragments}: 1 and 2 are accepted")
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
@@ -147,8 +138,6 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
         )
-    if c.via == "cp.async" and not c.stages >= 2:
-        raise ResourceError("stages of the ring", c.stages, 2, hint="cp.async needs at least two")
     if c.via == "registers" and c.stages not in (1, 2):
         raise ResourceError("stages through registers", c.stages, 2)
     if c.via == "registers" and c.stages == 2 and not c.ahead:
@@ -158,7 +147,6 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
 def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     size = p.operand.nbytes
     _threads(c.threads, chip)
-    _fragments(c)
     for name, tile, part in (
         ("tile_m", c.tile_m, 16 * c.warps_m), ("tile_n", c.tile_n, 16 * c.warps_n),
         ("tile_k", c.tile_k, 32 // size),
@@ -172,7 +160,7 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
-            f"tile needs two steps of 32 bytes; take tile_k = {64 // size} or fragments = 1"
+            f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
@@ -270,7 +258,7 @@ def _resources(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> None:
         )  # fmt: skip
     held, most = registers(p, c), min(MOST_REGISTERS, REGISTERS_PER_SM // (c.threads * c.min_blocks))
     if held > most:
-        hint = "take more warps, a smaller tile or fragments=1"
+        hint = "take more warps or a smaller tile"
         if isinstance(c, SimtConfig):
             hint = "take fewer elements per thread or min_blocks = 1"
         raise ResourceError(f"registers per thread of {c}", held, most, hint=hint)
@@ -297,9 +285,9 @@ def registers(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
     200
     """
     tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
-    held = FREE_REGISTERS[type(c)] + c.fragments * sum(t.fragments * t.words for t in tiles)
+    held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
+        held += FRAGMENT_REGISTERS + c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

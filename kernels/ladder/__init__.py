@@ -8,3 +8,8 @@ Each step is a configuration of the kernels that users run.
 """
 
 from __future__ import annotations
+
+from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.steps import LADDERS
+
+__all__ = ["ARCH", "LADDERS", "Step", "effects", "predict_steps"]

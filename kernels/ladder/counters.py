@@ -26,9 +26,7 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_by_access
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
+from layoutalg.kernels.gemm import GemmProblem, Side, SimtConfig, operand_tile, tiled_mma
 from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts
 

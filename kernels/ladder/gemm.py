@@ -49,8 +49,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
@@ -75,6 +74,11 @@ class Step:
     `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
     `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
     instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
+
+    >>> from layoutalg.kernels import find_family
+    >>> (step,) = predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))
+    >>> step.name, step.bound
+    ('2 vectors', 'L1')
     """
 
     family: str

@@ -1,7 +1,8 @@
 """The published ladders of matrix products, and the steps after them, as data.
 
 A ladder is a base configuration and a list of options: each step takes over what the one before has and sets
-some fields anew.  Sizes are multiples of the tile.
+some fields anew.  Options that only steps have are fields of records of their own; what is chosen has those
+of the last step.  Sizes are multiples of the tile.
 
     gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen
     gemm-sm80    a tensor-core GEMM in six kernels for a T4, shares of cuBLAS as published, 8 to 96 %; two
@@ -11,19 +12,50 @@ some fields anew.  Sizes are multiples of the tile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm import SimtConfig, Sm80Config
 
-C = TypeVar("C", SimtConfig, Sm80Config)
+
+@dataclass(frozen=True, slots=True)
+class SimtStep(SimtConfig):
+    """A configuration with the options of the first ladder.
+
+    `weave` lanes along n come first in a warp, then those along m, then the others along n.  With one stage,
+    `ahead` loads the next tile into registers before the current one is multiplied.  `fragments` is 2 where
+    the next fragments are loaded while the current ones are multiplied.  `order` is that of stored tiles.
+    """
+
+    weave: int = 2
+    ahead: bool = False
+    fragments: Literal[1, 2] = 2
+    order: Literal["mn", "matrix", "turned"] = "mn"
+
+
+@dataclass(frozen=True, slots=True)
+class Sm80Step(Sm80Config):
+    """A configuration with the options of the second ladder.
+
+    With one stage through registers, `ahead` loads the next tile before the current one is multiplied.
+    `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.  Tiles are
+    `swizzled` or plain; the `epilogue` is through shared memory or straight from the registers.
+    """
+
+    ahead: bool = True
+    fragments: Literal[1, 2] = 2
+    swizzled: bool = True
+    epilogue: Literal["shared", "direct"] = "shared"
+
+
+C = TypeVar("C", SimtStep, Sm80Step)
 
 
 def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]:
     """The configuration of each step: the base with the options of all steps up to it.
 
-    >>> steps = ladder(Sm80Config(128, 128, 64, 2, 2, 3), {"deep": {"stages": 4}, "wide": {"tile_n": 256}})
+    >>> steps = ladder(Sm80Step(128, 128, 64, 2, 2, 3), {"deep": {"stages": 4}, "wide": {"tile_n": 256}})
     >>> [(c.tile_n, c.stages) for c in steps.values()]
     [(128, 4), (256, 4)]
     """
@@ -34,10 +66,10 @@ def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]
     return MappingProxyType(found)
 
 
-SIMT_LADDER: Mapping[str, SimtConfig] = ladder(
-    SimtConfig(
-        32, 32, 32, 1, 1, 1, 32, 1, 1, "global", "registers", 1, fragments=1, order="turned", a_vector=1,
-        b_vector=1, fragment=1, pad=0, panel=1, result_vec=1,
+SIMT_LADDER: Mapping[str, SimtStep] = ladder(
+    SimtStep(
+        32, 32, 32, 1, 1, 1, 1, 1, "global", "registers", 1, weave=32, fragments=1, order="turned",
+        a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1,
     ),
     {
         "v1": {},  # a thread per element, straight from global memory
@@ -63,8 +95,8 @@ SIMT_LADDER: Mapping[str, SimtConfig] = ladder(
 """Fused multiply-adds: from a thread per element to the widest tile."""
 
 
-SM80_LADDER: Mapping[str, Sm80Config] = ladder(
-    Sm80Config(
+SM80_LADDER: Mapping[str, Sm80Step] = ladder(
+    Sm80Step(
         256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False, a_bytes=2,
         b_bytes=2, epilogue="direct", result_vec=2,
     ),

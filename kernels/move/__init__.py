@@ -7,7 +7,7 @@
     misaligned           what rows add to that which start anywhere, run backwards or are cut
     gather               how vectors are read from the tile
     permute              copies and permutes of any strides, built for one problem
-    matrix               copies and transposes of matrices, extents at run time; matrix_plan, matrix_predict
+    matrix               copies and transposes of matrices, extents at run time; matrix_plan
     certificate          why the tile lies in shared memory as it does
     families, cases      the records of this room's families, and the problems that are timed
 
@@ -16,7 +16,9 @@ Elements are moved bit by bit, never computed with.
 
 from __future__ import annotations
 
+from layoutalg.kernels.move.cases import SEED
 from layoutalg.kernels.move.certificate import certify
+from layoutalg.kernels.move.families import MOVE_FAMILIES
 from layoutalg.kernels.move.matrix import build_copy, build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
@@ -35,6 +37,8 @@ from layoutalg.kernels.move.problem import (
 from layoutalg.kernels.move.stage import PermuteConfig
 
 __all__ = [
+    "MOVE_FAMILIES",
+    "SEED",
     "WIDTHS_BYTES",
     "CopyConfig",
     "Moves",

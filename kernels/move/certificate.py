@@ -23,7 +23,7 @@ ld.shared.b32: 128 wavefronts, 64 if nothing conflicted, and no swizzle of whole
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,8 @@ from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.gather import by_width, reads
-from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store, load_chunk
+from layoutalg.kernels.move.gather import tile_accesses
+from layoutalg.kernels.move.partition import Store
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Layout
@@ -91,44 +90,26 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
     if c.way != "staged":
         raise UnsupportedError("a direct move has no tile in shared memory; a staged configuration has one")
     stage = Stage(x, c)
-    accesses = [_writes(stage), *_reads(stage)]
+    accesses = list(_accesses(stage))
     claims = tuple(_claim(stage, *access, arch) for access in accesses)
     return TileCertificate(claims, _synthesis(stage, accesses, arch))
 
 
-def _writes(stage: Stage) -> tuple[str, Any, Any]:
-    """The access by which chunks get into the tile, the byte of chunk x, and which there are."""
+def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
+    """What the first block does to its tile: the op, the bytes (access, x) of all chunks or vectors x, and
+    which x there are."""
     import numpy as np
 
-    origins = (0,) * stage.moves.rank
-    x = np.arange(stage.loads)
-    chunk = load_chunk(stage, x, origins, block_base(stage, origins))
-    there = np.ones(x.shape, dtype=bool)
-    for predicate in (*chunk.exists, *(() if chunk.inside is None else (chunk.inside,))):
-        there = there & predicate
-    nbytes = stage.chunk_bytes
-    op = f"cp.async.{nbytes}" if stage.config.via == "cp.async" else f"st.shared.b{8 * nbytes}"
-    return op, np.broadcast_to(chunk.place, x.shape)[None], there
-
-
-def _reads(stage: Stage) -> list[tuple[str, Any, Any]]:
-    """The loads of vectors, by width: the byte of each one of vector x, (load, x), and which x there are."""
-    import numpy as np
-
-    origins = (0,) * stage.moves.rank
-    x = np.arange(stage.stores)
-    vector = Store(stage, x, origins, block_base(stage, origins))
-    there = np.ones(x.shape, dtype=bool)
-    for predicate in vector.row:
-        there = there & predicate
-    return [
-        (
-            f"ld.shared.b{8 * nbytes}",
-            np.stack([np.broadcast_to(vector.place(read.first), x.shape) for read in together]),
-            there,
-        )
-        for nbytes, together in by_width(reads(stage)).items()
-    ]
+    for op, places, one in tile_accesses(stage, np.arange(stage.loads), np.arange(stage.stores)):
+        there = np.ones(one.x.shape, dtype=bool)
+        if isinstance(one, Store):
+            predicates = one.part.exists
+        else:
+            predicates = one.exists if one.inside is None else (*one.exists, one.inside)
+            op = f"cp.async.{stage.chunk_bytes}" if stage.config.via == "cp.async" else op
+        for predicate in predicates:
+            there = there & predicate
+        yield op, np.stack([np.broadcast_to(place, one.x.shape) for place in places]), there
 
 
 def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> Claim:

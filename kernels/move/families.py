@@ -16,11 +16,10 @@ from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
-from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.baselines import Launch, torch_assign
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.limits import limits
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import (
     permute,
@@ -29,10 +28,8 @@ from layoutalg.kernels.move import (
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
-from layoutalg.kernels.move.plan import RUN_BYTES, TILE_BYTES, choose_tile
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
-from layoutalg.kernels.move.stage import PermuteConfig, Stage
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""
@@ -70,40 +67,33 @@ def _matrix_launches(
     return launch_sequence([build(p, c)], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
 
 
-def _matrix_buffers(p: MatrixProblem, trial: str, seed: int) -> dict[str, Any]:
-    return dict(zip(("src", "dst"), buffers(p, seed), strict=True))
-
-
-def _matrix_expected(p: MatrixProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("dst", reference(p, given["src"], given["dst"]))
-
-
-def _matrix_arrays(p: MatrixProblem, n: int) -> dict[str, Any]:
-    carrier, rows = CARRIER[p.element_bytes], p.target_shape[0]
-    elems = {"src": p.m * p.lds, "dst": rows * p.ldd}
-    return {
-        name: random_bytes(count * p.element_bytes, 2 * n + side).view(carrier)
-        for side, (name, count) in enumerate(elems.items())
-    }
-
-
 def _matrix_views(p: MatrixProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
     """The destination, and the source as the destination's shape sees it."""
-    rows, columns = p.target_shape
-    source = arrays["src"].reshape(p.m, p.lds)[:, : p.n]
-    return arrays["dst"].reshape(rows, p.ldd)[:, :columns], source.T if p.turned else source
+    (rows, columns), (src, dst) = p.target_shape, _matrix_elems(p)
+    source = arrays["src"][:src].reshape(p.m, p.lds)[:, : p.n]
+    return arrays["dst"][:dst].reshape(rows, p.ldd)[:, :columns], source.T if p.turned else source
+
+
+def _matrix_elems(p: MatrixProblem) -> tuple[int, int]:
+    """Elements of both arrays, the last row's gap included."""
+    return p.m * p.lds, p.target_shape[0] * p.ldd
+
+
+def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> Candidate:
+    """Asynchronous copies, dropped, and why; `nbytes` are what a lane loads at once."""
+    chip = find_arch(arch)
+    if chip.compute_capability < (8, 0):
+        why = f"cp.async is not there on {chip.name}: sm_80 and later have it"
+    else:
+        why = f"cp.async of {nbytes} bytes, the vectors that {p} allows: 4, 8 and 16 are accepted"
+    return Candidate("cp.async", UnsupportedError(why))
 
 
 def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
     found = copy_configs(p, arch)
     yield from map(Candidate, found)
     if not any(c.via == "cp.async" for c in found):
-        chip, nbytes = find_arch(arch), found[0].vec * p.element_bytes
-        if chip.compute_capability < (8, 0):
-            why = f"cp.async is not there on {chip.name}: sm_80 and later have it"
-        else:
-            why = f"cp.async of {nbytes} bytes, the vectors that {p} allows: 4, 8 and 16 are accepted"
-        yield Candidate("cp.async", UnsupportedError(why))
+        yield _without_cp_async(p, found[0].vec * p.element_bytes, arch)
 
 
 def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
@@ -125,38 +115,14 @@ def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[Candida
     yield Candidate(plan.best(x, arch))
     found = plan.configs(x, arch)
     yield from map(Candidate, found[1:])
-    if not any(c.way == "staged" for c in found):
-        sms = board.sms if (board := find_arch(arch).board) else 1
-        tile = PermuteConfig("staged", choose_tile(x, RUN_BYTES // 2, sms), 32)
-        asked = f"shared memory bytes of a tile of {p}"
-        yield Candidate("staged", ResourceError(asked, Stage(x, tile).tile_bytes, TILE_BYTES[1]))
+    yield from (Candidate(c, why) for c, why in plan.refusals(x, arch).items())
+    staged = [c for c in found if c.way == "staged"]
+    if staged and not any(c.via == "cp.async" for c in staged):
+        yield _without_cp_async(p, staged[0].chunk * x.element_bytes, arch)
 
 
 def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
     return launch_sequence([permute.build(normalise(p), c)])
-
-
-def _permute_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
-    import numpy
-
-    rng, width = numpy.random.default_rng(seed), p.element_bytes
-    elems = {"src": p.source_elems, "dst": p.target_elems}
-    return {
-        name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
-        for name, n in elems.items()
-    }
-
-
-def _permute_expected(p: PermuteProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("dst", permuted(p, given["src"], given["dst"]))
-
-
-def _permute_arrays(p: PermuteProblem, n: int) -> dict[str, Any]:
-    nbytes = -(-prod(p.shape) * p.element_bytes // UNIT_BYTES) * UNIT_BYTES
-    return {
-        name: random_bytes(nbytes, 2 * n + side).view(CARRIER[p.element_bytes])
-        for side, name in enumerate(("src", "dst"))
-    }
 
 
 def _permute_views(p: PermuteProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -189,6 +155,31 @@ def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
 # --- both ----------------------------------------------------------------------------------------------
 
 Views = Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
+
+
+def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
+    """Random bits in whole units, as the source and as what the destination held before."""
+    import numpy
+
+    rng, width = numpy.random.default_rng(seed), p.element_bytes
+    elems = {"src": p.source_elems, "dst": p.target_elems}
+    return {
+        name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
+        for name, n in elems.items()
+    }
+
+
+def _expected(reference: Callable[..., Any], p: Any, c: Any, given: Mapping[str, Any]) -> Expected:
+    return Expected("dst", reference(p, given["src"], given["dst"]))
+
+
+def _arrays(elems: Callable[[Any], tuple[int, int]], p: Any, n: int) -> dict[str, Any]:
+    """Random bits on the GPU, another pair for each n."""
+    width = p.element_bytes
+    return {
+        name: random_bytes(-(-count * width // UNIT_BYTES) * UNIT_BYTES, 2 * n + side).view(CARRIER[width])
+        for side, (name, count) in enumerate(zip(("src", "dst"), elems(p), strict=True))
+    }
 
 
 def _check(views: Views, p: Any, arrays: Mapping[str, Any], ours: Launch) -> str:
@@ -236,12 +227,12 @@ def _matrix_family(name: str, summary: str, build: Any, candidates: Any, *, turn
         candidates,
         launches=partial(_matrix_launches, build),
         trials=lambda p: ("bits",),
-        buffers=_matrix_buffers,
-        expected=_matrix_expected,
+        buffers=lambda p, trial, seed: dict(zip(("src", "dst"), buffers(p, seed), strict=True)),
+        expected=partial(_expected, reference),
         array_bytes=lambda p: (p.source_elems + p.target_elems) * p.element_bytes,
         verified=tuple({"m": m, "n": n} for m, n in VERIFIED_MATRICES),
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
-        bench=_bench(_matrix_views, arrays=_matrix_arrays, cases=cases),
+        bench=_bench(_matrix_views, arrays=partial(_arrays, _matrix_elems), cases=cases),
     )
 
 
@@ -268,14 +259,14 @@ MOVE_FAMILIES = (
         _permute_candidates,
         launches=_permute_launches,
         trials=lambda p: ("bits",),
-        buffers=_permute_buffers,
-        expected=_permute_expected,
+        buffers=_tensor_buffers,
+        expected=partial(_expected, permuted),
         array_bytes=_dense_bytes,
         verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
         asks={"shape": NEEDED, "axes": NEEDED},
         bench=_bench(
-            _permute_views, arrays=_permute_arrays, cases=_permute_cases, notes=_permute_notes,
-            pace=lambda p: Pace(11, sample_ms=3.0),
+            _permute_views, arrays=partial(_arrays, lambda p: (prod(p.shape),) * 2), cases=_permute_cases,
+            notes=_permute_notes, pace=lambda p: Pace(11, sample_ms=3.0),
         ),
     ),
 )  # fmt: skip

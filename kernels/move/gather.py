@@ -26,10 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
+from typing import Any
 
 from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store
+from layoutalg.kernels.move.partition import Load, Store
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.kernels.move.stage import WORD_BYTES, Stage
 
@@ -62,6 +64,7 @@ class Read:
         return slot * self.nbytes // len(self.slots)
 
 
+@lru_cache(maxsize=64)
 def reads(stage: Stage) -> tuple[Read, ...]:
     """The loads of a vector's elements; where runs are turned, of words at the elements of its first run.
 
@@ -73,14 +76,17 @@ def reads(stage: Stage) -> tuple[Read, ...]:
     >>> [(r.nbytes, r.slots) for r in reads(Stage(x, PermuteConfig("staged", (2, 1024), 256, 4, 4)))]
     [(8, ((0,), (2,))), (8, ((1,), (3,)))]
     """
+    import numpy as np
+
     width = WORD_BYTES if stage.config.turned else stage.size
     swizzle, (aligned, kind_of) = stage.config.swizzle, kinds(stage)
     origins = (0,) * stage.moves.rank
     vector = Store(stage, 0, origins, block_base(stage, origins))
     together = gcd(aligned, 1 << swizzle.base if swizzle.bits else max(WIDTHS_BYTES))
     waiting: dict[tuple[int, int], list[int]] = {}
-    for e, kind in enumerate(kind_of):
-        waiting.setdefault((kind, vector.place(e)), []).append(e)
+    places = np.broadcast_to(vector.place(np.arange(len(kind_of))), len(kind_of)).tolist()
+    for e, found_at in enumerate(zip(kind_of, places, strict=True)):
+        waiting.setdefault(found_at, []).append(e)
     found: list[Read] = []
     for nbytes in sorted(WIDTHS_BYTES, reverse=True):
         if nbytes < width or (nbytes > width and together % nbytes):
@@ -90,6 +96,25 @@ def reads(stage: Stage) -> tuple[Read, ...]:
             if byte % nbytes == 0 and all(place in waiting for place in window):
                 found.append(Read(nbytes, tuple(tuple(waiting.pop(place)) for place in window)))
     return tuple(sorted(found, key=lambda read: read.first))
+
+
+def tile_accesses(stage: Stage, chunks: Any, vectors: Any) -> Iterator[tuple[str, list[Any], Load | Store]]:
+    """What the first block does to its tile, for arrays of numbers of its chunks and its vectors: the op, the
+    bytes of every access of that width, and the chunk or vector, which knows where it exists.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
+    >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
+    >>> found = tile_accesses(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, 17)
+    >>> [(op, places) for op, places, _ in found]
+    [('st.shared.b128', [272]), ('ld.shared.b32', [1028, 1284, 1540, 1796])]
+    """
+    origins = (0,) * stage.moves.rank
+    base = block_base(stage, origins)
+    chunk, vector = Load(stage, chunks, origins, base), Store(stage, vectors, origins, base)
+    yield f"st.shared.b{8 * stage.chunk_bytes}", [chunk.place], chunk
+    for nbytes, together in by_width(reads(stage)).items():
+        yield f"ld.shared.b{8 * nbytes}", [vector.place(read.first) for read in together], vector
 
 
 def by_width(found: Sequence[Read]) -> dict[int, list[Read]]:

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 from layoutalg.codegen.costs import describe
+from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import (
     BAR,
     CP_COMMIT,
@@ -38,7 +40,7 @@ from layoutalg.codegen.instr import (
     Instr,
 )
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Kernel, Shared
 from layoutalg.dtype import DType
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move.matrix_plan import (
@@ -48,9 +50,11 @@ from layoutalg.kernels.move.matrix_plan import (
     row_copy,
     rows_per_word,
     store_copy,
+    tile_costs,
 )
-from layoutalg.kernels.move.matrix_predict import copy_tile, transpose_tile
 from layoutalg.layout import Layout
+
+X = TypeVar("X")
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 """Transposes a corner of so many rows in registers, a word of each."""
@@ -82,6 +86,34 @@ def transpose_problem(
     return matrix_problem(m, n, dtype, lds, ldd, turned=True)
 
 
+def _turned(p: MatrixProblem, m: X, n: X) -> tuple[X, X]:
+    """What belongs to the modes of the source, in the order of the destination's, and the other way round."""
+    return (n, m) if p.turned else (m, n)
+
+
+def _tiles(
+    k: KernelBuilder, p: MatrixProblem, c: CopyConfig | TransposeConfig, steps: tuple[int, int], *vec: int
+) -> tuple[Tensor, Tensor, Expr]:
+    """A block's tile of the source and of the destination, and the predicate that neither sticks out.
+
+    Extents are multiples of `steps`, leading dimensions of `vec`.  Consecutive blocks walk along rows of the
+    destination.
+    """
+    m, n = k.param("m", p.m, steps[0], steps[0]), k.param("n", p.n, steps[1], steps[1])
+    lds, ldd = k.param("lds", p.lds, vec[0], vec[0]), k.param("ldd", p.ldd, vec[1], vec[1])
+    aligned, aligned_dst = (v * p.element_bytes for v in vec)
+    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=aligned)
+    dst = k.tensor("dst", p.dtype, _turned(p, m, n), (ldd, 1), writable=True, align_bytes=aligned_dst)
+    tile = c.tile_m, c.tile_n
+    down, along = _turned(p, (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n)
+    block = k.block(0, down * along)
+    at_m, at_n = _turned(p, block // along, block % along)
+    origin = k.let("m0", at_m * c.tile_m), k.let("n0", at_n * c.tile_n)
+    s = local_tile(src.moved(*origin), tile, (0, 0))
+    d = local_tile(dst.moved(*_turned(p, *origin)), _turned(p, *tile), (0, 0))
+    return s, d, (origin[0] + c.tile_m <= m) & (origin[1] + c.tile_n <= n)
+
+
 def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """The tile program of a copy, for sizes up to the problem's: what its `contract` says.
 
@@ -90,21 +122,11 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     >>> build_copy(p, copy_configs(p)[0]).name
     'copy_f32'
     """
-    size = p.element_bytes
-    k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_copy_notes(p, c))
-    m, n = k.param("m", p.m), k.param("n", p.n, c.edge_vec, multiple=c.edge_vec)
-    lds = k.param("lds", p.lds, c.vec, multiple=c.vec)
-    ldd = k.param("ldd", p.ldd, c.vec, multiple=c.vec)
-    k.require(n <= ldd)
-    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=c.vec * size)
-    dst = k.tensor("dst", p.dtype, (m, n), (ldd, 1), writable=True, align_bytes=c.vec * size)
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    block = k.block(0, tiles_m * tiles_n)
-    m0, n0 = k.let("m0", block // tiles_n * c.tile_m), k.let("n0", block % tiles_n * c.tile_n)
-    s, d = (local_tile(t.moved(m0, n0), (c.tile_m, c.tile_n), (0, 0)) for t in (src, dst))
+    k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
+    s, d, full = _tiles(k, p, c, (1, c.edge_vec), c.vec, c.vec)
     thread = k.get_slice(row_copy(c, p.dtype))
     here, there = thread.partition_S(s), thread.partition_D(d)
-    with k.If((m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)):
+    with k.If(full):
         if c.via == "cp.async":
             tile = k.shared("tile", p.dtype, Layout((c.tile_m, c.tile_n), (c.tile_n, 1)), align_bytes=128)
             mine = thread.partition_D(tile)
@@ -114,20 +136,11 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
             here = mine
         k.store(k.load(here, name="v"), there, instr=STG_WHOLE)
     with k.Else():
-        _copy_edge(k, c, s, d)
+        here, there = (
+            local_tile(t.transposed, (c.edge_vec, 1), (None, None))[0, 0, None, None] for t in (s, d)
+        )
+        _one_by_one(k, here, there, here, "one", c.edge_vec, unroll=4)
     return k.build()
-
-
-def _copy_edge(k: KernelBuilder, c: CopyConfig, s: Tensor, d: Tensor) -> None:
-    """Vectors that no edge cuts, those that exist."""
-    here, there = (local_tile(t.transposed, (c.edge_vec, 1), (None, None))[0, 0, None, None] for t in (s, d))
-    nbytes = c.edge_vec * s.buffer.element_bytes
-    one = k.reg("one", max(1, nbytes // 4))
-    with k.For("j", here.size // c.threads, unroll=4) as j:
-        x = k.tid + j * c.threads
-        with k.If(here.inside(x)):
-            k.do(LDG[nbytes], one, here.at(x))
-            k.do(STG_WHOLE[nbytes], there.at(x), one)
 
 
 def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
@@ -138,22 +151,11 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     >>> build_transpose(p, transpose_configs(p)[0]).name
     'transpose_f32'
     """
-    size, by_vectors = p.element_bytes, c.edges == "vectors"
-    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_transpose_notes(p, c))
-    step_m, step_n = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
-    m, n = k.param("m", p.m, step_m, multiple=step_m), k.param("n", p.n, step_n, multiple=step_n)
-    lds = k.param("lds", p.lds, c.src_vec, multiple=c.src_vec)
-    ldd = k.param("ldd", p.ldd, c.dst_vec, multiple=c.dst_vec)
-    k.require(m <= ldd)
-    src = k.tensor("src", p.dtype, (m, n), (lds, 1), align_bytes=c.src_vec * size)
-    dst = k.tensor("dst", p.dtype, (n, m), (ldd, 1), writable=True, align_bytes=c.dst_vec * size)
+    by_vectors = c.edges == "vectors"
+    k = KernelBuilder(f"transpose_{p.dtype}", c.threads, notes=_notes(p, c))
+    steps = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
+    s, d, full = _tiles(k, p, c, steps, c.src_vec, c.dst_vec)
     tile = k.shared("tile", p.dtype, c.layout, align_bytes=1024)
-    tiles_m, tiles_n = (m + (c.tile_m - 1)) // c.tile_m, (n + (c.tile_n - 1)) // c.tile_n
-    block = k.block(0, tiles_n * tiles_m)
-    m0, n0 = k.let("m0", block % tiles_m * c.tile_m), k.let("n0", block // tiles_m * c.tile_n)
-    full = (m0 + c.tile_m <= m) & (n0 + c.tile_n <= n)
-    s = local_tile(src.moved(m0, n0), (c.tile_m, c.tile_n), (0, 0))
-    d = local_tile(dst.moved(n0, m0), (c.tile_n, c.tile_m), (0, 0))
     loading, storing = k.get_slice(load_copy(c, p.dtype)), k.get_slice(store_copy(c, p.dtype))
     here, there = loading.partition_S(s), storing.partition_D(d)
     put, get = loading.partition_D(tile.transposed), storing.partition_S(tile)
@@ -173,12 +175,12 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
         with k.If(full):
             _put(k, k.load(here, name="v"), put)
         with k.Else():
-            _load_elements(k, s, tile)
+            _one_by_one(k, s.transposed, tile, s.transposed, "one")
         k.do(BAR)
         with k.If(full):
             k.store(k.load(get, name="u"), there)
         with k.Else():
-            _store_elements(k, tile, d)
+            _one_by_one(k, tile.transposed, d.transposed, d.transposed, "last")
     return k.build()
 
 
@@ -197,48 +199,35 @@ def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
             k.do(STS[rows * size], put.at((w * side + e, 0), i, 0), t[e])
 
 
-def _load_elements(k: KernelBuilder, s: Tensor, tile: Tensor) -> None:
-    """Single elements along n, those that exist, from a tile (m, n) of the source."""
-    here, size = s.transposed, s.buffer.element_bytes
-    one = k.reg("one", max(1, size // 4))
-    with k.For("j", s.size // k.threads) as j:
+def _one_by_one(
+    k: KernelBuilder, here: Tensor, there: Tensor, where: Tensor, name: str, vec: int = 1, *, unroll: int = 1
+) -> None:
+    """What exists of a tile, by the places of two views of it: elements, or vectors that no edge cuts."""
+    nbytes = vec * here.buffer.element_bytes
+    load = LDS if isinstance(here.buffer, Shared) else LDG
+    store = STS if isinstance(there.buffer, Shared) else STG_WHOLE
+    one = k.reg(name, max(1, nbytes // 4))
+    with k.For("j", where.size // k.threads, unroll=unroll) as j:
         x = k.tid + j * k.threads
-        with k.If(here.inside(x)):
-            k.do(LDG[size], one, here.at(x))
-            k.do(STS[size], tile.at(x), one)
+        with k.If(where.inside(x)):
+            k.do(load[nbytes], one, here.at(x))
+            k.do(store[nbytes], there.at(x), one)
 
 
-def _store_elements(k: KernelBuilder, tile: Tensor, d: Tensor) -> None:
-    """Single elements along m, those that exist, to a tile (n, m) of the destination."""
-    there, size = d.transposed, d.buffer.element_bytes
-    last = k.reg("last", max(1, size // 4))
-    with k.For("j", d.size // k.threads) as j:
-        x = k.tid + j * k.threads
-        with k.If(there.inside(x)):
-            k.do(LDS[size], last, tile.transposed.at(x))
-            k.do(STG_WHOLE[size], there.at(x), last)
-
-
-def _copy_notes(p: MatrixProblem, c: CopyConfig) -> list[str]:
+def _notes(p: MatrixProblem, c: CopyConfig | TransposeConfig) -> list[str]:
+    size, tile = p.element_bytes, f"a {c.tile_m} x {c.tile_n} tile with {c.threads} threads"
+    if isinstance(c, CopyConfig):
+        how = [f"A block copies {tile} through {c.via}; vectors of {c.vec * size} bytes."]
+    else:
+        how = [
+            f"A block transposes {tile}; vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
+            f"Element (n, m) of the tile lies at {c.layout}.",
+        ]
+    which = f"dst[{'n, m' if p.turned else 'm, n'}] = src[m, n], elements of {size} bytes"
     return [
         "",
-        f"dst[m, n] = src[m, n], elements of {p.element_bytes} bytes; rows of src are lds elements "
-        f"apart, of dst ldd.",
-        f"A block copies a {c.tile_m} x {c.tile_n} tile with {c.threads} threads through {c.via}; "
-        f"vectors of {c.vec * p.element_bytes} bytes.",
+        f"{which}; rows of src are lds elements apart, of dst ldd.",
+        *how,
         "Predicted for a full tile:",
-        *describe(copy_tile(p, c).prediction()),
-    ]
-
-
-def _transpose_notes(p: MatrixProblem, c: TransposeConfig) -> list[str]:
-    size = p.element_bytes
-    return [
-        "",
-        f"dst[n, m] = src[m, n], elements of {size} bytes; rows of src are lds elements apart, of dst ldd.",
-        f"A block transposes a {c.tile_m} x {c.tile_n} tile with {c.threads} threads; "
-        f"vectors of {c.src_vec * size} bytes in, {c.dst_vec * size} out.",
-        f"Element (n, m) of the tile lies at {c.layout}.",
-        "Predicted for a full tile:",
-        *describe(transpose_tile(p, c).prediction()),
+        *describe(tile_costs(p, c)),
     ]

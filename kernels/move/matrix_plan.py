@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.atoms import TiledCopy, make_tiled_copy
+from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
@@ -28,6 +30,9 @@ from layoutalg.synthesis import synthesize
 
 Via: TypeAlias = Literal["registers", "cp.async"]
 
+Place: TypeAlias = Literal["src", "tile", "dst"]
+"""Where an access goes: to either matrix, or to shared memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class CopyConfig:
@@ -35,6 +40,11 @@ class CopyConfig:
 
     `lanes` threads run along a row; the others take further rows.  Tiles that stick out of the matrix are
     copied `edge_vec` elements at a time: a whole vector where the matrix's edge cuts none.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("tiled_copy")
+    >>> family.choose(family.problem(64, 64, "f32"), "sm_90").vec
+    4
     """
 
     tile_m: int
@@ -53,6 +63,11 @@ class TransposeConfig:
     `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  Tiles that stick out
     of the matrix are moved by `edges`: in "vectors" under a predicate, where no vector is cut by the
     matrix's edge, or element by element.  `layout` places element (n, m) of the tile.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("transpose")
+    >>> family.choose(family.problem(64, 64, "f32"), "sm_90").edges
+    'vectors'
     """
 
     tile_m: int
@@ -89,6 +104,7 @@ def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConf
     return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, edge_vec, via) for via in ways)
 
 
+@lru_cache(maxsize=128)
 def row_copy(c: CopyConfig, element: DType) -> TiledCopy:
     """A copy's tile (m, n), in passes of all threads."""
     atom = "SM80_CP_ASYNC_CACHEALWAYS" if c.via == "cp.async" else "UniversalCopy"
@@ -201,6 +217,7 @@ def _covers(c: TransposeConfig, size: int) -> bool:
     return c.tile_m % rows == 0 and c.tile_n % columns == 0
 
 
+@lru_cache(maxsize=128)
 def load_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     """A transpose's tile (m, n) from global memory: vectors along n, in rows that make a word."""
     values = Layout((rows_per_word(element.nbytes), c.src_vec), (c.src_vec, 1))
@@ -208,6 +225,7 @@ def load_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     return make_tiled_copy(_sized("UniversalCopy", c.src_vec, element), element, threads, values)
 
 
+@lru_cache(maxsize=128)
 def store_copy(c: TransposeConfig, element: DType) -> TiledCopy:
     """A transpose's tile (n, m) to global memory: vectors along m."""
     threads = _threads(c.threads, c.lanes_m, c.tile_m // c.dst_vec)
@@ -225,42 +243,65 @@ def _threads(threads: int, lanes: int, vectors: int) -> Layout:
 # --- accesses ------------------------------------------------------------------------------------------
 
 
-def copy_access(c: CopyConfig, element: DType, op: str) -> Access:
-    """What an instruction does to a full tile of a copy, on the domain (n, m)."""
+@lru_cache(maxsize=128)
+def accesses(c: CopyConfig | TransposeConfig, element: DType) -> tuple[tuple[Place, Access], ...]:
+    """What a full tile does, on its domain (n, m), in the order of the program.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(4096, 4096, "u8", turned=True)
+    >>> [access.op for _, access in accesses(transpose_configs(p)[0], p.dtype)]
+    ['ld.global.b128', 'st.shared.b32', 'ld.shared.b128', 'st.global.b128']
+    """
+    return _copy_accesses(c, element) if isinstance(c, CopyConfig) else _transpose_accesses(c, element)
+
+
+def _copy_accesses(c: CopyConfig, element: DType) -> tuple[tuple[Place, Access], ...]:
+    bits, nbytes = c.vec * element.bits, c.vec * element.nbytes
     threads, values = modes(row_copy(c, element).tidfrg("src", Layout((c.tile_m, c.tile_n), (c.tile_n, 1))))
-    return Access(op, concat(threads, *modes(values)), element)
+    tv = concat(threads, *modes(values))
+    ways: list[tuple[Place, str]] = [("src", f"ld.global.b{bits}")]
+    if c.via == "cp.async":
+        ways = [
+            ("src", f"cp.async.{nbytes}:global"),
+            ("tile", f"cp.async.{nbytes}"),
+            ("tile", f"ld.shared.b{bits}"),
+        ]
+    return tuple((place, Access(op, tv, element)) for place, op in (*ways, ("dst", f"st.global.b{bits}")))
 
 
-def _parts(c: TransposeConfig, element: DType) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
-    """(thread, element of the vector, row of the corner, pass) -> n + tile_n * m on the way in, and out."""
+def _transpose_accesses(c: TransposeConfig, element: DType) -> tuple[tuple[Place, Access], ...]:
     n, m = Layout(c.tile_n), Layout(c.tile_m, c.tile_n)
-    sides = (
-        load_copy(c, element).tidfrg("src", concat(m, n)),
-        store_copy(c, element).tidfrg("dst", concat(n, m)),
+    threads, values = modes(load_copy(c, element).tidfrg("src", concat(m, n)))
+    (vector, rows), passes = modes(modes(values)[0]), modes(values)[1]
+    load, put = concat(threads, vector, concat(rows, passes)), concat(threads, rows, concat(vector, passes))
+    threads, values = modes(store_copy(c, element).tidfrg("dst", concat(n, m)))
+    (vector, _), passes = modes(modes(values)[0]), modes(values)[1]
+    out, bits = concat(threads, vector, passes), c.dst_vec * element.bits
+    return (
+        ("src", Access(f"ld.global.b{c.src_vec * element.bits}", load, element)),
+        ("tile", Access(f"st.shared.b{max(32, element.bits)}", put, element)),
+        ("tile", Access(f"ld.shared.b{bits}", out, element)),
+        ("dst", Access(f"st.global.b{bits}", out, element)),
     )
-    found = []
-    for threads, values in map(modes, sides):
-        (vector, rows), passes = modes(modes(values)[0]), modes(values)[1]
-        found.append((threads, vector, rows, passes))
-    return found[0], found[1]
 
 
-def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
-    """What a tile of a transpose does to shared memory, on its domain (n, m): the stores, then the loads."""
-    size, (source, target) = element.nbytes, _parts(c, element)
-    threads, vector, rows, passes = source
-    store = Access(f"st.shared.b{max(32, 8 * size)}", concat(threads, rows, concat(vector, passes)), element)
-    threads, vector, _, passes = target
-    load = Access(f"ld.shared.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
-    return store, load
+def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, ...]:
+    """What a tile of a transpose does to shared memory: the stores, then the loads."""
+    return tuple(access for place, access in accesses(c, element) if place == "tile")
 
 
-def matrix_accesses(c: TransposeConfig, element: DType) -> tuple[Access, Access]:
-    """What a full tile of a transpose does to global memory, on (n, m): the loads, then the stores."""
-    size, (source, target) = element.nbytes, _parts(c, element)
-    threads, vector, rows, passes = source
-    load = Access(
-        f"ld.global.b{8 * size * c.src_vec}", concat(threads, vector, concat(rows, passes)), element
-    )
-    threads, vector, _, passes = target
-    return load, Access(f"st.global.b{8 * size * c.dst_vec}", concat(threads, vector, passes), element)
+def tile_costs(p: MatrixProblem, c: CopyConfig | TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
+    """What a full tile costs, in closed form: the kernels' texts say it.
+
+    Tiles of a transpose start at multiples of a sector (their sides are), so that all full tiles cost the
+    same.
+    """
+    shape, costs = (c.tile_n, c.tile_m), Costs(arch)
+    layouts = {
+        "src": Layout(shape, (1, p.lds)),
+        "tile": c.layout if isinstance(c, TransposeConfig) else Layout(shape),
+        "dst": Layout(shape, (p.ldd, 1) if p.turned else (1, p.ldd)),
+    }
+    for place, access in accesses(c, p.dtype):
+        costs.tile(layouts[place], access)
+    return costs.prediction()

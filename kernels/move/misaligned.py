@@ -48,17 +48,22 @@ def block_base(stage: Stage, origins: Sequence[Index]) -> Index:
     return total % chunk
 
 
-def bent(stage: Stage, k: int, at: Index) -> Index:
-    """The coordinate of the source along a mode that has a halo, or runs backwards."""
-    m = stage.modes[k]
-    if stage.halo and k == stage.last:
-        at = minus(at, stage.lead)
-    return minus(m.extent - 1, at) if m.src < 0 else at
+def bent(stage: Stage, at: Sequence[Index]) -> list[Index]:
+    """The coordinate of the source: along a mode that has a halo, or runs backwards, another one."""
+    found = list(at)
+    if stage.halo:
+        found[stage.last] = minus(at[stage.last], stage.lead)
+    for k, m in enumerate(stage.modes):
+        if m.src < 0:
+            found[k] = minus(m.extent - 1, found[k])
+    return found
 
 
-def in_halo(stage: Stage, at: Index) -> list[Index]:
+def in_halo(stage: Stage, at: Sequence[Index]) -> list[Index]:
     """The predicates that a coordinate along the mode with a halo exists."""
-    return [at >= stage.lead, at < stage.modes[stage.last].extent + stage.lead]
+    if not stage.halo or stage.held[stage.last] == 1:
+        return []
+    return [at[stage.last] >= stage.lead, at[stage.last] < stage.modes[stage.last].extent + stage.lead]
 
 
 def in_row(stage: Stage, along: Index, start: Index, origins: Sequence[Index]) -> list[Index]:
@@ -74,13 +79,9 @@ def in_row(stage: Stage, along: Index, start: Index, origins: Sequence[Index]) -
     return exists
 
 
-def to_chunk(stage: Stage, start: Index, place: Index) -> tuple[Index, Index]:
-    """Where the first chunk of a row lies: element of the source, and byte of the tile.
-
-    In shared memory the row starts as far behind a chunk's boundary as in memory, behind its lead.
-    """
-    chunk, nbytes = stage.config.chunk, stage.chunk_bytes
-    return start // chunk * chunk, (place + stage.lead_bytes) // nbytes * nbytes
+def to_chunk(start: Index, chunk: int) -> Index:
+    """The boundary in front of a row's start."""
+    return start // chunk * chunk
 
 
 # --- storing -------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ class Ends:
         """Elements of the lead."""
         return self.stage.lead * self.stage.dst_inner
 
-    def position(self, e: int) -> Index:
+    def position(self, e: Index) -> Index:
         """Element e's position in the run, counted from the lead's first: never negative."""
         vec, position = self.stage.config.vec, self.along + e
         if self.stage.lead:  # e - start % vec + lead

@@ -6,12 +6,12 @@ inner product with strides: of the source, of the destination, or of the tile in
     block_digits      block                  -> first coordinate of each mode
     chunk_digits      chunk                  -> coordinate of its row, and elements along it
     vector_digits     vector                 -> coordinate of its run, and elements along it
-    run_digits        position in a run      -> bytes of shared memory
+    run_layout        position in a run      -> bytes of shared memory
 
-The kernel makes tensors of them (`partition_of`): the block's origin, the layout of coordinates, the extents
-that bound them; an access is `at(x)`, its predicate `inside(x)`.  What rows add that start anywhere, run
-backwards or are cut is arithmetic, in `misaligned`; then `load_chunk` and `Store` say the same in numbers, of
-ints, arrays and index expressions alike.  The chooser and the prediction ask them for arrays of all numbers.
+A `Part` is number x of such a layout, with the block's origin, the strides, and what bounds its coordinate.
+Asked with arrays of all numbers it answers the chooser and the certificate; with an index expression it is
+the element of a tensor, whose coordinate is proved when the kernel is built.  What rows add that start
+anywhere, run backwards or are cut is arithmetic, in `misaligned`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,73 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.language import KernelBuilder, Tensor, whole
-from layoutalg.codegen.program import MemRef, Shared
+from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.language import KernelBuilder, Tensor
+from layoutalg.codegen.program import MemRef
 from layoutalg.kernels.move.misaligned import Ends, Index, bent, in_halo, in_row, to_chunk
 from layoutalg.kernels.move.stage import Stage, coordinate_of, coordinates
+from layoutalg.layout import Layout
+
+ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
+"""Element types by width: elements are moved, never computed with."""
+
+Way: TypeAlias = Literal["load", "store", "read", "write"]
+"""What a side is of: chunks of the source, vectors of the destination, single elements of either."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Number `x`: its coordinate is origins + coordinates(x), it lies at the inner product with `strides`,
+    and exists where that is below `bounds` (None: everywhere).
+
+    >>> part = Part(5, (32, 0), coordinates(((4, 4, 1), (8, 1, 0))), (1, 64), (None, None))
+    >>> part.coordinate, part.place
+    ((33, 4), 289)
+    """
+
+    x: Index
+    origins: tuple[Index, ...]
+    coordinates: Layout
+    strides: tuple[int, ...]
+    bounds: tuple[int | None, ...]
+
+    @cached_property
+    def steps(self) -> tuple[Index, ...]:
+        """The coordinate, counted from the origins."""
+        return coordinate_of(self.coordinates, self.x, len(self.origins))
+
+    @cached_property
+    def coordinate(self) -> tuple[Index, ...]:
+        """The coordinate in the tensor."""
+        return tuple(origin + step for origin, step in zip(self.origins, self.steps, strict=True))
+
+    @property
+    def place(self) -> Index:
+        """Where it lies."""
+        return inner(self.coordinate, self.strides)
+
+    @property
+    def exists(self) -> tuple[Index, ...]:
+        """The predicates that it exists."""
+        at = zip(self.coordinate, self.bounds, strict=True)
+        return tuple(c < bound for c, bound in at if bound is not None)
+
+    def of(self, tensor: Tensor) -> MemRef:
+        """The element of a tensor with these strides; x is an expression."""
+        view = replace(
+            tensor.moved(*self.origins),
+            extents=tuple(None if bound is None else Const(bound) for bound in self.bounds),
+            coordinates=self.coordinates,
+        )
+        return view.at(self.x)
+
+
+def inner(at: Sequence[Index], strides: Sequence[int]) -> Index:
+    """The inner product of a coordinate with strides."""
+    total: Index = 0
+    for i, d in zip(at, strides, strict=True):
+        total = total + i * d if d else total
+    return total
 
 
 def block_origins(stage: Stage, block: Index) -> tuple[Index, ...]:
@@ -38,71 +100,111 @@ def block_origins(stage: Stage, block: Index) -> tuple[Index, ...]:
     >>> block_origins(Stage(x, PermuteConfig("staged", (32, 32), 256, 4, 4)), 1)
     (32, 0)
     """
-    return coordinate_of(stage.block_digits, block, stage.moves.rank)
+    return coordinate_of(coordinates(stage.block_digits), block, stage.moves.rank)
 
 
-def _moved(origins: Sequence[Index], by: Sequence[Index]) -> list[Index]:
-    """A coordinate, counted from an origin."""
-    return [origin + i for origin, i in zip(origins, by, strict=True)]
+def run_origins(stage: Stage, origins: Sequence[Index], member: int) -> tuple[Index, ...]:
+    """A block's origins, counted from run `member` of its groups."""
+    first = stage.dst_rows[0] if member else -1
+    return tuple(origin + member if k == first else origin for k, origin in enumerate(origins))
 
 
-def _offset(at: Sequence[Index], strides: Sequence[int]) -> Index:
-    """The inner product of a coordinate with strides."""
-    total: Index = 0
-    for i, d in zip(at, strides, strict=True):
-        total = total + i * d if d else total
-    return total
+def part_of(stage: Stage, x: Index, origins: Sequence[Index], way: Way) -> Part:
+    """Number x of a block's part of a side.
 
-
-def _source(stage: Stage, at: Sequence[Index]) -> Index:
-    """The element of the source at a coordinate, swizzles aside."""
-    total: Index = stage.moves.src_offset
-    for k, m in enumerate(stage.modes):
-        if m.src:
-            total = total + (bent(stage, k, at[k]) if stage.is_bent(k) else at[k]) * abs(m.src)
-    return total
-
-
-def _in_extent(stage: Stage, k: int, at: Index) -> list[Index]:
-    """The predicates that a coordinate of a mode that counts rows exists, where it may not."""
-    if stage.halo and k == stage.last:
-        return in_halo(stage, at)
-    return [at < stage.modes[k].extent] if stage.modes[k].extent % stage.tile[k] else []
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Chunk x: element `source` of the source, byte `place` of the tile.
-
-    It exists where all of `exists` hold; it lies inside the source buffer where `inside` holds (None:
-    always).
+    Behind the modes is one of stride 1: elements along a row or run, from the buffer's start on.  Where a row
+    of a straight source may be cut, its mode counts there too.
     """
+    moves, source = stage.moves, way in ("load", "read")
+    run, digits = {
+        "load": (stage.src_run, stage.chunk_digits),
+        "store": (stage.dst_run, stage.vector_digits),
+        "read": ((), stage.element_digits),
+        "write": ((), stage.element_digits),
+    }[way]
+    offset = moves.src_offset if source else moves.dst_offset
+    ragged = [m.extent if m.extent % t else None for m, t in zip(stage.modes, stage.tile, strict=True)]
+    at, bounds = [*origins, offset], [*ragged, None]
+    for k in (*run, stage.last) if way == "load" and stage.halo else run:
+        bounds[k] = None
+        if way == "load" and stage.is_straight and (end := ragged[k]) is not None:
+            step = stage.modes[k].src
+            at[k], at[-1], bounds[-1] = 0, at[-1] + origins[k] * step, offset + end * step
+    strides = stage.src_strides if source else stage.dst_strides
+    return Part(x, tuple(at), coordinates(digits), (*strides, 1), tuple(bounds))
 
-    source: Index
-    place: Index
-    exists: tuple[Index, ...]
-    inside: Index | None
+
+# --- chunks, elements, vectors --------------------------------------------------------------------------
 
 
-def load_chunk(stage: Stage, x: Index, origins: Sequence[Index], base: Index) -> Load:
-    """Chunk x of the tile of a block, whose first element is `base` elements past a chunk's boundary.
+@dataclass(frozen=True)
+class Load:
+    """Chunk x of a block's tile, whose first element is `base` elements past a chunk's boundary.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
-    >>> load_chunk(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0).source
-    68
+    >>> chunk = Load(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, (0, 0), 0)
+    >>> chunk.source, chunk.place, chunk.exists, chunk.inside
+    (68, 272, (), None)
     """
-    chunk, moves = stage.config.chunk, stage.moves
-    *row, along = coordinate_of(stage.chunk_digits, x, moves.rank + 1)
-    at = _moved(origins, row)
-    start = _source(stage, at)
-    exists = [p for k in stage.src_rows for p in _in_extent(stage, k, at[k])]
-    exists += in_row(stage, along, start, origins)
-    start, place = to_chunk(stage, start, base * stage.size + _offset(row, stage.coefficients))
-    source = moves.src_swizzle(start + along)
-    inside = None if moves.src_elems % chunk == 0 else source + chunk <= moves.src_elems
-    return Load(source, place + along * stage.size, tuple(exists), inside)
+
+    stage: Stage
+    x: Index
+    origins: Sequence[Index]
+    base: Index
+
+    @cached_property
+    def part(self) -> Part:
+        """Where the chunk lies in the source, its row straight."""
+        return part_of(self.stage, self.x, self.origins, "load")
+
+    @cached_property
+    def tile(self) -> Part:
+        """Where it lies in shared memory, in bytes, its row straight; rows count from their leads."""
+        stage = self.stage
+        steps = (*stage.coefficients, stage.size)
+        layout = coordinates(tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits))
+        return Part(self.x, (self.base * stage.size + stage.lead_bytes,), layout, (1,), (None,))
+
+    @cached_property
+    def _start(self) -> Index:
+        """Where its row starts in the source."""
+        at = bent(self.stage, self.part.coordinate[:-1])
+        return self.stage.moves.src_offset + inner(at, self.stage.src_strides)
+
+    @cached_property
+    def source(self) -> Index:
+        """Its first element in the source."""
+        if self.stage.is_straight:
+            return self.part.place
+        along = self.part.steps[-1]
+        return self.stage.moves.src_swizzle(to_chunk(self._start, self.stage.config.chunk) + along)
+
+    @property
+    def place(self) -> Index:
+        """Its first byte of the tile: a row starts as far behind a chunk's boundary as in memory."""
+        stage = self.stage
+        if stage.src_aligned:
+            return self.tile.place
+        *row, along = self.part.steps
+        start = inner(row, stage.coefficients) + self.tile.origins[0]
+        return to_chunk(start, stage.chunk_bytes) + along * stage.size
+
+    @property
+    def exists(self) -> tuple[Index, ...]:
+        """The predicates that it exists."""
+        if self.stage.is_straight:
+            return self.part.exists
+        (*at, _), along = self.part.coordinate, self.part.steps[-1]
+        rows = (*in_halo(self.stage, at), *self.part.exists)
+        return (*rows, *in_row(self.stage, along, self._start, self.origins))
+
+    @property
+    def inside(self) -> Index | None:
+        """The predicate that all of it lies inside of the source's buffer; None where it always does."""
+        end, chunk = self.stage.moves.src_elems, self.stage.config.chunk
+        return None if end % chunk == 0 else self.source + chunk <= end
 
 
 def direct_element(
@@ -116,18 +218,17 @@ def direct_element(
     >>> direct_element(Stage(x, PermuteConfig("direct", (3, 5), 32)), 4, (0, 0))
     (6, 4, ())
     """
-    moves = stage.moves
-    at = _moved(origins, coordinate_of(stage.element_digits, x, moves.rank))
-    source, target = _source(stage, at), moves.dst_offset + _offset(at, stage.dst_strides)
-    exists = tuple(at[k] < m.extent for k, m in enumerate(stage.modes) if m.extent % stage.tile[k])
-    return moves.src_swizzle(source), moves.dst_swizzle(target), exists
+    moves, there = stage.moves, part_of(stage, x, origins, "write")
+    source = moves.src_offset + inner(bent(stage, there.coordinate[:-1]), stage.src_strides)
+    return moves.src_swizzle(source), moves.dst_swizzle(there.place), there.exists
 
 
 @dataclass(frozen=True)
 class Store:
-    """Vector x of a block's tile, of run `member` of its group: its elements go to `target` and on.
+    """Vector x of a block's tile: its elements go to `target` and on.
 
-    Where its run exists (`row`) its `ends` say which of its elements do.
+    Where its run exists (`part.exists`) its `ends` say which of its elements do.  Of a group of runs it is
+    the one that the origins are counted from (`run_origins`).
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
@@ -141,42 +242,26 @@ class Store:
     x: Index
     origins: Sequence[Index]
     base: Index
-    member: int = 0
 
     @cached_property
-    def _coordinate(self) -> list[Index]:
-        """The vector's run, by modes, and its elements along it."""
-        stage = self.stage
-        found = [*coordinate_of(stage.vector_digits, self.x, stage.moves.rank + 1)]
-        if self.member:
-            found[stage.dst_rows[0]] = found[stage.dst_rows[0]] + self.member
-        return found
+    def part(self) -> Part:
+        """Where the vector lies, its run straight."""
+        return part_of(self.stage, self.x, self.origins, "store")
 
     @cached_property
     def ends(self) -> Ends:
         """Which elements of the vector exist."""
-        *row, along = self._coordinate
-        at = _moved(self.origins, row)
-        start = self.stage.moves.dst_offset + _offset(at, self.stage.dst_strides)
-        return Ends(self.stage, along, start, self.origins)
-
-    @property
-    def row(self) -> tuple[Index, ...]:
-        """The predicates that the run exists."""
-        stage, found = self.stage, self._coordinate
-        return tuple(
-            self.origins[k] + found[k] < stage.modes[k].extent
-            for k in stage.dst_rows
-            if stage.modes[k].extent % stage.tile[k]
-        )
+        *at, _ = self.part.coordinate
+        start = self.stage.moves.dst_offset + inner(at, self.stage.dst_strides)
+        return Ends(self.stage, self.part.steps[-1], start, self.origins)
 
     @property
     def target(self) -> Index:
         """The destination of the vector's first element."""
         return self.stage.moves.dst_swizzle(self.ends.first)
 
-    def place(self, e: int) -> Index:
-        """The byte of the tile where element e is staged.
+    def place(self, e: Index) -> Index:
+        """The byte of the tile where element e is staged, in the first run of a group.
 
         Elements that are whole turns of the inner modes apart differ by a constant.
         """
@@ -184,75 +269,26 @@ class Store:
         if not stage.dst_run:
             return self._row_place
         turns, e = divmod(e, stage.dst_inner)
-        along = stage.run_place(self.ends.position(e))
+        along = stage.run_layout(self.ends.position(e))
         return self._row_place + along + turns * stage.coefficients[stage.dst_run[-1]]
 
     @cached_property
     def _row_place(self) -> Index:
         """The byte of the tile where the run starts."""
-        stage, row = self.stage, self._coordinate
-        total = self.base * stage.size
-        for k in stage.dst_rows:
-            total = total + row[k] * stage.coefficients[k]
-        return total
+        return self.base * self.stage.size + inner(self.part.steps[:-1], self.stage.coefficients)
 
 
 # --- as tensors ----------------------------------------------------------------------------------------
-
-ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
-"""Element types by width: elements are moved, never computed with."""
-
-
-Way: TypeAlias = Literal["load", "store", "read", "write"]
-"""What a partition is of: chunks of the source, vectors of the destination, single elements of either."""
 
 
 def tensor_of(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
     """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
     of an element's place where it is no inner product.
     """
-    steps = (*map(abs, strides), 1)
+    steps = (*strides, 1)
     return k.tensor(name, ELEMENT[stage.size], (None,) * len(steps), steps, writable=name == "dst")
 
 
 def flat(tensor: Tensor, place: Expr) -> MemRef:
     """The element at a number of elements from the buffer's start."""
     return tensor.moved(*(0,) * (len(tensor.origin) - 1), place).at(0)
-
-
-def partition_of(stage: Stage, tensor: Tensor, origins: Sequence[Operand], way: Way) -> Tensor:
-    """A block's part of a side, by the numbers of its elements, chunks or vectors.
-
-    Where a row of the source may be cut, its tile is one mode, the last: elements from the buffer's start.
-    """
-    run, offset, digits = {
-        "load": (stage.src_run, stage.moves.src_offset, stage.chunk_digits),
-        "store": (stage.dst_run, stage.moves.dst_offset, stage.vector_digits),
-        "read": ((), stage.moves.src_offset, stage.element_digits),
-        "write": ((), stage.moves.dst_offset, stage.element_digits),
-    }[way]
-    ragged = [m.extent if m.extent % t else None for m, t in zip(stage.modes, stage.tile, strict=True)]
-    at, bounds = [*map(as_expr, origins), Const(offset)], [*ragged, None]
-    for k in run:
-        bounds[k] = None
-        if way == "load" and (end := ragged[k]) is not None:
-            inner = stage.src_length // stage.tile[k]
-            at[k], at[-1], bounds[-1] = Const(0), at[-1] + origins[k] * inner, offset + end * inner
-    return replace(
-        tensor.moved(*at),
-        extents=tuple(None if n is None else Const(n) for n in bounds),
-        coordinates=coordinates(tuple(d for d in digits if d[0] > 1)),
-    )
-
-
-def staged_chunks(stage: Stage, tile: Shared, base: Operand) -> Tensor:
-    """The block's bytes in shared memory, by the numbers of chunks that start where no row is skewed."""
-    steps = (*stage.coefficients, stage.size)
-    layout = tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits if n > 1)
-    return replace(whole(tile).moved(base * stage.size + stage.lead_bytes), coordinates=coordinates(layout))
-
-
-def run_origins(stage: Stage, origins: Sequence[Operand], member: int) -> list[Operand]:
-    """A block's origins, counted from run `member` of its groups."""
-    first = stage.dst_rows[0] if member else -1
-    return [origin + member if k == first else origin for k, origin in enumerate(origins)]

@@ -44,10 +44,8 @@ from layoutalg.kernels.move.partition import (
     block_origins,
     direct_element,
     flat,
-    load_chunk,
-    partition_of,
+    part_of,
     run_origins,
-    staged_chunks,
     tensor_of,
 )
 from layoutalg.kernels.move.problem import Moves
@@ -65,7 +63,7 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     """
     stage = Stage(x, c)
     k = KernelBuilder(f"permute_b{8 * stage.size}", c.threads, notes=_notes(stage))
-    src = tensor_of(k, stage, "src", [m.src for m in stage.modes])
+    src = tensor_of(k, stage, "src", stage.src_strides)
     dst = tensor_of(k, stage, "dst", stage.dst_strides)
     block = k.block(0, stage.blocks)
     origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
@@ -98,14 +96,14 @@ def _step(k: KernelBuilder, loop: Var, total: int, threads: int) -> tuple[Expr, 
 def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: Sequence[Var]) -> None:
     passes, moves = -(-stage.elements // k.threads), stage.moves
     v = k.reg("v", passes, max(1, stage.size // 4))
-    here, there = partition_of(stage, src, origins, "read"), partition_of(stage, dst, origins, "write")
     bent = moves.src_swizzle or moves.dst_swizzle or any(m.src < 0 for m in stage.modes)
 
     def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
-        if not bent:
-            return here.at(x), there.at(x), here.inside(x)
-        source, target, exists = direct_element(stage, x, origins)
-        return flat(src, source), flat(dst, target), _all(exists)
+        if bent:
+            source, target, exists = direct_element(stage, x, origins)
+            return flat(src, source), flat(dst, target), _all(exists)
+        here, there = part_of(stage, x, origins, "read"), part_of(stage, x, origins, "write")
+        return here.of(src), there.of(dst), _all(there.exists)
 
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
@@ -122,38 +120,28 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
 def _load(
     k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
+    """Chunks of rows, wherever these start; past the end of the buffer single elements."""
+    size, threads = stage.size, stage.config.loading or k.threads
     held = k.reg("held", max(1, stage.chunk_bytes // 4))
-    threads = stage.config.loading or k.threads
-    here, there = partition_of(stage, src, origins, "load"), staged_chunks(stage, tile, base)
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
-        if stage.is_straight:
-            with k.If(_all([*below, here.inside(x)])):
-                ref = here.at(x)  # under a name, or the loop would carry a pointer of 64 bits
-                _copy(k, stage, held, there.at(x), replace(ref, index=k.let("source", ref.index)))
-        else:
-            _load_skewed(k, stage, held, src, tile, load_chunk(stage, x, origins, base), below)
+        chunk = Load(stage, x, origins, base)
+        with k.If(_all([*below, *chunk.exists])):
+            ref = chunk.part.of(src) if stage.is_straight else flat(src, chunk.source)
+            source = k.let("source", ref.index)  # under a name, or the loop would carry a pointer of 64 bits
+            place, ref = as_expr(chunk.place), replace(ref, index=source)
+            if chunk.inside is None:
+                _copy(k, stage, held, k.at(tile, place), ref)
+            else:
+                with k.If(chunk.inside):
+                    _copy(k, stage, held, k.at(tile, place), ref)
+                with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
+                    one = held.slice(0, count=max(1, size // 4))
+                    k.do(LDG[size], one, flat(src, source + e))
+                    k.do(STS[size], k.at(tile, place + e * size), one)
     if stage.config.via == "cp.async":
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
-
-
-def _load_skewed(
-    k: KernelBuilder, stage: Stage, held: Reg, src: Tensor, tile: Shared, at: Load, below: list[Expr]
-) -> None:
-    """A chunk of a row that starts anywhere; past the end of the buffer single elements."""
-    size = stage.size
-    with k.If(_all([*below, *at.exists])):
-        source, place = k.let("source", at.source), as_expr(at.place)
-        if at.inside is None:
-            _copy(k, stage, held, k.at(tile, place), flat(src, source))
-        else:
-            with k.If(at.inside):
-                _copy(k, stage, held, k.at(tile, place), flat(src, source))
-            with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
-                one = held.slice(0, count=max(1, size // 4))
-                k.do(LDG[size], one, flat(src, source + e))
-                k.do(STS[size], k.at(tile, place + e * size), one)
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
@@ -175,17 +163,14 @@ def _store(
     straight = stage.dst_aligned and not stage.moves.dst_swizzle
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
         x, below = _step(k, j, stage.stores, threads)
-        vectors = [Store(stage, x, origins, base, member) for member in range(group)]
-        runs = [
-            partition_of(stage, dst, run_origins(stage, origins, member), "store") for member in range(group)
-        ]
-        rows = [there.inside(x) if straight else _all(v.row) for there, v in zip(runs, vectors, strict=True)]
+        vectors = [Store(stage, x, run_origins(stage, origins, member), base) for member in range(group)]
+        rows = [_all(v.part.exists) for v in vectors]
         with k.If(_all([*below, rows[0]])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
             for member, vector in enumerate(vectors):
                 with k.If(rows[member] if member else Const(1)):
                     with k.If(_all(vector.ends.whole)):
-                        at = runs[member].at(x) if straight else flat(dst, vector.target)
+                        at = vector.part.of(dst) if straight else flat(dst, vector.target)
                         k.do(STG_WHOLE[c.vec * size], at, u[member])
                     if vector.ends.whole:
                         with k.Else():

@@ -31,9 +31,10 @@ from typing import Any, Literal
 
 from layoutalg.analysis import batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
-from layoutalg.kernels.move.gather import begin_bytes, by_width, permutes, reads, words_of
+from layoutalg.errors import ResourceError
+from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
-from layoutalg.kernels.move.partition import Store, load_chunk
+from layoutalg.kernels.move.partition import Load, Store
 from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.kernels.move.stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.layout import Swizzle, Swizzles
@@ -127,7 +128,7 @@ def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
 
 
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
-    sms = board.sms if (board := find_arch(arch).board) else 1
+    sms = _sms(arch)
     if _rows_stay_whole(x):
         yield _direct(x, sms)
     longer = _staged(x, RUN_BYTES, sms, arch)
@@ -168,6 +169,14 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
 
 
 def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConfig | None:
+    options = [_stored(x, c, arch) for c, why in _widths(x, run_bytes, sms, arch) if why is None]
+    return min(options, key=lambda option: option[0])[1] if options else None
+
+
+def _widths(
+    x: Moves, run_bytes: int, sms: int, arch: str | Arch
+) -> Iterator[tuple[PermuteConfig, ResourceError | None]]:
+    """A tile with vectors of each width, threads and swizzle aside, and what refuses it."""
     tile = choose_tile(x, run_bytes, sms)
     size = x.element_bytes
     plain = PermuteConfig("staged", tile, 32)
@@ -176,17 +185,31 @@ def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConf
     asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
     via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
     c = replace(plain, chunk=chunk, via=via, lines=asynchronous and _is_dense(x))
-    options: list[tuple[float, PermuteConfig]] = []
     wide = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
     for vec in (wide, *(n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < wide)):
         option = replace(c, vec=vec)
         option = replace(option, turned=_turns(Stage(x, option)))
-        if Stage(x, option).tile_bytes > TILE_BYTES[1]:
-            continue
-        options.append(_stored(x, option, arch))
-        if option.turned:
-            break
-    return min(options, key=lambda option: option[0])[1] if options else None
+        nbytes, most = Stage(x, option).tile_bytes, TILE_BYTES[1]
+        asked = f"shared memory bytes of a tile {tile} of {x}, stored in vectors of {vec}"
+        yield option, ResourceError(asked, nbytes, most) if nbytes > most else None
+        if option.turned and nbytes <= most:
+            return
+
+
+def refusals(x: Moves, arch: str | Arch = "sm_90") -> dict[PermuteConfig, ResourceError]:
+    """Staged configurations that a problem cannot have, each with the reason.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> refusals(normalise(permute_problem((4096, 4096), (1, 0), "f32")))
+    {}
+    """
+    sms = _sms(arch)
+    tried = (option for run in (RUN_BYTES, RUN_BYTES // 2) for option in _widths(x, run, sms, arch))
+    return {c: why for c, why in tried if why is not None}
+
+
+def _sms(arch: str | Arch) -> int:
+    return board.sms if (board := find_arch(arch).board) else 1
 
 
 def _is_dense(x: Moves) -> bool:
@@ -277,7 +300,7 @@ def _ends(stage: Stage) -> tuple[float, float]:
     vector = Store(stage, x, origins, block_base(stage, origins))
     row, whole = (
         np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
-        for predicates in (vector.row, vector.ends.whole)
+        for predicates in (vector.part.exists, vector.ends.whole)
     )
     sector = np.where(row, vector.target * stage.size // SECTOR_BYTES, -1)
     sector.sort(axis=1)
@@ -343,7 +366,7 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
         stage = Stage(x, option)
         if stage.tile_bytes > max(TILE_BYTES[1], least) or not _is_whole(stage, lanes):
             continue
-        accesses, loads = _accesses(stage), stage.stores * len(reads(stage))
+        accesses, loads = tuple(_accesses(stage)), stage.stores * len(reads(stage))
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
         for swizzle in SWIZZLES:
             cost, ideal = _wavefronts(accesses, swizzle, arch)
@@ -359,21 +382,13 @@ def _is_whole(stage: Stage, lanes: int) -> bool:
     return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.size >= SECTOR_BYTES)
 
 
-def _accesses(stage: Stage) -> tuple[tuple[str, int, Any], ...]:
+def _accesses(stage: Stage) -> Iterator[tuple[str, int, Any]]:
     """Reads and writes of the first block's tile: the op, how often, and bytes of some of its warps."""
     import numpy as np
 
-    origins = (0,) * stage.moves.rank
-    base = block_base(stage, origins)
-    x = _some_warps(stage.stores)
-    vector = Store(stage, x, origins, base)
-    y = _some_warps(stage.loads)
-    writes = np.broadcast_to(load_chunk(stage, y, origins, base).place, y.shape)
-    found = [(f"st.shared.b{8 * stage.chunk_bytes}", stage.loads, writes)]
-    for nbytes, together in by_width(reads(stage)).items():
-        places = [np.broadcast_to(vector.place(read.first), x.shape) for read in together]
-        found.append((f"ld.shared.b{8 * nbytes}", stage.stores * len(together), np.concatenate(places)))
-    return tuple(found)
+    for op, places, one in tile_accesses(stage, _some_warps(stage.loads), _some_warps(stage.stores)):
+        times = len(places) * (stage.loads if isinstance(one, Load) else stage.stores)
+        yield op, times, np.concatenate([np.broadcast_to(place, one.x.shape) for place in places])
 
 
 def _some_warps(work: int) -> Any:

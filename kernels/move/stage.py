@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, prod
 from typing import Any, Literal, TypeAlias
 
@@ -59,6 +59,11 @@ class PermuteConfig:
     are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
     all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
     that tiles cut first, then along the destination's.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("permute")
+    >>> family.choose(family.problem((64, 32, 16), (2, 0, 1), "f32"), "sm_90").way
+    'staged'
     """
 
     way: Literal["direct", "staged"]
@@ -280,21 +285,22 @@ class Stage:
         rows = ((self.held[k], 1, k) for k in self.src_rows)
         return ((self.chunks, self.config.chunk, self.moves.rank), *rows)
 
-    def is_bent(self, k: int) -> bool:
-        """True for a mode along which no stride says where the source is: a backward one, or with a halo."""
-        return self.modes[k].src < 0 or (self.halo and k == self.last)
-
-    @property
+    @cached_property
     def is_straight(self) -> bool:
         """True when strides alone say where every chunk lies: rows start at chunks, and none is cut."""
         moves = self.moves
         whole = moves.src_elems % self.config.chunk == 0 and not moves.src_swizzle
-        return whole and self.src_aligned and not any(map(self.is_bent, range(moves.rank)))
+        return whole and self.src_aligned and not self.halo and all(m.src >= 0 for m in self.modes)
 
     @property
     def lead_bytes(self) -> int:
         """Bytes of the lead in front of a row in shared memory."""
         return self.lead * self.coefficients[self.last] if self.lead and not self.halo else 0
+
+    @property
+    def src_strides(self) -> tuple[int, ...]:
+        """Strides of the source; along a mode that runs backwards, of the elements in their order."""
+        return tuple(abs(m.src) for m in self.modes)
 
     @property
     def dst_strides(self) -> tuple[int, ...]:
@@ -335,9 +341,9 @@ class Stage:
         if not self.dst_run or self.config.vec == 1:
             return 0
         held = self.dst_length + self.lead * self.dst_inner
-        past = range(held, self.vectors * self.config.vec + self.lead * self.dst_inner)
-        furthest: int = max(map(self.run_place, past), default=0)
-        last: int = self.run_place(self.dst_length - 1)
+        end = self.vectors * self.config.vec + self.lead * self.dst_inner
+        furthest = max((self.run_layout(position) for position in range(held, end)), default=0)
+        last: int = self.run_layout(self.dst_length - 1)
         return furthest - last if furthest > last else 0
 
     @cached_property
@@ -359,22 +365,13 @@ class Stage:
         return tuple(found), span
 
     @cached_property
-    def run_digits(self) -> Digits:
-        """Position in a run of the destination -> bytes of shared memory from its first element."""
-        return tuple((self.tile[k], self.coefficients[k], 0) for k in self.dst_run)
-
-    def run_place(self, position: Any) -> Any:
-        """Bytes of shared memory between a position in a run of the destination and its first element.
+    def run_layout(self) -> Layout:
+        """Position in a run of the destination -> bytes of shared memory from its first element.
 
         A lead moves positions past the run's end, so that the last mode takes what is left, even one of 1.
         """
-        *inner, (_, last, _) = self.run_digits
-        found = 0
-        for extent, step, _ in inner:
-            if extent > 1:
-                found = found + position % extent * step
-                position = position // extent
-        return found + position * last
+        run = self.dst_run
+        return Layout(tuple(self.tile[k] for k in run), tuple(self.coefficients[k] for k in run))
 
     @cached_property
     def layout(self) -> AnyLayout:
@@ -437,32 +434,27 @@ class Stage:
         return self.vectors * prod(self.tile[k] for k in self.dst_rows) // self.group
 
 
+@lru_cache(maxsize=1 << 10)
 def coordinates(digits: Digits) -> Layout:
-    """Number -> coordinate, as a layout.
+    """Number -> coordinate, as a layout; a digit of extent 1 is none.
 
-    >>> print(coordinates(((4, 8, 1), (3, 1, 0))), coordinates(((4, 8, 1), (3, 1, 0)))(7))
+    >>> print(coordinates(((4, 8, 1), (3, 1, 0), (1, 1, 2))), coordinates(((4, 8, 1), (3, 1, 0)))(7))
     (4,3):(8@1,1@0) (1,24)
     """
-    steps = tuple(ScaledBasis(step, mode) if n > 1 else 0 for n, step, mode in digits)
-    return Layout(tuple(n for n, *_ in digits), steps)
+    counting = [digit for digit in digits if digit[0] > 1]
+    return Layout(
+        tuple(n for n, *_ in counting), tuple(ScaledBasis(step, mode) for _, step, mode in counting)
+    )
 
 
-def coordinate_of(digits: Digits, number: Any, rank: int) -> tuple[Any, ...]:
-    """coordinates(digits)(number), of an int, an array or an index expression, filled up to `rank` modes.
+def coordinate_of(layout: Layout, number: Any, rank: int) -> tuple[Any, ...]:
+    """The coordinate of a number, an int, an array or an index expression, filled up to `rank` modes.
 
-    The chooser asks a thousand times, and an expression would have to be rid of summands that are always 0.
-
-    >>> coordinate_of(((4, 8, 1), (3, 1, 0)), 7, 3)
+    >>> coordinate_of(coordinates(((4, 8, 1), (3, 1, 0))), 7, 3)
     (1, 24, 0)
     """
-    found: list[Any] = [0] * rank
-    counting = [digit for digit in digits if digit[0] > 1]
-    for extent, step, mode in counting[:-1]:
-        found[mode] = found[mode] + number % extent * step
-        number = number // extent
-    for _, step, mode in counting[-1:]:
-        found[mode] = found[mode] + number * step
-    return tuple(found)
+    found = layout(number) if layout.shape else ()
+    return (*found, *(0,) * (rank - len(found)))
 
 
 def _whole_lines(nbytes: int) -> int:
@@ -478,10 +470,6 @@ def row_distance(span: int, residue: int, chunk_bytes: int, unit_bytes: int) -> 
     >>> row_distance(256, 0, 16, 16), row_distance(256, 12, 16, 4), row_distance(5, 1, 16, 1)
     (256, 268, 33)
     """
-    distance = residue
-    while any(
-        (start + distance) // chunk_bytes < -(-(start + span) // chunk_bytes)
-        for start in range(0, chunk_bytes, unit_bytes)
-    ):
-        distance += chunk_bytes
-    return distance
+    starts = range(0, chunk_bytes, unit_bytes)
+    most = max(-(-(start + span) // chunk_bytes) - (start + residue) // chunk_bytes for start in starts)
+    return residue + chunk_bytes * max(0, most)

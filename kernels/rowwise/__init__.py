@@ -1,18 +1,19 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
-    axes, problems     what is asked: a tensor of which some modes are reduced, and its normal form
+    problems           what is asked: tensors with reduced modes, their normal form, definitions
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
-    block, block_reduce     the kernel that is being written, and what its threads exchange
+    block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
     reduce_plan, reduce     sum, max, mean: configurations, and the program
-    norm_plan, schedule, norm     softmax and norms: the same, and where elements stay between two visits
-    families, trials, bounds, cases     the records of this room's families; data on which they are verified,
-                       bounds of their results, problems that are timed
+    norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
+    families, trials   the records of this room's families, and what is timed; data on which they are
+                       verified, and bounds of their results
 
-Numbers are f32 inside; `kernels.rounding` bounds the results.
+Numbers are f32 inside; `kernels.elements` bounds the results.
 """
 
 from __future__ import annotations
 
+from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
@@ -34,6 +35,8 @@ from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan
 __all__ = [
     "FOLD",
     "OPS",
+    "ROWWISE_FAMILIES",
+    "SEED",
     "AxesProblem",
     "NormConfig",
     "NormLaunches",
@@ -51,4 +54,5 @@ __all__ = [
     "plans",
     "reduce_problem",
     "reduced",
+    "rowwise_cases",
 ]

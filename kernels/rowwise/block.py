@@ -12,6 +12,10 @@ vectors, and every step of the algorithm visits all of them, wherever they are:
         group.visit(visit)            code for each of these vectors
     block.store(f, v)                 a vector of results; where a row starts or ends inside, its elements
 
+Global memory is addressed by tensors: the modes of the walk with the strides of a side.  An access is the
+index of its row, under a name, and what the step adds; it keeps its coordinate, so that building a kernel
+proves that it stays below the extents.  What no coordinate says, in rows of `unaligned`, has an index alone.
+
 Notes.  What threads exchange is in block_reduce.
 """
 
@@ -136,14 +140,9 @@ class Block:
     # --- places in global memory -----------------------------------------------------------------------
 
     def tensor(
-        self,
-        name: str,
-        side: Side,
-        modes: Sequence[Mode] | None = None,
-        element: DType | None = None,
-        *,
-        writable: bool = False,
-    ) -> Tensor:
+        self, name: str, side: Side, modes: Sequence[Mode] | None = None, element: DType | None = None,
+        *, writable: bool = False,
+    ) -> Tensor:  # fmt: skip
         """A pointer as a tensor: all or some modes on a side, and one of stride 1 behind them.
 
         That is the offset, or all of a place that is no inner product.  What runs backwards has no extent.
@@ -177,6 +176,11 @@ class Block:
             with self.k.If(total):
                 yield
 
+    def has_row(self, place: Expr) -> list[Expr]:
+        """The predicate that a thread's place is one of the rows, where a tile may stick out of them."""
+        each = self.tiling.rows_per_block * self.tiling.rows_per_thread
+        return [place < self.walk.places] if self.walk.places % each else []
+
     def partials(self, size: int) -> Shared:
         """Shared memory for the partials of one exchange, in words: each exchange has its own."""
         self._partials += 1
@@ -188,26 +192,12 @@ class RowBlock(Block):
 
     `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
     says that it writes the destination, in place the source; else it saves statistics.
-
-    >>> from layoutalg.kernels.rowwise.norm_plan import form_of
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> from layoutalg.kernels.rowwise.norm_plan import walk_of
-    >>> p, c = norm_problem("softmax", (8, 128), 1, "f32"), NormConfig(4, 2, 16, "registers")
-    >>> RowBlock("softmax", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True).v.shape
-    (2, 4)
     """
 
     def __init__(
-        self,
-        name: str,
-        problem: NormProblem,
-        walk: Walk,
-        config: NormConfig,
-        notes: list[str],
-        *,
-        writes: bool,
-        backwards: bool = False,
-    ) -> None:
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
+        *, writes: bool, backwards: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(name, walk, notes, backwards=backwards)
         k, t = self.k, self.tiling
         self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)
@@ -260,12 +250,9 @@ class RowBlock(Block):
             self._extras[name] = self.tensor(name, "weight", self.walk.reduced)
         return self._extras[name]
 
-    @contextmanager
-    def present(self) -> Iterator[None]:
+    def present(self) -> AbstractContextManager[None]:
         """Code of threads whose row exists."""
-        places = self.walk.places
-        with self.where([self.place < places] if places % self.config.rows_per_block else []):
-            yield
+        return self.where(self.has_row(self.place))
 
     # --- vectors ---------------------------------------------------------------------------------------
 

@@ -37,11 +37,9 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError, UnknownNameError
-from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction
-from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.baselines import Launch, find_board, torch_difference, torch_reduction
+from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, bits_of, numbers_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
-from layoutalg.kernels.limits import find_board
-from layoutalg.kernels.rounding import HALF_PLACE, SMALLEST_SUM
 from layoutalg.kernels.rowwise import norm, norm_plan, reduce
 from layoutalg.kernels.rowwise.norm import NormLaunches
 from layoutalg.kernels.rowwise.problems import (

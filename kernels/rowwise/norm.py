@@ -79,7 +79,13 @@ Step: TypeAlias = Callable[[RowBlock], None]
 
 @dataclass(frozen=True, slots=True)
 class NormLaunches:
-    """What computes a problem: kernels in order, and the floats of scratch memory between them."""
+    """What computes a problem: kernels in order, and the floats of scratch memory between them.
+
+    >>> from layoutalg.kernels.rowwise import norm_problem
+    >>> found = plan(norm_problem("softmax", (64, 1000), 1, "f16"))
+    >>> len(found.kernels), found.workspace_elems
+    (1, 0)
+    """
 
     problem: NormProblem
     config: NormConfig
@@ -91,10 +97,6 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     """The launches of a problem, by the best configuration or a given one.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
-
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> [k.name for k in plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels]
-    ['softmax_f16']
     """
     c = configs(problem, arch)[0] if config is None else config
     walk = walk_of(form_of(problem), problem.dtype, c)
@@ -119,13 +121,7 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 
 
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
-    """The tile program of a configuration, or of one half of a split.
-
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> p, c = norm_problem("layer_norm", (8, 1024), 1, "f32"), NormConfig(4, 1, 128, "registers")
-    >>> build(p, walk_of(form_of(p), p.dtype, c), c).name
-    'layer_norm_f32'
-    """
+    """The tile program of a configuration, or of one half of a split."""
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]

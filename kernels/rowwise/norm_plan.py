@@ -13,6 +13,13 @@ known.  What fits decides:
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
     softmax (8192,8192) f32 over 0        512 threads read 256 bytes of 8192 rows, twice
 
+A thread goes through rounds, one vector each; of `splits` blocks, block s takes round i as
+
+    step = (s * rounds + i) * threads_per_row + y
+
+Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
+are plain, and segments differ in where their vectors stay.
+
 Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of 32 bytes, whose parts
 of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
@@ -37,16 +44,23 @@ from layoutalg.kernels.rowwise.unaligned import (
     can_vector,
     row_ends,
 )
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    MOST_THREADS,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    WORD_BYTES,
+    Tiling,
+    Walk,
+    power_above,
+)
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
 
 SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 """Shared memory of a block that holds elements, at most, and what it is sure to need beside."""
-
-MOST_THREADS = 1024
-WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
 
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
@@ -80,6 +94,11 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+
+    >>> from layoutalg.kernels import find_family
+    >>> family = find_family("softmax")
+    >>> family.choose(family.problem((64, 1000), 1, "f16"), "sm_90").hold
+    'registers'
     """
 
     vec: int
@@ -97,14 +116,7 @@ class NormConfig:
 
 
 def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
-    """The walk of a configuration: threads of a row side by side, or those of columns.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> x, c = axes_problem((64, 1001), 1, "f32", keeps=True), NormConfig(4, 1, 32, "registers")
-    >>> type(walk_of(normalise(x), dtype("f32"), c)).__name__
-    'MaskedRows'
-    """
+    """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
@@ -141,14 +153,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The rounds of a walk's threads.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> x, c = axes_problem((64, 1001), 1, "f16", keeps=True), NormConfig(8, 1, 32, "registers")
-    >>> [(s.first, s.count, s.plain) for s in Schedule(walk_of(normalise(x), dtype("f16"), c), c).segments]
-    [(0, 1, False), (1, 2, True), (3, 1, False)]
-    """
+    """The rounds of a walk's threads."""
 
     walk: Walk
     config: NormConfig
@@ -193,28 +198,18 @@ class Schedule:
         return sum(s.count for s in self.segments if s.hold == "registers")
 
     def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
-        """Rounds (from, to, plain), those in shared memory apart from those that are not."""
-        if self.config.hold == "global":
-            yield from self._read_twice(*parts)
-            return
-        shared = self.staged if self.config.hold == "shared" else 0
+        """Rounds (from, to, plain) by where they stay; what is left of plain ones that are read twice, after
+        whole groups of `depth`, stays in registers."""
+        depth, twice = self.config.depth, self.config.hold == "global"
         for start, stop, plain in parts:
-            middle = min(max(start, shared), stop)
+            middle = stop if twice else min(max(start, self.staged), stop)
+            if twice and plain and self.config.splits == 1 and not self.staged:
+                groups = (stop - start) // depth
+                middle = start + (groups if groups > 1 else 0) * depth
             if middle > start:
-                yield Segment(start, middle - start, plain, "shared")
+                yield Segment(start, middle - start, plain, "global" if twice else "shared")
             if stop > middle:
                 yield Segment(middle, stop - middle, plain, "registers")
-
-    def _read_twice(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
-        """Rounds that are read twice, `depth` at a time; what is left of plain ones stays in registers."""
-        depth, alone = self.config.depth, self.config.splits == 1 and not self.staged
-        for start, stop, plain in parts:
-            groups = (stop - start) // depth
-            last = start + (groups if groups > 1 else 0) * depth if plain and alone else stop
-            if last > start:
-                yield Segment(start, last - start, plain, "global")
-            if stop > last:
-                yield Segment(last, stop - last, plain, "registers")
 
 
 # --- candidates ---------------------------------------------------------------------------------------
@@ -224,10 +219,6 @@ def form_of(p: NormProblem) -> Form:
     """The normal form of a norm; rows shorter than a sector come after the mode that follows them.
 
     Raises ShapeError for a problem without elements: there is nothing to do.
-
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> print(form_of(norm_problem("layer_norm", (32, 1024, 1024), 2, "f32", weight=True)))
-    R 1024:1->1 w1, K 32768:1024->1024
     """
     if not prod(p.axes.shape):
         raise ShapeError(f"{p} has no elements: there is nothing to compute")
@@ -250,12 +241,7 @@ def _short_rows(form: Form, element: DType) -> bool:
 
 
 def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
-    """The configurations that fit a problem, best first.
-
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
-    >>> configs(norm_problem("softmax", (65536, 1024), 1, "f32"))[0].threads_per_row
-    64
-    """
+    """The configurations that fit a problem, best first."""
     return tuple(dict.fromkeys(c for c, refused in candidates(p, arch) if refused is None))
 
 
@@ -269,49 +255,96 @@ def candidates(
     >>> next(str(why) for c, why in tried if c.hold == "shared")
     'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
     """
-    chip, x = find_arch(arch), _Rows(form_of(p), p.dtype, p.in_place)
+    chip, form = find_arch(arch), form_of(p)
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
-    for vec in _vectors(x):
-        copies = chip.compute_capability >= (8, 0) and vec * x.element.nbytes >= 4
-        room = most if copies else 0
-        ways = _rows(x, vec, sms, room) if x.form.lead.reduced else _columns(x, vec, sms, room)
-        yield from ((c, _refusal(x, c, room)) for c in ways)
+    for vec in _vectors(form, p):
+        copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0)
+        ways = _rows(x) if form.lead.reduced else _columns(x)
+        yield from ((c, _refusal(x, c)) for c in ways)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """What is normalised: the form, the elements, and whether the destination is the source."""
+def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
+    """Elements of a vector, best first: skewed ones rather than those of a word or less."""
+    widest = vec = VECTOR_BYTES // p.dtype.nbytes
+    while not can_vector(form, vec, in_place=p.in_place):
+        vec //= 2
+    narrow = vec * p.dtype.nbytes <= WORD_BYTES and form.count >= LEAST_ROWS
+    if narrow and can_skew(form, widest, in_place=p.in_place):
+        yield widest
+    yield vec
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
 
     form: Form
     element: DType
-    in_place: bool
+    vec: int
+    sms: int
+    room: int
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
         return walk_of(self.form, self.element, c)
 
-    def can_vector(self, vec: int) -> bool:
-        """True when vectors of so many elements can be read and written at their multiples."""
-        return can_vector(self.form, vec, in_place=self.in_place)
-
-    def words(self, vec: int) -> int:
+    @property
+    def words(self) -> int:
         """32-bit registers of a vector."""
-        return max(1, vec * self.element.nbytes // WORD_BYTES)
+        return max(1, self.vector_bytes // WORD_BYTES)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector."""
+        return self.vec * self.element.nbytes
+
+    # --- columns ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def skewed(self) -> bool:
+        """True when vectors do not lie alike in all rows."""
+        return isinstance(self.slab(1), SkewedColumns)
+
+    @property
+    def pitch_bytes(self) -> int:
+        """Bytes of a row from a vector to the next, as far as sectors care."""
+        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
+
+    @cached_property
+    def across(self) -> int:
+        """Threads side by side that have columns at all."""
+        if self.skewed:
+            return power_above(ceil((self.form.lead.extent + self.vec - 1) / self.vec) + 2)
+        return power_above(self.form.outputs / self.vec)
+
+    def lanes(self, nbytes: int) -> int:
+        """Threads side by side whose vectors are so many bytes, no more than there are columns."""
+        found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
+        return max(LEAST_SKEWED if self.skewed else 1, found)
+
+    def slab(self, side: int) -> Walk:
+        """The walk of tiles with so many threads side by side."""
+        return self.walk(NormConfig(self.vec, side, 1, "global"))
+
+    def enough(self, side: int) -> bool:
+        """True when there are tiles for nearly all multiprocessors."""
+        return self.slab(side).tiles >= 0.9 * self.sms
+
+    def held(self, side: int) -> NormConfig:
+        """Columns in registers, by as few threads as have room; up to two exchange little, and hold more."""
+        words = self.form.count * self.words
+        share = power_above(words / HELD_WORDS)
+        if share > 2:
+            share = max(power_above(words / FEW_WORDS), -(-WARP // side))
+        walk = self.slab(side)
+        if isinstance(walk, SkewedColumns):
+            share = max(share, _alike(side, walk.period))
+        return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
 
 
-def _vectors(x: _Rows) -> Iterator[int]:
-    """Elements of a vector, best first: skewed ones rather than those of a word or less."""
-    widest = vec = VECTOR_BYTES // x.element.nbytes
-    while not x.can_vector(vec):
-        vec //= 2
-    narrow = vec * x.element.nbytes <= WORD_BYTES and x.form.count >= LEAST_ROWS
-    if narrow and can_skew(x.form, widest, in_place=x.in_place):
-        yield widest
-    yield vec
-
-
-def _refusal(x: _Rows, c: NormConfig, room: int) -> LayoutAlgError | None:
+def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     """Why a configuration has no room for what it holds, or no work for most threads; None where it has."""
     walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
     if isinstance(walk, SkewedColumns) and not _skews(walk):
@@ -324,9 +357,9 @@ def _refusal(x: _Rows, c: NormConfig, room: int) -> LayoutAlgError | None:
         return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
     if staged > rounds:
         return UnsupportedError(f"{said}: {staged} vectors of a thread are staged, and it has {rounds}")
-    if (asked := staged * c.threads * walk.tiling.nbytes) > room:
-        return ResourceError(f"bytes of shared memory, {said}", asked, room)
-    held = (rounds - staged) * x.words(c.vec)
+    if (asked := staged * c.threads * x.vector_bytes) > x.room:
+        return ResourceError(f"bytes of shared memory, {said}", asked, x.room)
+    held = (rounds - staged) * x.words
     if c.hold != "global" and held > HELD_WORDS:
         return ResourceError(f"words that a thread holds, {said}", held, HELD_WORDS)
     return None
@@ -335,153 +368,79 @@ def _refusal(x: _Rows, c: NormConfig, room: int) -> LayoutAlgError | None:
 def _skews(walk: SkewedColumns) -> bool:
     """True when a tile has columns of its own, and the rows of a warp start alike."""
     rows, share = walk.tiling.rows_per_block, walk.tiling.threads_per_row
-    if rows < LEAST_SKEWED:
-        return False
-    return share % walk.period == 0 and share >= _alike(rows, walk.period)
-
-
-def _power(n: float) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(0, ceil(n) - 1).bit_length()
-
-
-def _rows(x: _Rows, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
-    """Configurations of rows, best first."""
-    width, rows = x.words(vec), x.form.outputs
-    steps = x.walk(NormConfig(vec, 1, 32, "global")).steps
-    splits = min(ceil(2 * sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
-    twice = NormConfig(vec, 1, 512, "global", 8)
-    if rows < sms // 2 and splits > 1:
-        if room and steps >= 8 * twice.threads_per_row * splits:
-            yield replace(twice, splits=splits, depth=4, staged=8)
-        yield replace(twice, splits=splits)
-    for held in (FEW_WORDS, HELD_WORDS):
-        share = _power(steps * width / (held + width))
-        while share < min(256, steps) and rows * share < sms * FILLING_THREADS:
-            share *= 2
-        if share <= MOST_THREADS:
-            yield NormConfig(vec, max(1, 64 // share), share, "registers")
-        if held == FEW_WORDS:
-            yield NormConfig(vec, 1, 512, "shared")
-            fits = room // (512 * vec * x.element.nbytes)
-            yield NormConfig(vec, 1, 512, "shared", staged=fits)  # the rest in registers
-    yield twice
-
-
-def _columns(x: _Rows, vec: int, sms: int, room: int) -> Iterator[NormConfig]:
-    """Configurations of columns, best first."""
-    slabs = _Slabs(x, vec, sms, room)
-    yield from _held_columns(slabs)
-    yield from _skewed_twice(slabs) if slabs.skewed else _columns_twice(slabs)
-
-
-@dataclass(frozen=True)
-class _Slabs:
-    """Columns side by side in vectors of `vec`, and the room that a block has in shared memory."""
-
-    x: _Rows
-    vec: int
-    sms: int
-    room: int
-
-    @cached_property
-    def skewed(self) -> bool:
-        """True when vectors do not lie alike in all rows."""
-        return not self.x.can_vector(self.vec)
-
-    @property
-    def vector_bytes(self) -> int:
-        """Bytes of a vector."""
-        return self.vec * self.x.element.nbytes
-
-    @property
-    def pitch_bytes(self) -> int:
-        """Bytes of a row from a vector to the next, as far as sectors care."""
-        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.x.form.lead.src))
-
-    @cached_property
-    def across(self) -> int:
-        """Threads side by side that have columns at all."""
-        if self.skewed:
-            return _power(ceil((self.x.form.lead.extent + self.vec - 1) / self.vec) + 2)
-        return _power(self.x.form.outputs / self.vec)
-
-    def lanes(self, nbytes: int) -> int:
-        """Threads side by side whose vectors are so many bytes, no more than there are columns."""
-        found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
-        return max(LEAST_SKEWED if self.skewed else 1, found)
-
-    def walk(self, side: int) -> Walk:
-        """The walk of tiles with so many threads side by side."""
-        return self.x.walk(NormConfig(self.vec, side, 1, "global"))
-
-    def period(self, side: int) -> int:
-        """Rows after which a place of a vector returns; 1 where all rows start alike."""
-        walk = self.walk(side)
-        return walk.period if isinstance(walk, SkewedColumns) else 1
-
-    def enough(self, side: int) -> bool:
-        """True when there are tiles for nearly all multiprocessors."""
-        return self.walk(side).tiles >= 0.9 * self.sms
-
-
-def _held_columns(s: _Slabs) -> Iterator[NormConfig]:
-    """Slabs that are read once: in registers, and wide ones in shared memory."""
-    apart = any(v * s.x.element.nbytes % SECTOR_BYTES for v in row_ends(s.x.form))
-    sizes = (2 * LINE_BYTES, LINE_BYTES) if s.skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
-    wider, narrow = [s.lanes(n) for n in sizes], s.lanes(2 * SECTOR_BYTES if s.skewed else SECTOR_BYTES)
-    wide_enough = [side for side in wider if s.enough(side)]
-    yield from (c for side in wide_enough if (c := _in_registers(s, side)).threads <= 512)
-    ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
-    for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
-        if s.x.form.count * side * s.vector_bytes <= s.room // blocks:
-            yield NormConfig(s.vec, side, 256 // side, "shared")
-    if (c := _in_registers(s, narrow)).threads <= MOST_THREADS:
-        yield c
-    if s.enough(wider[-1]):
-        yield NormConfig(s.vec, wider[-1], 512 // wider[-1], "shared", 8)
-
-
-def _in_registers(s: _Slabs, side: int) -> NormConfig:
-    """As few threads a column as have room for it: up to two, which exchange little, hold more."""
-    held = s.x.form.count * s.x.words(s.vec)
-    share = _power(held / HELD_WORDS)
-    if share > 2:
-        share = max(_power(held / FEW_WORDS), -(-WARP // side))
-    if s.skewed:
-        share = max(share, _alike(side, s.period(side)))
-    return NormConfig(s.vec, max(side, _power(128 / share)), share, "registers")
-
-
-def _skewed_twice(s: _Slabs) -> Iterator[NormConfig]:
-    """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
-    side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // s.vec, s.across))
-    share = 256 // side
-    splits = min(16 // s.vec * s.sms // s.walk(side).tiles, s.x.form.count // (16 * share))
-    yield NormConfig(s.vec, side, share, "global", s.vec, max(1, splits))
-
-
-def _columns_twice(s: _Slabs) -> Iterator[NormConfig]:
-    """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
-    steps, wide, line = s.x.form.count, s.lanes(2 * LINE_BYTES), s.lanes(LINE_BYTES)
-    depth = 16 if s.vec == 1 else 8 if s.vector_bytes <= WORD_BYTES else 4
-
-    def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
-        share = max(min(WARP, threads // side), 256 // side)
-        rounds = ceil(steps / (share * splits))
-        staged = min(staged, rounds // depth * depth) if s.room and depth == 4 else 0
-        return NormConfig(s.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
-
-    threads = MOST_THREADS if s.vector_bytes < WORD_BYTES else 512
-    yield from (twice(side, threads, 16) for side in (wide, line) if s.enough(side))
-    least, most = (LONE_STEPS, 8) if s.vec == 1 else (LEAST_STEPS, 4)
-    tiles = s.walk(wide).tiles
-    parts = (blocks * s.sms // tiles for blocks in (most, most // 2, most // 4))
-    short = min(2 * s.sms // tiles, steps * wide * s.pitch_bytes // SPLIT_BYTES)
-    splits = next((n for n in parts if n and steps // n >= least), max(1, short))
-    yield twice(wide, 512 if s.vec == 1 else 256, 12, splits)
+    return rows >= LEAST_SKEWED and share % walk.period == 0 and share >= _alike(rows, walk.period)
 
 
 def _alike(side: int, period: int) -> int:
     """The fewest threads that share statistics of skewed columns so that a warp's rows start alike."""
     return period * max(1, WARP // side) if period > 1 else 1
+
+
+def _rows(x: _Ways) -> Iterator[NormConfig]:
+    """Configurations of rows, best first."""
+    rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
+    twice = NormConfig(x.vec, 1, 512, "global", 8)
+    if rows < x.sms // 2 and splits > 1:
+        if x.room and steps >= 8 * twice.threads_per_row * splits:
+            yield replace(twice, splits=splits, depth=4, staged=8)
+        yield replace(twice, splits=splits)
+    for held in (FEW_WORDS, HELD_WORDS):
+        share = power_above(steps * x.words / (held + x.words))
+        while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
+            share *= 2
+        if share <= MOST_THREADS:
+            yield NormConfig(x.vec, max(1, 64 // share), share, "registers")
+        if held == FEW_WORDS:
+            yield NormConfig(x.vec, 1, 512, "shared")
+            fits = x.room // (512 * x.vector_bytes)
+            yield NormConfig(x.vec, 1, 512, "shared", staged=fits)  # the rest in registers
+    yield twice
+
+
+def _columns(x: _Ways) -> Iterator[NormConfig]:
+    """Configurations of columns, best first: slabs that are read once, in registers or wide ones in shared
+    memory, then those that are read twice."""
+    apart = any(v * x.element.nbytes % SECTOR_BYTES for v in row_ends(x.form))
+    sizes = (2 * LINE_BYTES, LINE_BYTES) if x.skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
+    wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
+    wide_enough = [side for side in wider if x.enough(side)]
+    yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
+    ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
+    for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
+        if x.form.count * side * x.vector_bytes <= x.room // blocks:
+            yield NormConfig(x.vec, side, 256 // side, "shared")
+    if (c := x.held(narrow)).threads <= MOST_THREADS:
+        yield c
+    if x.enough(wider[-1]):
+        yield NormConfig(x.vec, wider[-1], 512 // wider[-1], "shared", 8)
+    yield from _skewed_twice(x) if x.skewed else _columns_twice(x)
+
+
+def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:
+    """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
+    side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // x.vec, x.across))
+    share = 256 // side
+    splits = min(16 // x.vec * x.sms // x.slab(side).tiles, x.form.count // (16 * share))
+    yield NormConfig(x.vec, side, share, "global", x.vec, max(1, splits))
+
+
+def _columns_twice(x: _Ways) -> Iterator[NormConfig]:
+    """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
+    steps, wide, line = x.form.count, x.lanes(2 * LINE_BYTES), x.lanes(LINE_BYTES)
+    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= WORD_BYTES else 4
+
+    def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
+        share = max(min(WARP, threads // side), 256 // side)
+        rounds = ceil(steps / (share * splits))
+        staged = min(staged, rounds // depth * depth) if x.room and depth == 4 else 0
+        return NormConfig(x.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
+
+    threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
+    yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
+    least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
+    tiles = x.slab(wide).tiles
+    parts = (blocks * x.sms // tiles for blocks in (most, most // 2, most // 4))
+    short = min(2 * x.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
+    splits = next((n for n in parts if n and steps // n >= least), max(1, short))
+    yield twice(wide, 512 if x.vec == 1 else 256, 12, splits)

@@ -223,11 +223,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The normal form of a problem: modes by source stride, and the offsets of the lowest elements.
-
-    >>> print(normalise(axes_problem((64, 256, 56, 56), (0, 2, 3), "f32")))
-    R 3136:1, K 256:3136->1, R 64:802816
-    """
+    """The normal form of a problem: modes by source stride, and the offsets of the lowest elements."""
 
     modes: tuple[Mode, ...]
     src_offset: int
@@ -260,12 +256,7 @@ class Form:
 
     @property
     def dst_start(self) -> int:
-        """Where coordinate 0 lies in the destination, from the boundary on; in the source, at `src_offset`.
-
-        >>> backwards = normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True))
-        >>> print(backwards, backwards.dst_offset, backwards.dst_start)
-        R 3:1->1, K 2:3->-3 1 4
-        """
+        """Where coordinate 0 lies in the destination; in the source, that is `src_offset`."""
         return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
 
     def __str__(self) -> str:

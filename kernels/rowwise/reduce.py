@@ -40,23 +40,12 @@ from layoutalg.kernels.rowwise.walk import Chunk, Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
-    """The tile programs of a plan, one per pass.
-
-    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
-    >>> plan = plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]
-    >>> [kernel.name for kernel in build(plan)]
-    ['reduce_sum_f32_f32', 'reduce_sum_f32_f32']
-    """
+    """The tile programs of a plan, one per pass."""
     return tuple(build_pass(p) for p in plan.passes)
 
 
 def build_pass(p: Pass) -> Kernel:
-    """The tile program of one pass.
-
-    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
-    >>> build_pass(plans(reduce_problem((64, 64), 1, "max", "f16"))[0].passes[0]).name
-    'reduce_max_f16_f16'
-    """
+    """The tile program of one pass."""
     return _Reduction(p).kernel()
 
 
@@ -128,7 +117,7 @@ class _Reduction(Block):
             for n in own:
                 chunk = walk.chunk(self.bases[n], step)
                 exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-                self._fetch(held[u, n], chunk, self.c.vec, [*self._present(n), *exists])
+                self._fetch(held[u, n], chunk, self.c.vec, [*self.has_row(self.places[n]), *exists])
         with k.Unroll("u", depth) as u:
             for n in own:
                 self._fold(held[u, n], n, self.c.vec)
@@ -138,7 +127,7 @@ class _Reduction(Block):
         mine = [self.split.eq(0)] if self.c.splits > 1 else []
         for n in range(self.c.rows_per_thread):
             one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
-            self._fetch(edge[n], one, 1, [*mine, *self._present(n), *exists])
+            self._fetch(edge[n], one, 1, [*mine, *self.has_row(self.places[n]), *exists])
 
     def _fold_edges(self, edge: Reg) -> None:
         for n in range(self.c.rows_per_thread):
@@ -154,11 +143,6 @@ class _Reduction(Block):
             k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
         with self.where(exists):
             k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
-
-    def _present(self, n: int) -> list[Expr]:
-        """What says that the thread has a row number n."""
-        places, each = self.walk.places, self.c.rows_per_block * self.c.rows_per_thread
-        return [self.places[n] < places] if places % each else []
 
     def _fold(self, words: RegRef, n: int, vec: int) -> None:
         """Join `vec` elements to the value of row n, or to one value each."""
@@ -177,14 +161,19 @@ class _Reduction(Block):
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
-            with self.where([*one, *self._present(n)]):
+            with self.where([*one, *self.has_row(self.places[n])]):
                 for e in (n,) if rows else range(0, c.vec, p.store_vec):
                     self._put(self.acc.slice(e, count=p.store_vec), self.places[n], 0 if rows else e)
 
     def _put(self, values: RegRef, place: Expr, e: int) -> None:
-        p, kept = self.p, self.p.form.kept
-        crd = self.steps.counted(self.steps.target(place, e), kept, "dst") if self.c.splits == 1 else ()
-        to = self.at(self.dst, p.target(place, e, self.split), crd, p.form.dst_offset)
+        """Store results: of element e of a place, or in the workspace split after split."""
+        p, walk, kept = self.p, self.steps, self.p.form.kept
+        if self.c.splits == 1:
+            crd = walk.target(place, e)
+            index = walk.along(crd, kept, "dst") + p.form.dst_offset
+            to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), p.form.dst_offset)
+        else:
+            to = self.at(self.dst, self.split * p.form.outputs + place * walk.values + e)
         if self.packed is not None:
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())

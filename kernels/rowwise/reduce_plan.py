@@ -36,9 +36,15 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
 from layoutalg.kernels.rowwise.unaligned import HeadTail
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Index, Tiling, aligned
-
-LINE_BYTES, MOST_THREADS = 128, 1024
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    MOST_THREADS,
+    VECTOR_BYTES,
+    WARP,
+    Tiling,
+    aligned,
+    power_above,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,10 @@ class ReduceConfig:
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.
+
+    >>> from layoutalg.kernels.rowwise import plans, reduce_problem
+    >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
+    32
     """
 
     vec: int
@@ -78,12 +88,7 @@ class ReduceConfig:
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch: `form` is walked as `config` says, results are multiplied by `factor`.
-
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
-    >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].additions
-    12
-    """
+    """One launch: `form` is walked as `config` says, results are multiplied by `factor`."""
 
     op: str
     form: Form
@@ -150,13 +155,6 @@ class Pass:
         within = (c.vec - 1).bit_length() if self.walk.rows else 0
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
-
-    def target(self, place: Index, e: int, split: Index) -> Index:
-        """Where element e of a place goes: to the destination, or to the workspace of the splits."""
-        if self.config.splits == 1:
-            crd = self.walk.target(place, e)
-            return self.walk.along(crd, self.form.kept, "dst") + self.form.dst_offset
-        return split * self.form.outputs + place * self.walk.values + e
 
 
 @dataclass(frozen=True)
@@ -318,7 +316,7 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
     """As many lanes per row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
     vec = _row_vector(form, element)
     walk = HeadTail(form, Tiling(element, vec, 1, 1))
-    near = _power_above(walk.vectors if walk.outer else walk.steps)
+    near = power_above(walk.vectors if walk.outer else walk.steps)
     narrow = 1 if vec * element.nbytes >= 8 else 2
     for lanes in (32,) if near >= 256 else [n for n in (32, 16, 8, 4, 2, 1) if n <= near and 32 * n >= near]:
         share = -(-walk.steps // lanes)
@@ -326,7 +324,7 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
             for most in (8, 16, 32):
                 groups = min(most, _power_below(max(1, share // depth)))
                 least = max(1, 32 // (lanes * groups))
-                rows = max(min(256 // (lanes * groups), _power_above(walk.places)), least)
+                rows = max(min(256 // (lanes * groups), power_above(walk.places)), least)
                 mine = min(depth, -(-share // groups))
                 own = 1
                 while 2 * own * mine <= 4 * narrow and 2 * own * rows * 1024 <= walk.places:
@@ -364,10 +362,6 @@ def _power_below(x: int) -> int:
     return 1 << (x.bit_length() - 1)
 
 
-def _power_above(x: int) -> int:
-    return 1 << (max(1, x) - 1).bit_length()
-
-
 # --- the model -----------------------------------------------------------------------------------------
 
 
@@ -393,22 +387,12 @@ class Rates:
 
 
 def resident(c: ReduceConfig, rates: Rates) -> int:
-    """Blocks that run on an SM at once.
-
-    >>> resident(ReduceConfig(4, 32, 1, 8, 8), Rates())
-    8
-    """
+    """Blocks that run on an SM at once."""
     return max(1, min(32, rates.threads // c.threads))
 
 
 def pass_us(p: Pass, rates: Rates) -> float:
-    """The time that the model gives a pass, in microseconds.
-
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
-    >>> p = plans(reduce_problem((8192, 8192), 1, "sum", "f32"))[0].passes[0]
-    >>> 60 < pass_us(p, Rates()) < 70
-    True
-    """
+    """The time that the model gives a pass, in microseconds."""
     c, walk = p.config, p.walk
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)

@@ -1,10 +1,11 @@
-"""Walks over rows that do not start at vectors: the arithmetic that no layout can say.
+"""Walks over rows that do not start at vectors, or run backwards: the arithmetic that no layout can say.
 
-The idea.  A layout of integers says where a vector is if every row starts at one.  Where rows start at any
-element, the vector that an element lies in depends on the remainder of an address, which is neither linear in
-the coordinate nor known before the kernel runs.  Three answers, each a `Walk` whose coordinates are still
-layouts and whose addresses are not:
+The idea.  A layout of integers says where a vector is if every row starts at one, and no stride is below 0:
+indices are unsigned.  Where rows start at any element, the vector that an element lies in depends on the
+remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Four
+answers, each a `Walk` whose coordinates are still layouts and whose addresses are not:
 
+    Backwards       a mode that runs backwards on a side is counted from its end there
     HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
     MaskedRows      norms along rows: all vectors that touch a row; what is not the row's is masked
     SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
@@ -21,8 +22,8 @@ side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0
     row 0   |20 r 23|24 w 27|28 w 31| ... |44 w 47|48 r 51|
     row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
 
-Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference stops at 0
-where the vector before the first is asked for, which no predicate lets through.
+Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference wraps where
+the vector before the first is asked for, which no predicate lets through.
 """
 
 from __future__ import annotations
@@ -33,16 +34,7 @@ from functools import cached_property
 from math import gcd, prod
 
 from layoutalg.kernels.rowwise.problems import Form, Mode
-from layoutalg.kernels.rowwise.walk import (
-    Bases,
-    Chunk,
-    Crd,
-    Index,
-    Side,
-    Walk,
-    aligned,
-    coordinate,
-)
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk, aligned, coordinate
 from layoutalg.layout import Layout
 
 # --- modes that run backwards --------------------------------------------------------------------------
@@ -93,24 +85,14 @@ class Backwards(Walk):
 
 
 def row_ends(form: Form) -> list[int]:
-    """Where rows may start and end, in elements: vectors are whole where their size divides all of these.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> row_ends(normalise(axes_problem((9, 33), 1, "f32", keeps=True)))
-    [33, 33, 0, 0, 33]
-    """
+    """Where rows may start and end, in elements: vectors are whole where their size divides all of these."""
     return [v for m in form.modes[1:] for v in (m.src, m.dst)] + [
         form.src_offset, form.dst_offset, form.lead.extent
     ]  # fmt: skip
 
 
 def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
-    """True when `vec` elements can be read and written at once, at places that are multiples of vec.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [can_vector(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
-    [False, True]
-    """
+    """True when `vec` elements can be read and written at once, at places that are multiples of vec."""
     lead = form.lead
     if vec == 1:
         return True
@@ -125,10 +107,6 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
     """True when vectors can lie across columns whose rows start at different places of vectors.
 
     The rows are those of one reduced mode, and elements lie alike in source and destination.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [can_skew(normalise(axes_problem((9, 33), k, "f32", keeps=True)), 4) for k in (0, 1)]
-    [True, False]
     """
     lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
@@ -140,10 +118,6 @@ def _one_phase(form: Form, vec: int) -> bool:
     """True when every element's place in a vector of the source is that in one of the destination.
 
     Coordinate 0 has the same place in both, and so has every step from it, up or down.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> _one_phase(normalise(axes_problem((2, 3), 1, "f32", (-3, 1), (3, 1), 4, 1, keeps=True)), 2)
-    False
     """
     differences = [m.src - m.dst for m in form.modes[1:]] + [form.src_offset - form.dst_start]
     return not any(d % vec for d in differences)
@@ -154,15 +128,7 @@ def _one_phase(form: Form, vec: int) -> bool:
 
 @dataclass(frozen=True)
 class HeadTail(Backwards):
-    """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> from layoutalg.kernels.rowwise.walk import Tiling
-    >>> w = HeadTail(normalise(axes_problem((8, 130), 1, "f32")), Tiling(dtype("f32"), 4, 1, 32))
-    >>> w.vectors, w.edges
-    (32, 8)
-    """
+    """The walk of a reduction: vectors inside of rows, and the elements of head and tail one by one."""
 
     @cached_property
     def aligned(self) -> bool:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import gcd, prod
+from math import ceil, gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.atoms import make_tiled_copy
@@ -48,8 +48,20 @@ Crd: TypeAlias = tuple[Index, ...]
 Side: TypeAlias = Literal["src", "dst", "weight"]
 """What a coordinate is a place in."""
 
-WARP, VECTOR_BYTES = 32, 16
-"""Lanes of a warp, and the widest access of a lane."""
+WARP, MOST_THREADS = 32, 1024
+"""Lanes of a warp, and the most threads of a block."""
+
+WORD_BYTES, VECTOR_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 16, 32, 128
+"""A register, the widest access of a lane, and what memory and the L1 cache move at once."""
+
+
+def power_above(n: float) -> int:
+    """The least power of two that is not below n.
+
+    >>> [power_above(n) for n in (0, 1, 2.5, 32)]
+    [1, 1, 4, 32]
+    """
+    return 1 << max(0, ceil(n) - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +174,7 @@ class Walk:
 
     @property
     def _lead(self) -> Mode:
+        """The first mode in vectors."""
         m, vec = self.lead, self.tiling.vec
         return Mode(self.vectors, m.src * vec, m.dst * vec, m.reduced, m.weight * vec)
 
@@ -353,10 +366,5 @@ def called(layout: Layout, rank: int, *at: Index) -> Crd:
 
 
 def aligned(form: Form, vec: int) -> bool:
-    """True when every row of the source starts at a vector.
-
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
-    >>> [aligned(normalise(axes_problem((8, n), 1, "f32")), 4) for n in (64, 66)]
-    [True, False]
-    """
+    """True when every row of the source starts at a vector."""
     return gcd(form.src_offset, *(m.src for m in form.modes[1:])) % vec == 0

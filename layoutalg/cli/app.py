@@ -15,11 +15,14 @@ from layoutalg.cli.commands import (
     analyze,
     bench,
     cache,
+    check,
     demo,
     draw,
     explain,
     generate,
     glossary,
+    identify,
+    index_code,
     sass,
     solve,
     synthesize,
@@ -112,6 +115,9 @@ app.command("analyze", epilog=_TERMS)(budgeted(analyze.analyze_command))
 app.command("solve", epilog=_TERMS)(budgeted(solve.solve_command))
 app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command))
 app.command("explain")(budgeted(explain.explain_command))
+app.command("code")(budgeted(index_code.code_command))
+app.command("identify")(budgeted(identify.identify_command))
+app.command("check")(budgeted(check.check_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)

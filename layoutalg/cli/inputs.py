@@ -1,18 +1,19 @@
-"""What a command is given, read and checked: offsets from a file, conditions of --fail-on, sizes."""
+"""What a command is given, read and checked: offsets and sources from files, shapes, conditions."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutalg.budget import Budget
-from layoutalg.errors import ParseError, ResourceError, ShapeError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.notation import parse
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
+from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.synthesis import Order
@@ -21,6 +22,9 @@ Offsets = list[int | None]
 
 MAX_FILE_BYTES = 16 << 20
 """Largest offsets file that is read; of a device or a pipe, no more than one byte beyond is."""
+
+MAX_SOURCE_BYTES = 1 << 20
+"""Largest source of a function that is read."""
 
 MAX_OFFSET = (1 << 62) - 1
 """Largest byte offset."""
@@ -123,6 +127,53 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
             if offset is not None and not 0 <= offset <= MAX_OFFSET:
                 raise ShapeError(f"{place}, lane {lane}: offset {offset} is not in 0..2^62-1")
     return [row for _, row in read]
+
+
+def read_source(place: str) -> str:
+    """The text of a source file, or of standard input where `place` is "-".
+
+    Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
+    MAX_SOURCE_BYTES, OSError.
+    """
+    if place == "-":
+        raw = sys.stdin.buffer.read(MAX_SOURCE_BYTES + 1)
+    else:
+        with Path(place).open("rb") as file:
+            raw = file.read(MAX_SOURCE_BYTES + 1)
+    if len(raw) > MAX_SOURCE_BYTES:
+        raise ResourceError(f"size of {place} in bytes", len(raw), MAX_SOURCE_BYTES)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise ParseError(
+            f"{place} is not UTF-8 text: line {line}, byte {column} of it does not decode",
+            position=error.start,
+        ) from None
+
+
+def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tuple[str, ...] | None]:
+    """The shape that --shape gives, "(8,64)" or "row=8,col=64", and its modes' names, or those of --names.
+
+    Raises ParseError and ArgumentTypeError.
+
+    >>> read_shape("row=8,col=64", None), read_shape("(8,64)", "r,c")
+    (((8, 64), ('row', 'col')), ((8, 64), ('r', 'c')))
+    """
+    given = None if names is None else tuple(part.strip() for part in names.split(","))
+    if text is None or "=" not in text:
+        return (None if text is None else parse_int_tuple(text)), given
+    extents: dict[str, IntTuple] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*=\s*([0-9]{1,18})\s*", part, re.ASCII)
+        if match is None or match[1] in extents:
+            raise ParseError(f"--shape {text!r}: {part!r} is not NAME=EXTENT, each name once", text=text)
+        extents[match[1]] = int(match[2])
+    if given is not None:
+        raise ArgumentTypeError("--shape names the modes already: leave --names out")
+    shape: IntTuple = tuple(extents.values()) if len(extents) > 1 else next(iter(extents.values()))
+    return shape, tuple(extents)
 
 
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:

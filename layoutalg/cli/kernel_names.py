@@ -40,33 +40,27 @@ def find_kernel(
     arch: str,
     step: str | None = None,
     part: int = 1,
+    tile: str | None = None,
     *,
     linked: bool = False,
 ) -> Part:
-    """One kernel of the launches that a family chooses for a problem, or of a step on the way to its kernel.
+    """One kernel of the launches that a family chooses for a problem, in a tile where one is asked for, or of
+    a step on the way to its kernel.
 
     Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 
-    Raises UnknownNameError for a family or a step there is not, ResourceError for a part that there is not,
-    UnsupportedError for a step of a family that has none, and as `read_options` and the family do.
+    Raises ResourceError for a part that there is not, and as `find_config`, `read_options` and the family do.
 
     >>> find_kernel("gemm-simt", {"m": 256, "n": 256, "k": 256}, "sm_90", "wide").kernel.name
     'gemm_simt_f32'
     """
     from layoutalg.codegen.printing import launch_record
-    from layoutalg.kernels.registry import FAMILIES, find_family
+    from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.sizes import buffer_bytes
 
     found = find_family(family)
     problem = found.problem(**whole_options(found, options))
-    if step is not None and not found.steps:
-        stepped = ", ".join(one.name for one in FAMILIES.values() if one.steps)
-        raise UnsupportedError(f"{family} has no steps: {stepped} do")
-    name = None if step is None else _step(found, step)
-    if name is None:
-        config = found.choose(problem, arch, found.written)
-    else:
-        config = found.steps[name]
+    name, config = find_config(found, problem, arch, step, tile)
     sequence = found.launches(problem, config, arch)
     if linked:
         sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
@@ -83,6 +77,57 @@ def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
     """A sequence whose kernels' names end with what tells `what` apart."""
     digest = sha256(what.encode()).hexdigest()[:8]
     return replace(sequence, kernels=tuple(replace(k, name=f"{k.name}_{digest}") for k in sequence.kernels))
+
+
+def find_config(
+    family: Family, problem: Any, arch: str, step: str | None = None, tile: str | None = None
+) -> tuple[str | None, Any]:
+    """The name of a step, if one is asked for, and the configuration: its own, or the best, in a tile.
+
+    Raises UnknownNameError for a step or a tile that there is not, UnsupportedError for a family without
+    them, and for both at once, and what refuses a tile for the problem.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["gemm-simt"]
+    >>> find_config(f, f.problem(256), "sm_90", tile="64x64x16")[1].tile_m
+    64
+    """
+    from layoutalg.kernels.registry import FAMILIES
+
+    for what, asked in (("steps", step), ("tiles", tile)):
+        if asked is not None and not family.steps:
+            having = ", ".join(one.name for one in FAMILIES.values() if one.steps)
+            raise UnsupportedError(f"{family.name} has no {what}: {having} do")
+    if step is not None and tile is not None:
+        raise UnsupportedError("a step has a tile of its own: --step or --tile, not both")
+    if step is not None:
+        name = _step(family, step)
+        return name, family.steps[name]
+    if tile is None:
+        return None, family.choose(problem, arch, family.written)
+    known: dict[str, Any] = {}
+    for candidate in family.candidates(problem, arch):
+        shown = family.way(candidate.config).split()[0]
+        if shown not in known and (candidate.dropped is not None or family.written(candidate.config)):
+            known[shown] = candidate
+    if tile not in known:
+        raise UnknownNameError(f"tile of {family.name}", tile, known)
+    if known[tile].dropped is not None:
+        raise known[tile].dropped
+    return None, known[tile].config
+
+
+def step_sizes(family: Family, step: str) -> dict[str, int]:
+    """Extents of which a step has whole tiles, two along k; nothing for a family without steps.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> step_sizes(FAMILIES["gemm-simt"], "v7")
+    {'m': 64, 'n': 64, 'k': 32}
+    """
+    if not family.steps:
+        return {}
+    config = family.steps[_step(family, step)]
+    return {"m": config.tile_m, "n": config.tile_n, "k": 2 * config.tile_k}
 
 
 def _step(family: Family, step: str) -> str:
@@ -103,10 +148,10 @@ def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
     """
     given = read_options(family, options)
     usual = family.verified[0]
-    sizes = [name for name in family.asks if name in usual]
+    sizes = [name for name in family.asks if name in usual and not isinstance(usual[name], bool)]
     if not any(name in given for name in sizes):
         return [family.problem(**{**args, **given}) for args in family.verified]
-    rest = {name: value for name, value in usual.items() if name not in family.asks}
+    rest = {name: value for name, value in usual.items() if name not in sizes}
     extents = {name: given[name] for name in sizes if isinstance(given.get(name), int)}
     if extents:
         given = {name: next(iter(extents.values())) for name in sizes} | given
@@ -146,8 +191,11 @@ def read_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = {name: value for name, value in options.items() if value is not None}
     if foreign := [name for name in given if name not in (*family.asks, "dtype")]:
-        takes = ", ".join(f"--{name}" for name in family.asks)
-        raise UnsupportedError(f"{family.name} has no {' and '.join(foreign)}: it takes {takes}")
+        takes, none = (
+            ", ".join(f"{before}{name.replace('_', '-')}" for name in names)
+            for before, names in (("--", family.asks), ("", foreign))
+        )
+        raise UnsupportedError(f"{family.name} has no {none.replace(', ', ' and ')}: it takes {takes}")
     return {name: read_ints(name, x) if name in EXAMPLES else x for name, x in given.items()}
 
 

@@ -41,6 +41,39 @@ ShapeOption: TypeAlias = Annotated[
 AxesOption: TypeAlias = Annotated[
     str | None, typer.Option(help="Order of a permute's axes; axes to reduce, by default the last.")
 ]
+LdaOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of A, of a product. Default: its row length.")
+]
+LdbOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Leading dimension of B, of a product. Default: its row length.")
+]
+LdcOption: TypeAlias = Annotated[int | None, typer.Option(help="Leading dimension of C. Default: n.")]
+AMajorOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="The mode that A is stored along: k (row-major) or mn. Default: k.")
+]
+BMajorOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80."),
+]
+AccumulatorOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Type of a product's sums. Default: f32; f64, s32 of s8.")
+]
+ResultOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Type of a product's result. Default: that of its operands; s32 of s8.")
+]
+COption: TypeAlias = Annotated[bool | None, typer.Option("--c/--no-c", help="Add beta C to a product.")]
+BiasOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Add a number per column (n) or per row (m) of a product, or none.")
+]
+ActivationOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Apply a function to a product: relu, gelu, silu. Default: none.")
+]
+StepOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile.")
+]
+TileOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="The tile of a product: 128x128x64. Default: the best.")
+]
 BudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")
 ]

@@ -32,6 +32,7 @@ from layoutalg.f2.matrix import (
     rank,
     solve,
 )
+from layoutalg.f2.realize import fold, separate
 from layoutalg.later import later
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ __all__ = [
     "basis",
     "complement",
     "contains",
+    "fold",
     "identity",
     "intersection",
     "kernel",
     "multiply",
     "rank",
+    "separate",
     "solve",
     "to_f2",
     "unpack",

@@ -51,10 +51,10 @@ from layoutalg.layout.int_tuple import (
     to_text,
 )
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
-from layoutalg.layout.value import Value
+from layoutalg.layout.value import Coded, Value
 
 
-class Layout(Value):
+class Layout(Coded, Value):
     """The function `crd -> <crd, stride>` on the coordinates of `shape`.  Immutable and hashable.
 
     `shape` and `stride` are IntTuples of the same form; extents are positive, strides any integers.  Leaves

@@ -42,7 +42,7 @@ from layoutalg.layout.int_tuple import (
 )
 from layoutalg.layout.layout import Layout, has_bases, integer_leaves
 from layoutalg.layout.symbols import is_symbolic
-from layoutalg.layout.value import Value
+from layoutalg.layout.value import Coded, Value
 
 MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
@@ -418,7 +418,7 @@ Outer: TypeAlias = "Swizzle | Swizzles | Layout"
 """What stands on the left of a composed layout."""
 
 
-class ComposedLayout(Value):
+class ComposedLayout(Coded, Value):
     """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
 
     `outer` is a Swizzle, a chain of them (Swizzles, or a tuple that becomes one; a chain of one factor

@@ -4,7 +4,9 @@ properties     check_bijective, check_same_function, check_family, check_index_f
 access_checks  check_conflict_free, check_coalesced
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
-indexcode      an index function in C or CUDA, compiled and compared with a layout
+indexcode      an index function in C, CUDA or Python, tabulated in a process of its own
+index_table    the C++ and the processes that tabulate it
+cuda_shim      CUDA's types and intrinsics for the host's compiler
 hostcc         the compiler of this machine
 """
 

@@ -1,12 +1,14 @@
-"""Index code written in C or CUDA, built for the host and tabulated over the domain of a layout.
+"""Index code written in C, CUDA or Python, tabulated over the domain of a layout.
 
-The idea.  A C++ template finds out how many integers the function takes; a loop in C then fills a table of
+The idea.  A C++ template finds out how many coordinates the function takes; a loop in C then fills a table of
 64-bit results, a million in a millisecond or two.  The digits of a flat index are computed there too, by the
-rule of int_tuple: the last one is not reduced.
+rule of int_tuple: the last one is not reduced.  Functions, instances of templates, functors, lambdas and
+macros are called alike; CUDA's types and intrinsics are those of cuda_shim, or of CUDA's own headers where
+the shim lacks something and they are installed.
 
-The code runs in a process of its own, one per table, so that a division by zero, a wild pointer or an endless
-loop in it ends that process and not this one.  Both have one file: its first word says which index is being
-computed, so that it is known however the process ended; the results stand behind it.
+The code runs in a process of its own, one per table, under limits, so that a division by zero, a wild pointer
+or an endless loop in it ends that process and not this one.  Both have one file: its first word says which
+index is being computed, so that it is known however the process ended; the results stand behind it.
 
 >>> code = IndexCode("__device__ long long f(int i, int j) { return 8LL * i + j; }", "f", (4, 8))
 >>> code.table(0, 6).tolist()
@@ -16,77 +18,37 @@ computed, so that it is known however the process ended; the results stand behin
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import signal
 import sys
 import tempfile
 import weakref
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from layoutalg.errors import CompileError, MismatchError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import IntTuple, flatten_tree, product, to_text
+from layoutalg.testing.cuda_shim import (
+    INTRINSICS,
+    QUALIFIERS,
+    TYPES,
+    body_of,
+    headers_of,
+    is_of_cuda,
+    prepared,
+)
 from layoutalg.testing.hostcc import build_shared
+from layoutalg.testing.index_table import C_RUNNER, PYTHON_RUNNER, TABLE
 from layoutalg.tools import run_tool
 
-_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*\Z", re.ASCII)
-_QUALIFIERS = ("__device__", "__host__", "__global__", "__constant__", "__forceinline__", "__noinline__")
-
-_TABLE = """
-#include <type_traits>
-#include <utility>
-namespace layoutalg_table_ {
-template <class R, class... A>
-constexpr int arity(R (*)(A...)) { return sizeof...(A); }
-
-template <class R, class... A, std::size_t... I>
-bool call(R (*g)(A...), const long long* x, long long* out, std::index_sequence<I...>) {
-    static_assert(std::is_integral_v<R> && (std::is_integral_v<A> && ...), "index code maps integers to one");
-    *out = static_cast<long long>(g(static_cast<A>(x[I])...));
-    return ((static_cast<long long>(static_cast<A>(x[I])) == x[I]) && ...);
-}
-
-template <class R, class... A>
-bool apply(R (*g)(A...), const long long* x, long long* out) {
-    return call(g, x, out, std::index_sequence_for<A...>{});
-}
-}
-extern "C" int layoutalg_arity() { return layoutalg_table_::arity(&FUNCTION); }
-extern "C" long long layoutalg_table(long long first, long long count, const long long* extents, int modes,
-                                     long long volatile* at, long long* out) {
-    static const auto volatile function = &FUNCTION;  // volatile, so that no call begins before `at` says so
-    long long x[MODES];
-    for (long long i = 0; i < count; ++i) {
-        long long rest = first + i;
-        *at = rest + 1;
-        for (int m = 0; m + 1 < modes; ++m) { x[m] = rest % extents[m]; rest /= extents[m]; }
-        x[modes - 1] = rest;
-        const auto f = function;
-        if (!layoutalg_table_::apply(f, x, out + i)) return first + i;
-    }
-    return -1;
-}
-"""
-
-_RUNNER = """
-import ctypes, mmap, resource, sys
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-product, path, (first, count, *extents) = sys.argv[1], sys.argv[2], map(int, sys.argv[3:])
-with open(path, "r+b") as file:
-    words = (ctypes.c_longlong * (count + 2)).from_buffer(mmap.mmap(file.fileno(), 0))
-library = ctypes.CDLL(product)
-if extents:
-    table, place = library.layoutalg_table, ctypes.addressof(words)
-    table.restype = ctypes.c_longlong
-    table.argtypes = [ctypes.c_longlong] * 2 + [ctypes.c_void_p, ctypes.c_int] + [ctypes.c_void_p] * 2
-    sides = (ctypes.c_longlong * len(extents))(*extents)
-    words[1] = table(first, count, sides, len(sides), place, place + 16)
-else:
-    words[1] = library.layoutalg_arity()
-words[0] = -1
-"""
-"""The process that runs index code.  The words of its file: 0 while the code is loaded, i + 1 while index i
-is computed, -1 when all is done; the number of parameters, or an index that they cannot hold; the results."""
+_NAME = re.compile(
+    r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[ ]*-?\w+([ ]*,[ ]*-?\w+)*[ ]*>)?(::[A-Za-z_]\w*)?\Z", re.ASCII
+)
+_PYTHON_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_LABEL = re.compile(r"[\w.<>:, +-]{1,100}\Z", re.ASCII)
 
 TABLE_SECONDS = 120.0
 """A table of a million indices takes some milliseconds; code that takes longer than this is given up."""
@@ -95,41 +57,158 @@ TABLE_SECONDS = 120.0
 class IndexCode:
     """A compiled index function over the domain of `shape`; it takes one index, or one per mode or per leaf.
 
+    `function` names a function, an instance of a template (`f<64>`), a functor, a lambda or a macro; of a
+    function that reads threadIdx, the modes that its parameters do not take come first.  `language` is "c",
+    which is C, C++ and CUDA, or "python".  `label` stands for the text in messages, `folders` are searched
+    for its headers, and `timeout_s` is what one table may take.
+
     Raises CompileError for what does not compile or load; ParseError when `function` is not a C++ name;
     ShapeError when it takes another number of arguments.
     """
 
-    def __init__(self, source: str, function: str, shape: IntTuple) -> None:
-        if not _NAME.match(function):
-            raise ParseError(f"{function!r} is not the name of a C++ function", text=function)
+    def __init__(
+        self,
+        source: str,
+        function: str,
+        shape: IntTuple,
+        *,
+        language: str = "c",
+        label: str | None = None,
+        folders: Sequence[Path] = (),
+        timeout_s: float = TABLE_SECONDS,
+    ) -> None:
+        python = language == "python"
+        if not (_PYTHON_NAME if python else _NAME).match(function):
+            raise ParseError(
+                f"{function!r} is not the name of a {'Python' if python else 'C++'} function", text=function
+            )
         choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
         if isinstance(shape, tuple):
             for extents in (tuple(map(product, shape)), flatten_tree(shape)):
                 if extents:
                     choices.setdefault(len(extents), extents)
-        away = "".join(f"#define {word}\n" for word in _QUALIFIERS)
-        table = _TABLE.replace("FUNCTION", function).replace("MODES", str(max(choices)))
         self.function = function
-        self._product = build_shared(f'#include <cstdint>\n{away}#line 1 "{function}"\n{source}\n{table}')
+        self._seconds = timeout_s
+        self._label = label if label is not None and _LABEL.match(label) else function
+        if python:
+            self._product = self._written(source)
+        else:
+            self._product = self._built(source, choices, folders)
         weakref.finalize(self, shutil.rmtree, self._product.parent, ignore_errors=True)
-        arity = int(self._run(0, 0, ())[1])
-        if arity not in choices:
+        self._python = python
+        self._lead = 0
+        taken = int(self._run(0, 0, ())[1])
+        self.extents = self._extents(
+            taken, choices, shape, not python and "threadIdx" in body_of(source, function)
+        )
+
+    def _extents(
+        self, taken: int, choices: dict[int, tuple[int, ...]], shape: IntTuple, threads: bool
+    ) -> tuple[int, ...]:
+        """The extents of the coordinates, those of threadIdx first."""
+        if threads:
+            for count, extents in sorted(choices.items(), key=lambda item: (item[0] == 1, item[0])):
+                if 1 <= count - taken <= 3:
+                    self._lead = count - taken
+                    return extents
+        if taken not in choices:
             accepted = ", ".join(map(str, sorted(choices)))
             raise ShapeError(
-                f"{function} takes {arity} arguments; for the shape {to_text(shape)} it may take {accepted}"
+                f"{self.function} takes {taken} arguments; for the shape {to_text(shape)} it may take "
+                f"{accepted}"
             )
-        self.extents = choices[arity]
+        return choices[taken]
+
+    def _written(self, source: str) -> Path:
+        """The text of Python in a private folder."""
+        product = Path(tempfile.mkdtemp(prefix="layoutalg-")) / "source.py"
+        product.write_text(source, encoding="utf-8")
+        return product
+
+    def _built(self, source: str, choices: dict[int, tuple[int, ...]], folders: Sequence[Path]) -> Path:
+        """The shared object: with the shim's types, else with CUDA's own headers where they are installed."""
+        spot = Path(tempfile.mkdtemp(prefix="layoutalg-"))
+        try:
+            first, last = spot / "cuda", spot / "other"
+            for folder in (first, last):
+                folder.mkdir()
+            headers = headers_of(source)
+            for name in headers:
+                empty = (first if is_of_cuda(name) else last) / name
+                empty.parent.mkdir(parents=True, exist_ok=True)
+                empty.touch()
+            text = self._text(prepared(source), source, choices)
+            own = [flag for folder in folders for flag in ("-iquote", str(folder))]
+            try:
+                return self._compiled(
+                    f"{QUALIFIERS}{TYPES}{INTRINSICS}{text}",
+                    ["-I", str(first), *own, "-idirafter", str(last)],
+                )
+            except CompileError:
+                cuda = _cuda_headers() if any(map(is_of_cuda, headers)) else None
+                if cuda is None:
+                    raise
+                before = "#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n"
+                before += f"{_undefined()}{QUALIFIERS}{INTRINSICS}"
+                with contextlib.suppress(CompileError):
+                    return self._compiled(before + text, [*own, "-I", str(cuda), "-idirafter", str(last)])
+                raise
+        finally:
+            shutil.rmtree(spot, ignore_errors=True)
+
+    def _text(self, source: str, given: str, choices: dict[int, tuple[int, ...]]) -> str:
+        """The text with what tabulates it."""
+        from_text = given.replace("\\\n", " ")
+        last = re.escape(self.function.rpartition("::")[2].partition("<")[0])
+        target = f"&{self.function}"
+        more = ""
+        macro = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{last}\(([^()]*)\)", from_text, re.MULTILINE)
+        if macro:
+            count = len(macro[-1].split(",")) if macro[-1].strip() else 0
+            wide = max(map(max, choices.values())) > 1 << 31
+            names = [f"layoutalg_{k}" for k in range(count)]
+            kind = "long long" if wide else "int"
+            declared = ", ".join(f"{kind} {name}" for name in names)
+            more = (
+                f"static auto layoutalg_macro({declared}) {{ return {self.function}({', '.join(names)}); }}\n"
+            )
+            target = "&layoutalg_macro"
+        elif re.search(rf"\b(struct|class)\s+(alignas\s*\([^)]*\)\s*)?{last}\b[^;(]*\{{", from_text):
+            target = f"{self.function}{{}}"
+        elif re.search(rf"\b{last}\s*=\s*\[", from_text):
+            target = self.function
+        table = TABLE.replace("TARGET", target).replace("MODES", str(max(choices)))
+        table = table.replace("CHOICES", ", ".join(map(str, sorted(choices, key=lambda n: (n == 1, n)))))
+        return f'#include <cstdint>\n#line 1 "{self._label}"\n{source}\n{more}{table}'
+
+    def _compiled(self, text: str, flags: Sequence[str]) -> Path:
+        """The shared object; what the compiler refused is not kept, and the message quotes its line."""
+        try:
+            return build_shared(text, flags=flags)
+        except CompileError as error:
+            folder = Path(error.source).parent
+            lines = [line for line in error.log.splitlines() if "error" in line]
+            first = next(
+                (line for line in lines if line.startswith(f"{self._label}:")), (lines or [error.log])[0]
+            )
+            shutil.rmtree(folder, ignore_errors=True)
+            said = first.replace(str(folder), "").strip()[:400]
+            raise CompileError(f"the compiler refused {self.function}: {said}", log=error.log) from None
 
     def table(self, first: int, count: int) -> Any:
         """The results at `count` flat indices from `first` on, as 64-bit integers.
 
         Raises MismatchError for an index that a parameter of the function is too narrow to hold, and for one
-        at which the function ends its process; UndecidedError where it takes longer than TABLE_SECONDS.
+        at which the function ends its process; UndecidedError where it takes longer than its time.
         """
         found = self._run(first, count, self.extents)
         if (lost := int(found[1])) >= 0:
             raise MismatchError(
                 f"the parameters of {self.function} cannot hold index {lost}; declare them wider", index=lost
+            )
+        if lost < -1:
+            raise MismatchError(
+                f"{self.function} points between two elements at index {-2 - lost}", index=-2 - lost
             )
         return found[2:]
 
@@ -139,26 +218,50 @@ class IndexCode:
 
         with tempfile.NamedTemporaryFile(dir=self._product.parent) as file:
             file.truncate(8 * (count + 2))
-            numbers = map(str, (first, count, *extents))
-            command = [sys.executable, "-I", "-S", "-c", _RUNNER, str(self._product), file.name, *numbers]
+            numbers = map(str, (self._lead, first, count, *extents))
+            how = (
+                ["-I", "-c", PYTHON_RUNNER.replace("@LABEL@", self._label)]
+                if self._python
+                else ["-I", "-S", "-c", C_RUNNER]
+            )
+            product = f"{self.function}:{self._product}" if self._python else str(self._product)
             status, log = None, ""
             with contextlib.suppress(TimeoutError):
-                ran = run_tool(command, timeout_s=TABLE_SECONDS)
+                ran = run_tool([sys.executable, *how, product, file.name, *numbers], timeout_s=self._seconds)
                 status, log = ran.status, ran.said
             found = numpy.fromfile(file.name, dtype=numpy.int64)
         state = int(found[0])
         if state == -1:
             return found
         at = f"at index {state - 1}" if state else "while it is loaded"
-        if status is None:
+        if status is None or -status in (signal.SIGXCPU, signal.SIGKILL):
             raise UndecidedError(
-                f"{self.function} has not returned {at} after {TABLE_SECONDS:g} s", budget=int(TABLE_SECONDS)
+                f"{self.function} has not returned {at} after {self._seconds:g} s", budget=int(self._seconds)
             )
         ending = _ending(status)
+        reason = log.splitlines()[-1][:300] if log else ending
         if state:
-            raise MismatchError(f"{self.function} ends its process {at} with {ending}", index=state - 1)
-        reason = log.splitlines()[-1] if log else ending
+            why = f"{reason}" if self._python else ending
+            raise MismatchError(f"{self.function} ends its process {at} with {why}", index=state - 1)
         raise CompileError(f"{self.function} does not load: {reason}", log=log)
+
+
+def _undefined() -> str:
+    """Directives that take back what CUDA's headers define of the shim's words."""
+    words = re.findall(r"#define (\w+)", QUALIFIERS)
+    return "".join(f"#undef {word}\n" for word in words)
+
+
+def _cuda_headers() -> Path | None:
+    """The folder of CUDA's own headers, or None: of CUDA_HOME, CUDA_PATH, beside nvcc, or of a wheel."""
+    places = [Path(home) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
+    if (nvcc := shutil.which("nvcc")) is not None:
+        places.append(Path(nvcc).resolve().parent.parent / "include")
+    for folder in map(Path, sys.path):
+        places += sorted(folder.glob("nvidia/c*/include"))
+    places += sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)
+    needed = ("cuda_runtime.h", "cuda_fp16.h", "crt/host_config.h")
+    return next((place for place in places if all((place / name).is_file() for name in needed)), None)
 
 
 def _ending(status: int) -> str:

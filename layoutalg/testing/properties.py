@@ -28,12 +28,21 @@ hypothesis (`pip install 'layoutalg[testing]'`), the checks do not.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from layoutalg.decide import find_difference, is_bijective
-from layoutalg.errors import ArgumentTypeError, MismatchError, UnsupportedError, check_type, shown
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    UnknownNameError,
+    UnsupportedError,
+    check_type,
+    shown,
+)
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -55,6 +64,11 @@ CHUNK_ELEMS = 1 << 20
 
 TABLE_ELEMS = 1 << 24
 """Layouts up to this size are looked at offset by offset; larger ones are decided in closed form."""
+
+LANGUAGES = ("c", "python")
+"""What index code is written in; c is C, C++ and CUDA."""
+
+_PYTHON = re.compile(r"^[ \t]*(def\s+\w+\s*\(|\w+\s*=\s*lambda\b)", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -137,24 +151,50 @@ def check_same_function(a: AnyLayout, b: AnyLayout) -> None:
         )
 
 
-def check_index_function(c_source: str, layout: AnyLayout, function: str = "f") -> None:
-    """Hand-written C or CUDA index code computes the layout, on the whole domain.
+def check_index_function(
+    c_source: str,
+    layout: AnyLayout,
+    function: str = "f",
+    *,
+    language: str | None = None,
+    label: str | None = None,
+    folders: Sequence[Path] = (),
+    timeout_s: float | None = None,
+) -> None:
+    """Hand-written C, CUDA or Python index code computes the layout, on the whole domain.
 
     `function` takes the flat index, one integer per mode, or one per leaf of the shape, and returns an
-    integer of any width.  CUDA's qualifiers are defined away; the text is built with the host's C++
-    compiler and runs in a process of its own, with the rights of this one.  Raises MismatchError, whose
+    integer of any width; it may be a function, an instance of a template (`f<64>`), a functor, a lambda or a
+    macro.  An int2 is two integers; a pointer is a base, from which a pointer or a reference that is returned
+    is counted in elements; modes that the parameters do not take are threadIdx.x, .y and .z, the first modes.
+    CUDA's words, types and intrinsics are defined for the host; headers are looked up in `folders`.
+    `language` is c or python, by default what the text looks like.
+
+    The code is built with the host's C++ compiler and runs in a process of its own, with the rights of this
+    one, under limits of memory and time, at most `timeout_s` per table.  Raises MismatchError, whose
     `index` is the flat index shown, also where the function ends its process, as a division by zero does;
-    CompileError; ShapeError for another number of parameters; ParseError for a name that is not one;
-    UndecidedError for a function that does not return.
+    CompileError, with the line under `label`; ShapeError for another number of parameters; ParseError for a
+    name that is not one; UndecidedError for a function that does not return.
 
     >>> check_index_function("int f(int i) { return i % 4 * 8 + i / 4; }", Layout((4, 8), (8, 1)))
+    >>> check_index_function("def f(i): return i % 4 * 8 + i // 4", Layout((4, 8), (8, 1)))
     """
     check_integers("check_index_function", layout)
-    check_type("check_index_function", c_source, str, "C or CUDA code")
+    check_type("check_index_function", c_source, str, "C, CUDA or Python code")
     check_type("check_index_function", function, str, "the name of a function")
-    from layoutalg.testing.indexcode import IndexCode
+    if language not in (None, *LANGUAGES):
+        raise UnknownNameError("language", str(language), LANGUAGES)
+    from layoutalg.testing.indexcode import TABLE_SECONDS, IndexCode
 
-    code = IndexCode(c_source, function, layout.shape)
+    code = IndexCode(
+        c_source,
+        function,
+        layout.shape,
+        language=language or ("python" if _PYTHON.search(c_source) else "c"),
+        label=label,
+        folders=folders,
+        timeout_s=TABLE_SECONDS if timeout_s is None else timeout_s,
+    )
 
     def differ(first: int, count: int) -> Any:
         return code.table(first, count) != _offsets(layout, first, count)

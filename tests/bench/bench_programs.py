@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen.expr.simplifier import forget
 from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.language.tensor import coordinate_of
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.registry import FAMILIES
 from tests.kernel_cases import label
@@ -53,6 +54,7 @@ def builder(case: dict[str, Any]) -> Callable[[], LaunchSequence]:
 def once(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
     """Milliseconds to build the programs, and to print them."""
     forget()
+    coordinate_of.cache_clear()
     start = time.process_time()
     kernels = build().kernels
     built = time.process_time()

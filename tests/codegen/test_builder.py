@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Var
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Var
 from layoutalg.codegen.expr.facts import between
 from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, STG
 from layoutalg.codegen.language import KernelBuilder
@@ -87,6 +87,12 @@ def test_block_indices_are_bounded_by_the_grid() -> None:
     assert (x.facts.hi, y.facts.hi) == (7, 6)
     assert kernel.block_vars == (x, y, Var("block_z", Const(1), "block"))
     assert kernel.grid == ((n + 127) // 128, Const(7), Const(1))
+
+
+def test_block_indices_are_below_the_limits_of_a_grid() -> None:
+    k = builder()
+    n = k.param("n", 1 << 40)
+    assert [k.block(axis, n).facts.hi + 1 for axis in range(3)] == list(GRID_LIMITS)
 
 
 @given(

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.expr import Var
+from layoutalg.codegen.expr import GRID_LIMITS, Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
-    GRID_LIMITS,
     Kernel,
     check_argument,
     check_integers,

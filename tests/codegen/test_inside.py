@@ -11,14 +11,24 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate, variables
+from layoutalg.codegen.expr import (
+    Const,
+    Expr,
+    Minus,
+    Operand,
+    Select,
+    Var,
+    evaluate,
+    simplify,
+    variables,
+)
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
-from layoutalg.codegen.language import KernelBuilder, local_tile
+from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.program.inside import Known
+from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.sim import simulate
-from layoutalg.errors import AlignmentError, IRError
+from layoutalg.errors import AlignmentError, IRError, ShapeError
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
@@ -65,11 +75,22 @@ def holds(true: tuple[Expr, ...], place: Expr, end: Expr) -> bool:
     return True
 
 
-def known(true: tuple[Expr, ...]) -> Known:
-    out = Known({})
+def known(true: tuple[Expr, ...]) -> Conditions:
+    out = Conditions()
     for condition in true:
-        out = out.where(condition)
+        out = out.under(simplify(condition), True)
     return out
+
+
+def test_what_is_proved_in_a_branch_is_not_proved_beside_it() -> None:
+    place, start = COUNT * 8 + LANE, Var("start", 41, "let")
+    outside, tiles = Conditions(), simplify(COUNT * 8 + 8 <= M)
+    assert outside.under(tiles, True).is_below(place, M)
+    assert not outside.is_below(place, M) and not outside.under(tiles, False).is_below(place, M)
+    assert outside.let(start, TILE * 8).is_below(start + LANE, M)
+    assert not outside.is_below(start + LANE, M) and not outside.let(start, COUNT * 8).is_below(
+        start + LANE, M
+    )
 
 
 @each("name", list(PROVED))
@@ -149,7 +170,16 @@ def test_accepted(build: Callable[[], Kernel]) -> None:
     check(build())
 
 
-REFUSED: dict[str, tuple[Callable[[], Kernel], type[Exception], str]] = {
+N = Var("n", 64, "param", 1)
+
+
+def stored(shape: tuple[Operand, ...], strides: tuple[Operand, ...]) -> Tensor:
+    k = KernelBuilder("k", 128)
+    k.extent("n", 63)
+    return k.tensor("x", "f32", shape, strides, writable=True)
+
+
+REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "no predicate": (
         lambda: copied(guard="none"), IRError,
         r"^extent: 'ldg128\(.*\)' can pass the extent m of mode 0 of src; a predicate such as where=part",
@@ -163,12 +193,25 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], type[Exception], str]] = {
         r"^'ldg128\(.*\)' moves 4 elements per lane, and the stride ld of mode 0 of src is not known to be a "
         r"multiple of 4$",
     ),
-    "no contiguous mode": (lambda: hand(LDG[16], (2, 2), 0), AlignmentError, "no stride of x is 1: 2, 2"),
+    "no contiguous mode": (lambda: hand(LDG[16], (128, 2), 0), AlignmentError, "stride of x is 1: 128, 2"),
     "a coordinate": (
         lambda: hand(LDG[16], (64, 1), 1), AlignmentError, "the coordinate 1 of mode 1 of x is not known"
     ),
     "a constant": (lambda: hand(STG[4], (64, 1), 64), IRError, "can pass the extent 64 of mode 1 of x"),
-    "rows over each other": (lambda: hand(STG[4], (32, 1), 0), IRError, "x has 64 elements in a row, 32"),
+    "rows over each other": (
+        lambda: hand(STG[4], (32, 1), 0), IRError, "^overlap: elements of x lie over each other: 8 every 32,"
+    ),
+    "planes over each other": (
+        lambda: stored((4, 4, 8), (16, 8, 1)), IRError, "4 every 16, 4 every 8, 8 every 1"
+    ),
+    "planes of n rows": (
+        lambda: stored((4, N, 8), (N * 4, 8, 1)), IRError, r"4 every n \* 4, n every 8, 8 every 1"
+    ),
+    "no step": (lambda: stored((N,), (0,)), IRError, "elements of x lie over each other: n every 0"),
+    "a copy that does not tile": (
+        lambda: KernelBuilder("k", 128).get_slice(COPY).partition_S(stored((16, 48), (48, 1))), ShapeError,
+        "mode 1 of .* has 48 elements and the tile 32",
+    ),
 }  # fmt: skip
 
 
@@ -192,6 +235,10 @@ def test_rows_that_may_overlap_are_a_condition_of_the_launch() -> None:
     n, ld = k.extent("n", 64), k.extent("ld", 64)
     k.tensor("x", "f32", (8, n), (ld, 1), writable=True)
     assert [str(c) for c in k.build().conditions] == ["n <= ld"]
+    m = k.extent("m", 64)
+    k.tensor("dense", "f32", (8, m, n), (m * n, n, 1), writable=True)
+    k.tensor("either", "f32", (m, n), (3, ld), writable=True)
+    assert [str(c) for c in k.build().conditions] == ["n <= ld", "(m * 3 <= ld) | (n * ld < 4)"]
 
 
 def test_a_guard_of_the_instruction_is_a_predicate() -> None:
@@ -232,6 +279,6 @@ def test_what_can_never_run_needs_no_proof() -> None:
 
 def test_the_other_branch_knows_the_opposite() -> None:
     """Where the tile does not stick out: in the else of the condition that it does."""
-    full = Known({}).where(M < COUNT * 8 + 8, holds=False)
+    full = Conditions().under(simplify(M < COUNT * 8 + 8), False)
     assert full.is_below(COUNT * 8 + LANE, M) and not full.is_below(COUNT * 8 + LANE + BIT, M)
     assert holds((COUNT * 8 + 8 <= M,), COUNT * 8 + LANE, M)

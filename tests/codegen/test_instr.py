@@ -40,7 +40,9 @@ from layoutalg.codegen.instr import (
     fill,
     fma_outer,
     fold,
+    memory,
     merge_moments,
+    mma,
     multiply,
     pack,
     reciprocal,
@@ -49,25 +51,13 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.instr import (
-    cp_async as instr_sm80,
-)
-from layoutalg.codegen.instr import (
-    memory as instr_sm75,
-)
-from layoutalg.codegen.instr import (
-    mma as instr_mma,
-)
-from layoutalg.codegen.instr import (
-    pdl as instr_sm90,
-)
 from layoutalg.codegen.instr.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 
-MODULES = (instr_sm75, instr_sm80, instr_sm90, instr_mma)
+MODULES = (memory, mma)
 REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
 LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
 MADE = (
@@ -295,18 +285,16 @@ def test_what_an_effect_tells_the_machine() -> None:
             return lambda *args: told.append((name, args))
 
     machine, group = Machine(), object()
-    instr_sm75.BAR.effect(machine, group)
-    instr_sm75.WARP_SYNC.effect(machine, group)
-    instr_sm80.CP_COMMIT.effect(machine, group)
-    instr_sm80.CP_WAIT.effect(machine, group, 2)
+    memory.BAR.effect(machine, group)
+    memory.WARP_SYNC.effect(machine, group)
+    memory.CP_COMMIT.effect(machine, group)
+    memory.CP_WAIT.effect(machine, group, 2)
     assert told == [
         ("arrive_block_barrier", (group,)),
         ("sync_warp", (group,)),
         ("commit_copies", (group,)),
         ("wait_copies", (group, 2)),
     ]
-    assert instr_sm75.BAR.ready is not None
+    assert memory.BAR.ready is not None
     for is_open in (True, False):
-        assert (
-            instr_sm75.BAR.ready(SimpleNamespace(block_barrier_open=lambda g, o=is_open: o), group) is is_open
-        )
+        assert memory.BAR.ready(SimpleNamespace(block_barrier_open=lambda g, o=is_open: o), group) is is_open

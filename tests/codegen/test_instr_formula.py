@@ -22,7 +22,7 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
     fused,
 )
-from layoutalg.codegen.instr.packing import decode, encode
+from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.codegen.printing.cuda import print_helpers
 from layoutalg.codegen.printing.value_types import WORD
 from layoutalg.errors import UnknownNameError, UnsupportedError
@@ -156,6 +156,26 @@ def test_refused(name: str) -> None:
         elementwise(formula, n)
 
 
+def many(count: int) -> Formula:
+    """The sum of many operands."""
+    total: Formula = Input(0, "f32")
+    for i in range(1, count):
+        total = Apply("add", (total, Input(i, "f32")))
+    return total
+
+
+def test_many_operands_have_names_of_their_own() -> None:
+    args = [words(2, "f32") for _ in range(12)]
+    assert (floats(run(many(12), 2, *args)) == sum((floats(a) for a in args[1:]), floats(args[0]))).all()
+    names = [o.name for o in elementwise(many(12), 2).operands]
+    assert len(set(names)) == 13 and "i" not in names
+
+
+def test_widened_values_are_those_of_the_narrow_type() -> None:
+    x = words(4, "f16")
+    assert (floats(run(Apply("widen", (Input(0, "f16"),)), 4, x)) == decode(x, "f16")[:, :4]).all()
+
+
 def test_the_operations_compile() -> None:
     """Every operation, type and way of packing, through NVRTC, where it is there."""
     from layoutalg.codegen.gpu import compile_cubin, version
@@ -172,6 +192,7 @@ def test_the_operations_compile() -> None:
             kinds.append((Apply(op, tuple(Input(i, element, single=i == 1) for i in range(arity))), 4))
     kinds += [(Cast(Input(0, a), b), n) for a in ("f32", *NARROW) for b in NARROW for n in (1, 2, 8)]
     kinds += [(Apply("add", (X, Number(v, "f32"))), 1) for v in (0.1, -1e30, float("inf"), float("nan"))]
+    kinds += [(many(12), 4), (many(5), 1)]
     instrs, calls = [], []
     for i, (formula, n) in enumerate(kinds):
         instr = elementwise(formula, n)

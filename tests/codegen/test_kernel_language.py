@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,32 +14,35 @@ from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
 from layoutalg.codegen.instr import STG
 from layoutalg.codegen.language import KernelBuilder, words
+from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.program import Let, walk
 from layoutalg.errors import (
     ArgumentTypeError,
+    IRError,
     LayoutAlgError,
     MismatchError,
     ShapeError,
     SimulationError,
     UndecidedError,
+    UnknownNameError,
     UnsupportedError,
 )
 from layoutalg.layout import Layout
 from tests.documents import ROOT, blocks
 from tests.sweeps import each
 
-MOST_LINES = {"scaled_transpose": 20, "softmax": 45, "gemm": 50}
+MOST_LINES = {"scaled_transpose": 20, "softmax": 45, "gemm": 50, "gemm_bias_gelu": 55, "rotary_pairs": 50}
 COPY = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout(128), Layout(4))
 
 
 def documented() -> dict[str, tuple[str, Any]]:
     """The programs of the document and their texts, by name."""
-    found = {}
+    found: dict[str, Any] = {}
     for language, text in blocks(ROOT / "docs" / "kernel_language.md"):
         if language == "python":
             names: dict[str, Any] = {"__name__": "document"}
             exec(compile(text, "document", "exec"), names)
-            found[names["kernel"].name] = text, names["kernel"]
+            found |= {x.name: (text, x) for x in names.values() if isinstance(x, cg.Program)}
     return found
 
 
@@ -212,6 +216,13 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lanes": (lambda: reduced(lanes=3), UnsupportedError, "sum over 3 lanes: a power of two up to 32"),
     "type": (lambda: reduced(element="f16"), UnsupportedError, "sum of f16: sum and max of f32"),
     "into": (lambda: sums(4, 4, into="f16"), ShapeError, "4 of f32 are needed"),
+    "address": (
+        lambda: gathered(), ArgumentTypeError, r"x at v.*: registers do not address memory; blocks, threads"
+    ),
+    "corners": (
+        lambda: stored_one_by_one(), UnsupportedError, r"4 lie next to each other; load .* values=4\)"
+    ),
+    "words": (lambda: into_pairs(), UnsupportedError, "1 of its operands lie side by side, and a register h"),
     "grid": (lambda: empty().grid((4, 4), (2,)), ShapeError, "2 extents and tiles of 1 modes"),
 }  # fmt: skip
 
@@ -221,6 +232,24 @@ def test_refused(name: str) -> None:
     build, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         build()
+
+
+def gathered() -> object:
+    k = empty()
+    return k.tensor("x", "f32", (32,), (1,)).at(k.fragment("v", "s32", (1,)))
+
+
+def stored_one_by_one() -> None:
+    k = empty()
+    y = k.tensor("y", "f16", (128,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint64_t>", "f16", Layout(32), Layout(4))
+    held = k.fragment("v", "f32", (4,), values=1)
+    k.store(held.to("f16"), k.get_slice(copy).partition_D(y))
+
+
+def into_pairs() -> object:
+    k = empty()
+    return k.map(k.fragment("v", "f32", (4,), values=1).to("f16"), into=k.fragment("h", "f16", (4,)))
 
 
 def empty() -> cg.Kernel:
@@ -258,3 +287,97 @@ def test_launch_without_a_gpu() -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(UnsupportedError):
         cg.launch(scaled(), {"n": 4, "alpha": 1.0, "x": np.zeros(4, "f4"), "y": np.zeros(4, "f4")})
+
+
+def test_verify_by_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays go to the GPU and come back; here the simulator stands for it."""
+    from layoutalg.codegen.language import verification
+
+    def launched(kernel: cg.Program, args: Any) -> None:
+        seen.append(kernel.name)
+        cg.simulate(kernel, args)
+
+    seen: list[str] = []
+    for name, instead in {"to_device": np.copy, "to_host": np.copy, "launch": launched}.items():
+        monkeypatch.setattr(verification, name, instead)
+    assert len(cg.verify(scaled(), lambda x, alpha: alpha * x, target="gpu")) == 3 == len(seen)
+    with pytest.raises(MismatchError, match="where the reference has"):
+        cg.verify(scaled(right=False), lambda x, alpha: alpha * x, target="gpu")
+    with pytest.raises(UnknownNameError, match="target"):
+        cg.verify(scaled(), lambda x: x, target="moon")  # type: ignore[arg-type]
+
+
+def test_verify_takes_values_and_layouts_that_callers_have() -> None:
+    seen: list[Any] = []
+
+    def reference(x: Any, alpha: float) -> Any:
+        seen.append((x.min(), x.max(), alpha))
+        return alpha * x
+
+    ones: dict[str, Any] = {"x": lambda numbers, shape: np.arange(shape[0]) % 3, "alpha": (7, 7)}
+    cg.verify(scaled(), reference, values=ones, contiguous=("x", "y"), cases=1)
+    cg.verify(scaled(), reference, values={"x": (100, 102)}, cases=1)
+    assert seen[0] == (0, 2, 7) and 100 <= seen[1][0] < seen[1][1] <= 102
+    k = cg.Kernel("apart", threads=32)
+    m, v = k.extent("m", 1 << 10), k.reg("v", 1)
+    y = k.tensor("y", "f32", (m, 32), (40, 1), writable=True)
+    k.do(cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(STG[4], y.at(k.block(0, m), k.tid), v)
+    cg.verify(k.build(), lambda m: np.full((m, 32), 2.0))
+    with pytest.raises(MismatchError, match=r"the strides \(40, 1\); a contiguous array has \(32, 1\)"):
+        cg.verify(k.build(), lambda m: np.full((m, 32), 2.0), contiguous=("y",))
+    for option in ({"contiguous": ("z",)}, {"values": {"z": (0, 1)}}):
+        with pytest.raises(ArgumentTypeError, match="apart has no tensors z"):
+            cg.verify(k.build(), lambda m: m, **option)
+
+
+def test_an_effect_is_called_with_what_the_operands_give() -> None:
+    k = cg.Kernel("wrong", threads=32)
+    y, v = k.tensor("y", "f32", (32,), (1,), writable=True), k.reg("v", 1)
+    k.do(cg.Instr("two", (cg.updated("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(STG[4], y.at(k.tid), v)
+    with pytest.raises(IRError, match="the effect of two is called with 1 values: too many positional"):
+        cg.verify(k.build(), lambda: np.full(32, 2.0))
+
+
+def test_sizes_are_those_on_which_a_program_shows_what_it_does() -> None:
+    k = cg.Kernel("ring", threads=32)
+    m, n, ld = k.extent("m", multiple=4), k.extent("n"), k.extent("ld")
+    k.grid((m,), (64,))
+    k.shared("s", "f32", Layout(32), stages=3)
+    with k.For("t", (n + 31) // 32):
+        pass
+    k.require(n <= ld)
+    kernel, cases = k.build(), []
+    for case in range(30):
+        drawn = draw_sizes(kernel, {}, random.Random(case), case)
+        cases.append([drawn[v] for v in (m, n, ld)])
+        assert drawn[n] <= drawn[ld] and drawn[m] % 4 == 0
+    for a, b, _ in (c for i, c in enumerate(cases) if i % 3 != 2):
+        assert -(-a // 64) >= 2 and -(-b // 32) >= 4
+    assert all(a % 64 == b % 32 == 0 for a, b, _ in cases[1::3])
+    assert any(a % 64 for a, *_ in cases[::3]) and any(b <= 32 for _, b, _ in cases[2::3])
+
+
+def test_bf16_is_verified_as_floats() -> None:
+    """NumPy has no such type: what a reference sees, and what it is compared with, are float32."""
+    k = cg.Kernel("doubled", threads=128)
+    n = k.extent("n", multiple=8)
+    x, y = k.tensor("x", "bf16", (n,), (1,)), k.tensor("y", "bf16", (n,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", "bf16", Layout(128), Layout(8))
+    block, me = k.grid((n,), (1024,)), k.get_slice(copy)
+    s, d = (p(cg.local_tile(t, (1024,), block)) for p, t in ((me.partition_S, x), (me.partition_D, y)))
+    k.store((k.load(s, where=s.inside) * 3).to("bf16"), d, where=d.inside)
+    kernel, seen = k.build(), []
+
+    def reference(x: Any) -> Any:
+        seen.append(x)
+        return 3 * x
+
+    cg.verify(kernel, reference, cases=1)
+    assert seen[0].dtype == np.float32 and seen[0].min() < -7 and (seen[0] * 4 % 1 == 0).all()
+    odd = {"x": lambda numbers, shape: numbers.uniform(1, 2, shape)}
+    cg.verify(kernel, reference, values=odd, tolerance=2**-8)
+    assert (seen[-1].view("u4") & 0xFFFF == 0).all()
+    with pytest.raises(MismatchError):
+        cg.verify(kernel, lambda x: 3 * x + 2.0**-5, values=odd, tolerance=2**-8)

@@ -233,3 +233,14 @@ def test_a_difference_is_exact_where_its_branch_says_so() -> None:
     assert "x[tid + j * 8 - 5]" in text and "x[4 - (tid + j * 8)]" in text
     assert text.count("x[max(tid + j * 8 - 5, 0)]") == 1
     assert "lane0 = max(tid - 3, 0) * 4" in text or "tile[(tid - 3) * 4]" in text
+
+
+def test_what_a_branch_says_of_a_difference_shortens_its_remainder() -> None:
+    k = KernelBuilder("k", threads=32)
+    x, v = k.pointer("x", 4), k.reg("v", 1)
+    place = Minus(k.tid, Const(5)) * 3 % 8
+    with k.If(k.tid >= 5):
+        k.do(LDG[4], v, k.at(x, place))
+    k.do(LDG[4], v, k.at(x, place))
+    text = str(lower(k.build()))
+    assert "x[(tid * 3 + 1) % 8]" in text and "x[max(tid - 5, 0) * 3 % 8]" in text

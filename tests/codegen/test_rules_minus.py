@@ -75,6 +75,13 @@ def compared_sums() -> Iterator[Expr]:
         yield kind(Const(19) - x(), y() + c)
 
 
+def remainders() -> Iterator[Expr]:
+    for c, d, k in product((1, 3, 5), (2, 3, 4, 7), (1, 3, 4)):
+        yield (x(20, 5) - c) * k % d
+        yield ((x(20, 5) - c) * k + Z + 2) % d
+        yield (y() + (x(20, 5) - c) * k + (Const(9) - Z)) % d
+
+
 FAMILIES: dict[str, Family] = {
     "x - 0 -> x": lambda: [Minus(e, Const(0)) for e in (x(), y(), x() + y(), x() * 3)],
     "(x + a) - (x + b) -> a - b": shared,
@@ -82,6 +89,7 @@ FAMILIES: dict[str, Family] = {
     "a * g - b * g -> (a - b) * g": factored,
     "a - b < c -> a < b + c  if c > 0,  a - b <= c -> a <= b + c,  c < a - b -> b + c < a": compared,
     "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise": compared_sums,
+    "(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e": remainders,
 }
 
 REFUSED: dict[str, Family] = {
@@ -97,6 +105,9 @@ REFUSED: dict[str, Family] = {
     ],
     "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise": lambda: [
         Minus(x(), y()) + Z < 9, Le(Z, Minus(x(), y()) * 2),
+    ],
+    "(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e": lambda: [
+        Minus(x(), Const(3)) % 4, (Const(9) - Z) % 4, (Minus(x(), Const(3)) + Z) % 4,
     ],
 }  # fmt: skip
 
@@ -131,6 +142,7 @@ def shortened() -> Iterator[tuple[Expr, str]]:
     yield Minus(x(), Const(4)) < 4, "x < 8"
     yield Minus(x() * 8, Const(16)) // 8, "max(x - 2, 0)"
     yield (Const(96) - o) % 16 + x(), "x"
+    yield (x(20, 3) - 3) * 7 % 4, "(x * 3 + 3) % 4"
     yield (y(40, 20) - x()) + 3 < y(40, 20), "3 < x"
 
 

@@ -147,7 +147,7 @@ def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") ->
     stage, total = Stage(x, c), 0
     for kind in block_classes(stage) if c.way == "staged" else ():
         costs = Costs(arch)
-        _reads(stage, *_vectors(stage, kind.origins, 0), costs)
+        _reads(stage, *_vectors(stage, kind.origins), costs)
         total += kind.count * sum(cost.total for cost in costs.found.values())
     return total
 
@@ -177,11 +177,11 @@ def _spread(value: Index, like: Any) -> Any:
     return np.broadcast_to(value, like.shape)
 
 
-def _vectors(stage: Stage, origins: tuple[int, ...], member: int) -> tuple[Store, Any]:
+def _vectors(stage: Stage, origins: tuple[int, ...]) -> tuple[Store, Any]:
     """The vectors of a block's runs, and the lanes whose runs exist."""
     x, below = _steps(stage.stores, stage.config.threads, stage.config.storing)
-    vector = Store(stage, x, origins, block_base(stage, origins), member)
-    return vector, _holds(below, vector.row)
+    vector = Store(stage, x, origins, block_base(stage, origins))
+    return vector, _holds(below, vector.part.exists)
 
 
 def _reads(stage: Stage, vector: Store, row: Any, costs: Costs) -> None:

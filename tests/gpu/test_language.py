@@ -13,21 +13,23 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
 from layoutalg.kernels import FAMILIES, verify
+from tests.program_mutants import finding, listed
 
 pytestmark = pytest.mark.skipif(not gpu_status().available, reason="needs a GPU")
 
 SEED = 20261122
+GPU_MUTANTS = [m for m in listed() if m.verdict == "gpu"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "kernel_language.md"
 
 
 @pytest.fixture(scope="module")
 def documented() -> dict[str, Any]:
     """The programs of the document by name."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.M | re.S):
         names: dict[str, Any] = {"__name__": "document"}
         exec(compile(text, "document", "exec"), names)
-        found[names["kernel"].name] = names["kernel"]
+        found |= {x.name: x for x in names.values() if isinstance(x, cg.Program)}
     return found
 
 
@@ -61,6 +63,42 @@ def test_gemm(documented: dict[str, Any], m: int, n: int, k: int) -> None:
     arrays = {"a": a, "b": b, "d": np.full((m, n), np.nan, "f4")}
     found = launched(documented["gemm"], {"m": m, "n": n, "k": k}, arrays, "d")
     assert np.array_equal(found, a.astype("f4") @ b.astype("f4").T)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 64), (384, 512, 1024)])
+def test_gemm_with_bias_and_gelu(documented: dict[str, Any], m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(SEED)
+    a, b = (rng.standard_normal(shape).astype("f2") / 4 for shape in ((m, k), (n, k)))
+    bias = rng.standard_normal(n).astype("f4")
+    arrays = {"a": a, "b": b, "bias": bias, "d": np.full((m, n), np.nan, "f2")}
+    found = launched(documented["gemm_bias_gelu"], {"m": m, "n": n, "k": k}, arrays, "d")
+    x = a.astype("f8") @ b.astype("f8").T + bias
+    wanted = x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3))) / 2
+    assert np.allclose(found, wanted, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["rotary_halves", "rotary_pairs"])
+@pytest.mark.parametrize(("tokens", "heads"), [(1, 1), (37, 12), (2048, 32)])
+def test_rotary(documented: dict[str, Any], name: str, tokens: int, heads: int) -> None:
+    rng = np.random.default_rng(SEED)
+    x, angles = rng.standard_normal((tokens, heads, 128)).astype("f2"), rng.uniform(0, 7, (tokens, 1, 64))
+    cosines, sines = np.cos(angles).astype("f4"), np.sin(angles).astype("f4")
+    arrays = {"x": x, "y": np.full_like(x, np.nan), "cosines": cosines, "sines": sines}
+    found = launched(documented[name], {"tokens": tokens, "heads": heads}, arrays, "y").astype("f8")
+    if name == "rotary_pairs":
+        x, found = (y.reshape(tokens, heads, 64, 2).swapaxes(2, 3).reshape(x.shape) for y in (x, found))
+    a, b = x[..., :64].astype("f8"), x[..., 64:].astype("f8")
+    wanted = np.concatenate([a * cosines - b * sines, b * cosines + a * sines], 2)
+    assert np.allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("number", range(len(GPU_MUTANTS)))
+def test_the_text_of_an_instruction_is_verified_by_a_launch(number: int) -> None:
+    """Mistakes that the simulator cannot see, since it runs what is stated."""
+    mutant = GPU_MUTANTS[number]
+    text = mutant.source.replace("cg.verify(kernel, ", 'cg.verify(kernel, target="gpu", reference=')
+    assert finding(text)[0] == "result"
+    assert finding(text.replace(mutant.new, mutant.old)) == ("", "")
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "relu", "gelu", "silu", "add"])

@@ -10,11 +10,11 @@ import pytest
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.ladder.steps import SIMT_LADDER
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, Sm80Step
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.sweeps import each
 
-GOOD = Sm80Config(128, 256, 64, 2, 4, 4)
+GOOD = Sm80Step(128, 256, 64, 2, 4, 4)
 
 
 def test_every_published_step_has_sensible_fields() -> None:

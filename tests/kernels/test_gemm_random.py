@@ -17,6 +17,7 @@ from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import first
 
@@ -55,7 +56,7 @@ def random_sm80(rng: random.Random, p: GemmProblem) -> Sm80Config:
     a, b, across = vectors(p)
     a, b = a * size, b * size
     via = rng.choice(VIA) if min(a, b) >= 4 else "registers"
-    return Sm80Config(
+    return Sm80Step(
         rng.choice((32, 64)), rng.choice((32, 64)), rng.choice((16, 32, 64)) * 2 // size, 2,
         rng.choice((1, 2)), rng.choice((2, 3, 4)) if via == "cp.async" else rng.choice((1, 2)),
         panel=rng.choice((1, 2, 8)), via=via, ahead=rng.random() < 0.7, fragments=rng.choice(FRAGMENTS),
@@ -68,14 +69,14 @@ def random_simt(rng: random.Random, p: GemmProblem) -> SimtConfig:
     """The same without tensor cores."""
     a, b, across = vectors(p)
     lanes_m, m, n = rng.choice((2, 4, 8)), rng.choice((2, 4, 8)), rng.choice((2, 4, 8))
-    return SimtConfig(
+    return SimtStep(
         lanes_m * m * rng.choice((1, 2, 3)), 32 // lanes_m * n * rng.choice((1, 2)), rng.choice((4, 8, 16)),
         m, n, lanes_m, weave=rng.choice((1, 2, 4)), run_m=rng.choice((1, 2, 4)), run_n=rng.choice((1, 2, 4)),
         via=rng.choice(("global", *VIA, "cp.async")), turn=rng.choice(VIA), stages=rng.choice((1, 2, 3, 4)),
         ahead=rng.random() < 0.5, fragments=rng.choice((1, 2)), order=rng.choice(ORDERS), a_vector=a,
         b_vector=b, fragment=rng.choice((1, 2, 4)), pad=rng.choice((0, 1, 2, 4)), edges=True,
         panel=rng.choice((1, 2, 8)), result_vec=across, static_ld=rng.random() < 0.3,
-        spread=rng.choice((1, 2, 3)), splits=rng.choice((1, 1, 2, 3)),
+        splits=rng.choice((1, 1, 2, 3)),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.splitk import part_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each, first
 
@@ -112,7 +112,7 @@ def stated(p: GemmProblem, text: str) -> tuple[str, GemmProblem]:
 
 
 PLAIN_END = named_epilogue(reads_c=False, bias=False, activation="none")
-TENSOR, PLAIN = Sm80Config(64, 64, 32, 2, 2, 2, result_vec=2), SimtConfig(64, 64, 16, 8, 4, 4)
+TENSOR, PLAIN = Sm80Step(64, 64, 32, 2, 2, 2, result_vec=2), SimtStep(64, 64, 16, 8, 4, 4)
 EPILOGUES = [*product((False, True), (False, True), ("none", "relu"))]
 CONFIGS: dict[str, tuple[str, Config]] = {
     "f16": ("f16", TENSOR),

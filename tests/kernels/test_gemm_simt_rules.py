@@ -18,12 +18,12 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
+from layoutalg.kernels.ladder.steps import SimtStep
 from tests.sweeps import each
 
-GOOD = SimtConfig(128, 256, 8, 16, 8, 4)
+GOOD = SimtStep(128, 256, 8, 16, 8, 4)
 ROW_MAJOR = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
 
 REFUSED: tuple[tuple[dict[str, Any], type[LayoutAlgError], str], ...] = (

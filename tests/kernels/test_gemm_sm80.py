@@ -20,13 +20,14 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
 from tests.sweeps import each
 from tests.tensor_gemm import host_run, inputs, simulated
 
-SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
+SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)
 EDGES = replace(SMALL, edges=True)
 REGISTERS = replace(SMALL, via="registers")
 SINGLE = replace(REGISTERS, stages=2, edges=True, a_bytes=2, b_bytes=2, result_vec=1)
@@ -142,7 +143,7 @@ def test_a_kernel_says_how_many_rows_it_needs() -> None:
 
 
 def test_one_step_leaves_nothing_to_load_ahead() -> None:
-    with pytest.raises(UnsupportedError, match="take tile_k = 32 or fragments = 1"):
+    with pytest.raises(UnsupportedError, match="take tile_k = 32"):
         build(whole(), replace(SMALL, tile_k=16))
 
 
@@ -151,15 +152,13 @@ def test_beta_zero_never_reads_c() -> None:
 
 
 def test_a_configuration_compiles_without_spills() -> None:
-    kernel = build(
-        gemm_problem(4096, 4096, 4096, reads_c=True), Sm80Config(128, 128, 32, 2, 2, 4, edges=True)
-    )
+    kernel = build(gemm_problem(4096, 4096, 4096, reads_c=True), Sm80Step(128, 128, 32, 2, 2, 4, edges=True))
     assert compile_cubin(to_cuda(kernel, "sm_80"), kernel.name, "sm_80").spill_bytes == 0
 
 
 # --- planted mistakes ----------------------------------------------------------------------------------
 
-PLANTED, PLANTED_BY = gemm_problem(20, 56, 152), Sm80Config(32, 32, 32, 2, 1, 3, panel=1, edges=True)
+PLANTED, PLANTED_BY = gemm_problem(20, 56, 152), Sm80Step(32, 32, 32, 2, 1, 3, panel=1, edges=True)
 
 
 def every_tile_in_the_next_place(kernel: Kernel) -> Kernel:

@@ -17,18 +17,18 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.sweeps import each
 
-GOOD = Sm80Config(128, 128, 32, 2, 2, 3)
+GOOD = Sm80Step(128, 128, 32, 2, 2, 3)
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] = [
     ({"tile_m": 120}, {}, DivisibilityError, "tile_m = 120 is not a multiple of 32.*nearest is 128"),
     ({"tile_k": 8}, {}, DivisibilityError, "tile_k = 8 is not a multiple of 16.*nearest is 16"),
     ({"tile_n": 96}, {}, DivisibilityError, "tile_n = 96 is not a power of two.*nearest is 64"),
     ({"mma_k": 32}, {}, UnsupportedError, "mma_k = 32 of f16: 8 and 16"),
     ({"fragments": 3}, {}, UnsupportedError, "fragments = 3: 1 and 2"),
-    ({"stages": 1}, {}, ResourceError, "at least two"),
+    ({"stages": 1}, {}, UnsupportedError, "take stages = 2"),
     ({"via": "registers"}, {}, ResourceError, "stages through registers: 3"),
     ({"via": "registers", "stages": 2, "ahead": False}, {}, UnsupportedError, "stages=1 or ahead=True"),
     ({"a_bytes": 2}, {}, UnsupportedError, "a_bytes = 2 by cp.async: 4, 8, 16"),

@@ -13,56 +13,56 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
 
 CASES: dict[str, tuple[GemmProblem, Config]] = {
-    "whole tiles": (gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=4)),
-    "parts of unequal length": (gemm_problem(64, 64, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),
+    "whole tiles": (gemm_problem(64, 64, 256), Sm80Step(64, 64, 32, 2, 2, 3, splits=4)),
+    "parts of unequal length": (gemm_problem(64, 64, 256), Sm80Step(64, 64, 32, 2, 2, 3, splits=3)),
     "edges, C, bias, relu": (
         gemm_problem(56, 72, 200, reads_c=True, bias=True, activation="relu", ldd=80, ldc=76),
-        Sm80Config(64, 64, 32, 2, 2, 3, edges=True, splits=3),
+        Sm80Step(64, 64, 32, 2, 2, 3, edges=True, splits=3),
     ),
     "more parts than tiles": (
         gemm_problem(64, 64, 64),
-        Sm80Config(64, 64, 32, 2, 2, 2, edges=True, splits=5),
+        Sm80Step(64, 64, 32, 2, 2, 2, edges=True, splits=5),
     ),
-    "integers": (gemm_problem(64, 64, 256, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)),
+    "integers": (gemm_problem(64, 64, 256, "s8"), Sm80Step(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)),
     "rows of one": (
         gemm_problem(64, 65, 64),
-        Sm80Config(64, 64, 32, 2, 2, 3, edges=True, splits=2, result_vec=1),
+        Sm80Step(64, 64, 32, 2, 2, 3, edges=True, splits=2, result_vec=1),
     ),
     "one stage through registers": (
         gemm_problem(64, 64, 128),
-        Sm80Config(64, 64, 32, 2, 2, 1, 1, "registers", splits=3),
+        Sm80Step(64, 64, 32, 2, 2, 1, 1, "registers", splits=3),
     ),
-    "f32": (gemm_problem(64, 64, 96, "f32"), SimtConfig(64, 64, 16, 8, 4, 4, edges=True, splits=3)),
+    "f32": (gemm_problem(64, 64, 96, "f32"), SimtStep(64, 64, 16, 8, 4, 4, edges=True, splits=3)),
     "f32, edges, C, bias, relu": (
         gemm_problem(60, 68, 101, "f32", b_major="mn", reads_c=True, bias=True, activation="relu", ldd=80),
-        SimtConfig(64, 64, 16, 8, 4, 4, edges=True, a_vector=1, splits=3),
+        SimtStep(64, 64, 16, 8, 4, 4, edges=True, a_vector=1, splits=3),
     ),
     "f32, more parts than tiles": (
         gemm_problem(60, 68, 30, "f32"),
-        SimtConfig(64, 64, 16, 8, 4, 4, edges=True, a_vector=2, b_vector=2, splits=5),
+        SimtStep(64, 64, 16, 8, 4, 4, edges=True, a_vector=2, b_vector=2, splits=5),
     ),
     "f32 through registers": (
         gemm_problem(60, 68, 100, "f32"),
-        SimtConfig(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=2, edges=True, splits=4),
+        SimtStep(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=2, edges=True, splits=4),
     ),
     "f32, one stage": (
         gemm_problem(60, 68, 100, "f32"),
-        SimtConfig(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=1, edges=True, splits=2),
+        SimtStep(64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=1, edges=True, splits=2),
     ),
     "f32, one stage, copied ahead": (
         gemm_problem(60, 68, 100, "f32"),
-        SimtConfig(
+        SimtStep(
             64, 64, 16, 8, 4, 4, via="registers", turn="registers", stages=1, ahead=True, edges=True, splits=5
         ),
     ),
     "f64": (
         gemm_problem(60, 36, 101, "f64", a_major="mn", b_major="mn", reads_c=True, bias=True, ldc=38),
-        SimtConfig(
+        SimtStep(
             64, 32, 16, 8, 2, 4, edges=True, splits=4, a_vector=2, b_vector=2, fragment=2, run_m=2, run_n=2,
             result_vec=2, pad=2,
         ),
@@ -87,10 +87,10 @@ def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
 
 def test_what_cannot_be_split_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="f16 sums"):
-        launches(gemm_problem(64, 64, 64, accumulator="f16"), Sm80Config(64, 64, 32, 2, 2, 3, splits=2))
+        launches(gemm_problem(64, 64, 64, accumulator="f16"), Sm80Step(64, 64, 32, 2, 2, 3, splits=2))
     with pytest.raises(ShapeError, match="splits = 65: 1 to 64"):
-        launches(gemm_problem(64, 64, 64), Sm80Config(64, 64, 32, 2, 2, 3, splits=65))
-    direct = SimtConfig(32, 32, 32, 1, 1, 1, 32, 1, 1, "global", "global", 1, fragments=1, splits=2)
+        launches(gemm_problem(64, 64, 64), Sm80Step(64, 64, 32, 2, 2, 3, splits=65))
+    direct = SimtStep(32, 32, 32, 1, 1, 1, 1, 1, "global", "global", 1, weave=32, fragments=1, splits=2)
     with pytest.raises(UnsupportedError, match="parts of k without tiles"):
         launches(gemm_problem(64, 64, 64, "f32"), direct)
 

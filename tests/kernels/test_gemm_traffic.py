@@ -14,17 +14,17 @@ from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.launches import Config, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm.tiles import SimtConfig, mma_of
 from layoutalg.kernels.ladder.gemm import multiplies
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, Sm80Step
 from tests.gemm_cases import arguments
 from tests.sweeps import each, first
 
-WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
-DOUBLE = SimtConfig(
+WIDE = SimtStep(64, 64, 8, 8, 4, 4)
+DOUBLE = SimtStep(
     32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
 )
-SMALL = Sm80Config(64, 64, 32, 2, 2, 3, panel=2)
+SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)
 
 
 def simt_case(c: SimtConfig, dtype: str, a: Major, b: Major) -> tuple[GemmProblem, SimtConfig]:
@@ -46,24 +46,24 @@ CASES: dict[str, tuple[GemmProblem, Config]] = {
     "NT with C and bias": (
         gemm_problem(64, 128, 64, a_major="mn", b_major="mn", reads_c=True, bias=True), SMALL
     ),
-    "one fragment": (gemm_problem(64, 64, 64), Sm80Config(64, 64, 32, 2, 2, 2, fragments=1)),
-    "two buffers": (gemm_problem(64, 64, 96), Sm80Config(64, 64, 32, 2, 2, 2, via="registers")),
-    "tf32": (gemm_problem(64, 64, 64, "tf32"), Sm80Config(64, 64, 16, 2, 2, 2, result_vec=4)),
-    "s8": (gemm_problem(64, 64, 128, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, result_vec=4)),
+    "one fragment": (gemm_problem(64, 64, 64), Sm80Step(64, 64, 32, 2, 2, 2, fragments=1)),
+    "two buffers": (gemm_problem(64, 64, 96), Sm80Step(64, 64, 32, 2, 2, 2, via="registers")),
+    "tf32": (gemm_problem(64, 64, 64, "tf32"), Sm80Step(64, 64, 16, 2, 2, 2, result_vec=4)),
+    "s8": (gemm_problem(64, 64, 128, "s8"), Sm80Step(64, 64, 64, 2, 2, 2, result_vec=4)),
     **{name: (gemm_problem(256, 128, 64), c) for name, c in list(SM80_LADDER.items())[:3]},
     "ragged": (gemm_problem(60, 72, 40, ldd=76), replace(SMALL, edges=True, result_vec=4)),
     "ragged without tensor cores": (
         gemm_problem(60, 68, 30, "f32"), replace(WIDE, edges=True, a_vector=2, b_vector=2)
     ),
-    "parts": (gemm_problem(64, 128, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),
+    "parts": (gemm_problem(64, 128, 256), Sm80Step(64, 64, 32, 2, 2, 3, splits=3)),
     "parts with C, bias, relu": (
         gemm_problem(64, 65, 64, "bf16", reads_c=True, bias=True, activation="relu", ldd=67, ldc=80),
-        Sm80Config(64, 64, 32, 2, 2, 2, edges=True, result_vec=1, splits=3),
+        Sm80Step(64, 64, 32, 2, 2, 2, edges=True, result_vec=1, splits=3),
     ),
     "parts of integers": (
-        gemm_problem(64, 64, 256, "s8", bias=True), Sm80Config(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)
+        gemm_problem(64, 64, 256, "s8", bias=True), Sm80Step(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)
     ),
-    "parts, f32": (gemm_problem(64, 64, 96, "f32", b_major="mn"), SimtConfig(64, 64, 16, 8, 4, 4, splits=4)),
+    "parts, f32": (gemm_problem(64, 64, 96, "f32", b_major="mn"), SimtStep(64, 64, 16, 8, 4, 4, splits=4)),
     "parts, f64": (
         gemm_problem(64, 32, 64, "f64", b_major="mn", reads_c=True),
         replace(DOUBLE, tile_m=64, tile_n=32, tile_k=16, thread_m=8, thread_n=2, splits=2),

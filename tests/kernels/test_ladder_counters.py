@@ -9,9 +9,10 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import Config, launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.sweeps import each
 
 
@@ -35,7 +36,7 @@ def launched(p: GemmProblem, c: Config) -> tuple[Kernel, dict[str, int]]:
 def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_eight_lanes: float) -> None:
     copies = (128 + 256) * 128 * p.operand.nbytes // 16
     fragments: Literal[1, 2] = 1 if tile_k == 16 else 2
-    c = Sm80Config(128, 256, tile_k, 2, 4, 2, fragments=fragments, result_vec=4)
+    c = Sm80Step(128, 256, tile_k, 2, 4, 2, fragments=fragments, result_vec=4)
     kernel, params = launched(p, c)
     assert copied_lines(kernel, params) == copies / 8 * lines_of_eight_lanes
 

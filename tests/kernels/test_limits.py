@@ -9,7 +9,7 @@ import pytest
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.limits import find_board, limits
+from layoutalg.kernels.baselines import find_board, limits
 
 
 def test_the_tightest_bound_comes_first() -> None:

@@ -10,7 +10,7 @@ from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.cases import CASES, random_cases
-from layoutalg.kernels.move.certificate import _reads, certify
+from layoutalg.kernels.move.certificate import _accesses, certify
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -61,7 +61,7 @@ def test_no_placement_of_whole_chunks_takes_less_than_the_least() -> None:
     c = configs(x)[0]
     read = certify(x, c).claims[1]
     assert read.least > read.ideal
-    ((op, places, _),) = _reads(Stage(x, c))
+    _, (op, places, _) = _accesses(Stage(x, c))
     warps = places.reshape(-1, 32)[:64]
     rng = np.random.default_rng(0)
     chosen = certify(x, c).claims[1].wavefronts / (places.size // 32) * len(warps)

@@ -11,7 +11,7 @@ import numpy as np
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store, block_origins, direct_element, load_chunk
+from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, run_origins
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -32,10 +32,10 @@ def written(stage: Stage) -> Any:
             continue
         x = np.arange(stage.stores)
         for member in range(stage.group):
-            v = Store(stage, x, origins, block_base(stage, origins), member)
+            v = Store(stage, x, run_origins(stage, origins, member), block_base(stage, origins))
             for e in range(stage.config.vec):
                 target = np.broadcast_to(v.target + e, x.shape)
-                np.add.at(count, target[holding(x, (*v.row, *v.ends.exists(e)))], 1)
+                np.add.at(count, target[holding(x, (*v.part.exists, *v.ends.exists(e)))], 1)
     return count
 
 
@@ -84,7 +84,7 @@ def test_what_is_stored_was_loaded_there(seed: int) -> None:
             origins = block_origins(stage, block)
             base = block_base(stage, origins)
             n = np.arange(stage.loads)
-            at = load_chunk(stage, n, origins, base)
+            at = Load(stage, n, origins, base)
             chosen = holding(n, at.exists)
             tile = np.full(stage.tile_bytes, -1)
             source, place = (np.broadcast_to(a, n.shape)[chosen] for a in (at.source, at.place))
@@ -98,10 +98,10 @@ def test_a_number_is_a_coordinate_by_definition() -> None:
     """Of ints, arrays and expressions, what calling the layout gives."""
     digits, x = ((4, 8, 2), (3, 2, 0), (2, 1, 0), (1, 1, 1)), Var("x", 24)
     layout, places = coordinates(digits), np.arange(24)
-    of_arrays, of_expressions = coordinate_of(digits, places, 3), coordinate_of(digits, x, 3)
+    of_arrays, of_expressions = coordinate_of(layout, places, 3), coordinate_of(layout, x, 3)
     for n in range(24):
         want = layout(n)
-        assert coordinate_of(digits, n, 3) == (want[0], 0, want[2])
+        assert coordinate_of(layout, n, 3) == (want[0], 0, want[2])
         assert tuple(np.broadcast_to(c, 24)[n] for c in of_arrays) == (want[0], 0, want[2])
         assert tuple(evaluate(as_expr(c), {x: n}) for c in of_expressions) == (want[0], 0, want[2])
 
@@ -110,7 +110,7 @@ def test_odd_rows_are_read_in_whole_vectors() -> None:
     x = normalise(permute_problem((97, 99), (1, 0), "f32"))
     stage = Stage(x, PermuteConfig("staged", (97, 64), 256, 4, 1))
     assert not stage.src_aligned
-    at = load_chunk(stage, np.arange(stage.loads), (0, 0), 0)
+    at = Load(stage, np.arange(stage.loads), (0, 0), 0)
     assert (at.source % 4 == 0).all() and (at.place % 16 == 0).all()
 
 

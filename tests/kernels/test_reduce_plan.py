@@ -87,12 +87,7 @@ def test_blocks_fit_the_hardware() -> None:
 @each(
     ("shape", "axes", "dtype", "text"),
     [
-        (
-            (8192, 8192),
-            1,
-            "f32",
-            "rows by 256 threads, split: 8192 blocks are enough for 132 multiprocessors",
-        ),
+        ((8192, 8192), 1, "f32", "256 threads, split: 8192 blocks are enough for 132 multiprocessors"),
         ((64, 1024), 1, "f32", "split: each thread has one round of loads"),
         ((4, 100), 0, "f16", "split: not every thread has a round of loads"),
         ((3000, 63), 0, "f32", "threads per block, columns by 32 threads: 2016 asked, the limit is 1024"),

@@ -73,6 +73,12 @@ def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) ->
 DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
     "tiled_copy": ({"m": 64, "n": 63, "dtype": "u8"}, "sm_90", UnsupportedError, "cp.async of 1 bytes"),
     "transpose": ({"m": 64, "n": 66, "dtype": "u8", "lds": 66}, "sm_90", UnsupportedError, "no lanes of 32"),
+    "permute": (
+        {"shape": (64, 63), "axes": (1, 0)},
+        "sm_75",
+        UnsupportedError,
+        "cp.async is not there on sm_75",
+    ),
     "softmax": (
         {"shape": (64, 70000), "axes": 1},
         "sm_90",
@@ -90,7 +96,7 @@ DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
     "mean": ({"shape": (8192, 8192), "axes": 1}, "sm_80", UnsupportedError, "blocks are enough for 108"),
     "rms_norm": ({"shape": (64, 70000), "axes": 1}, "sm_80", ResourceError, "words that a thread holds"),
     "add": ({"shape": (6, 7), "strides": [(7, 1), (0, 1)]}, "sm_90", AlignmentError, "7 elements in a row"),
-    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers a thread of"),
+    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers per thread of"),
     "gemm-sm80": ({"m": 64, "n": 63, "k": 65}, "sm_90", UnsupportedError, "cp.async"),
 }
 

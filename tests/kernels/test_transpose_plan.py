@@ -9,8 +9,8 @@ from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.matrix import transpose_problem as problem
 from layoutalg.kernels.move.matrix_plan import (
     TransposeConfig,
+    accesses,
     load_copy,
-    matrix_accesses,
     store_copy,
     tile_accesses,
 )
@@ -97,5 +97,5 @@ def test_global_accesses_of_full_aligned_tiles_are_ideal(dtype: str) -> None:
 def test_the_accesses_are_those_of_the_widths() -> None:
     p = problem(4096, 4096, "u8")
     c = configs(p)[0]
-    ops = [a.op for a in (*tile_accesses(c, p.dtype), *matrix_accesses(c, p.dtype))]
-    assert ops == ["st.shared.b32", "ld.shared.b128", "ld.global.b128", "st.global.b128"]
+    ops = [access.op for _, access in accesses(c, p.dtype)]
+    assert ops == ["ld.global.b128", "st.shared.b32", "ld.shared.b128", "st.global.b128"]

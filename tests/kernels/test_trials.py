@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.kernels.elements import bits_of, numbers_of
-from layoutalg.kernels.rounding import ROUNDS_TO_INFINITY, agrees
+from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.kernels.rowwise import normed as normed
 from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers

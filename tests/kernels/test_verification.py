@@ -17,9 +17,8 @@ from layoutalg.errors import MismatchError, ShapeError, SimulationError, Unsuppo
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
-from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
@@ -268,12 +267,13 @@ def test_what_is_out_of_bounds_is_named() -> None:
         assert not check.passed and check.detail.startswith("1 elements are wrong: d[2, 3] = ")
 
 
-def test_a_forgotten_factor_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("factor", ["alpha", "beta"])
+def test_a_forgotten_factor_is_seen(factor: str) -> None:
+    """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""
     p = product(SIMT, (32, 32, 16), "f32")
-    monkeypatch.setattr(gemm_family, "ALPHA", 1)  # the kernel is given 1, the definition means 2
-    given = operands(p)
-    monkeypatch.undo()
-    assert not verify(replace(SIMT, buffers=lambda p, trial, seed: given), p).passed
+    one = scalar_words(p, factor, 1)
+    wrong = replace(SIMT, expected=lambda p, config, given: SIMT.expected(p, config, {**given, **one}))
+    assert verify(SIMT, p).passed and not verify(wrong, p).passed
 
 
 def test_a_missing_barrier_is_an_error() -> None:

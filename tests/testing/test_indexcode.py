@@ -67,6 +67,8 @@ def test_another_number_of_parameters_is_refused() -> None:
         IndexCode("int f(int a, int b, int c, int d) { return 0; }", "f", SHAPE)
     with pytest.raises(ShapeError, match="f takes 0 arguments; for the shape 8 it may take 1"):
         IndexCode("int f() { return 0; }", "f", 8)
+    with pytest.raises(ShapeError, match="f takes 0 arguments"):
+        IndexCode("int f(int* p) { return *p; }", "f", 8)  # a pointer is a base, not a coordinate
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_another_number_of_parameters_is_refused() -> None:
     [
         ("int f(int i) { return k; }", "f:1:23: error: 'k' was not declared"),
         ("int g(int i) { return i; }", "'f' was not declared"),
-        ("int f(int* p) { return *p; }", "error"),
+        ("int f(void (*p)()) { return p; }", "error"),
         ("float f(int i) { return i; }", "index code maps integers to one"),
     ],
 )

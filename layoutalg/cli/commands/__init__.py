@@ -1,9 +1,12 @@
-"""The commands of `layoutalg`, one per file, named as on the command line.
+"""The commands of `layoutalg`, one per file, named as on the command line (but index_code).
 
     analyze     what accesses cost on a layout, an index expression or explicit offsets
     solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
     synthesize  a layout without conflicts, or which have none, proved
     explain     how a result comes about, step by step
+    index_code  code: the index function of a layout, in C, CUDA, CuTe C++, CuTe DSL, Triton or Python
+    identify    the layout that a function, an expression or an array of offsets is
+    check       whether a function of a user's own is a layout
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.bench import BenchRow
-    from layoutalg.kernels.ladder.gemm import Step
+    from layoutalg.kernels.ladder import Step
 
 
 def bench_command(
@@ -92,7 +92,7 @@ def _factor(factor: float | None, digits: int = 2) -> str:
 def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
     """The rates, and where something was predicted, that and the mean share of the copy."""
     from layoutalg.kernels.bench import mean_of
-    from layoutalg.kernels.move.cases import SEED
+    from layoutalg.kernels.move import SEED
 
     cells = ((row.problem, *(_rate(row.rates[name]) for name in _MOVED), _factor(row.share)) for row in rows)
     predicted = [row for row in rows if row.notes]
@@ -126,7 +126,7 @@ def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
 
 
 def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.rowwise.families import SEED
+    from layoutalg.kernels.rowwise import SEED
 
     for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
         part = [row for row in rows if row.limit == limit]
@@ -227,7 +227,7 @@ RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., 
 
 def predict_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
     """`layoutalg bench gemm-sm80 --predict`: every step at one size, before anything runs."""
-    from layoutalg.kernels.ladder.gemm import ARCH, predict_steps
+    from layoutalg.kernels.ladder import ARCH, predict_steps
     from layoutalg.kernels.registry import FAMILIES, find_family
 
     chosen, reports = find_family(family), []
@@ -295,7 +295,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
 
 def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """What `--json` says of the steps."""
-    from layoutalg.kernels.ladder.gemm import effects
+    from layoutalg.kernels.ladder import effects
 
     return [
         {
@@ -332,6 +332,6 @@ def _millions(n: int) -> str:
 
 
 def _effects(before: Step, after: Step) -> str:
-    from layoutalg.kernels.ladder.gemm import effects
+    from layoutalg.kernels.ladder import effects
 
     return ", ".join(f"{what} x {factor:.2f}" for what, factor in effects(before, after).items()) or "nothing"

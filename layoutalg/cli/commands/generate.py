@@ -14,7 +14,26 @@ from layoutalg.cli.kernel_words import (
     cubin_sentence,
     kernel_sentence,
 )
-from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, OutputOption, ShapeOption
+from layoutalg.cli.options import (
+    AccumulatorOption,
+    ActivationOption,
+    AMajorOption,
+    AxesOption,
+    BiasOption,
+    BMajorOption,
+    COption,
+    JsonOption,
+    LdaOption,
+    LdbOption,
+    LdcOption,
+    LddOption,
+    LdsOption,
+    OutputOption,
+    ResultOption,
+    ShapeOption,
+    StepOption,
+    TileOption,
+)
 from layoutalg.cli.output import count, say, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnsupportedError
@@ -50,6 +69,21 @@ def generate_command(
     ldd: LddOption = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
+    lda: LdaOption = None,
+    ldb: LdbOption = None,
+    ldc: LdcOption = None,
+    a_major: AMajorOption = None,
+    b_major: BMajorOption = None,
+    accumulator: AccumulatorOption = None,
+    result: ResultOption = None,
+    c: COption = None,
+    bias: BiasOption = None,
+    activation: ActivationOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
+    ] = None,
     part: Annotated[
         int | None,
         typer.Option(
@@ -85,6 +119,8 @@ def generate_command(
 
     layoutalg generate gemm-sm80 --m 8192 --n 8192 --k 8192 -o gemm.cu
 
+    layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
+
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
@@ -94,11 +130,15 @@ def generate_command(
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
+    options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
+    options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
+    if beta is not None:
+        raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
     if launcher is not None and part is not None:
         raise UnsupportedError(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
-    found = find_kernel(family, options, arch, part=part or 1, linked=True)
+    found = find_kernel(family, options, arch, step, part or 1, tile, linked=True)
     problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
     chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
     source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)

@@ -6,9 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layoutalg.cli.kernel_names import verified_problems
+from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
-from layoutalg.cli.options import AxesOption, JsonOption, LddOption, LdsOption, ShapeOption
+from layoutalg.cli.options import (
+    AccumulatorOption,
+    ActivationOption,
+    AMajorOption,
+    AxesOption,
+    BiasOption,
+    BMajorOption,
+    COption,
+    JsonOption,
+    LdaOption,
+    LdbOption,
+    LdcOption,
+    LddOption,
+    LdsOption,
+    ResultOption,
+    ShapeOption,
+    StepOption,
+    TileOption,
+)
 from layoutalg.cli.output import progress, say, say_json
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnknownNameError
@@ -45,6 +63,24 @@ def verify_command(
     ldd: LddOption = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
+    lda: LdaOption = None,
+    ldb: LdbOption = None,
+    ldc: LdcOption = None,
+    a_major: AMajorOption = None,
+    b_major: BMajorOption = None,
+    accumulator: AccumulatorOption = None,
+    result: ResultOption = None,
+    c: COption = None,
+    bias: BiasOption = None,
+    activation: ActivationOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="The alpha of a product that is verified. Default: 2.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="The beta of a product that is verified. Default: -3.")
+    ] = None,
     target: Annotated[
         str, typer.Option(help="auto (the GPU too where there is one), simulator, gpu.")
     ] = "auto",
@@ -56,6 +92,8 @@ def verify_command(
     layoutalg verify transpose --dtype f32
 
     layoutalg verify gemm-sm80 --m 200 --n 136 --k 72
+
+    layoutalg verify gemm-simt --m 96 --n 80 --k 40 --a-major mn --ldd 88 --bias m --beta 0.5
 
     layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
     """
@@ -73,13 +111,24 @@ def verify_command(
         targets.append("gpu")
     chosen = find_family(family)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
+    options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
+    options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
+    if alpha is not None or beta is not None:
+        from layoutalg.kernels.gemm import with_factors
+
+        chosen = with_factors(chosen, alpha, beta)
+    if step is not None and m is n is k is None:
+        options |= step_sizes(chosen, step)
     problems = verified_problems(chosen, options)
     reports = []
-    with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as step:
+    with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as advance:
         for where in targets:
+            run_on = status.arch if where == "gpu" else "sm_90"
             for problem in problems:
-                reports.append(verify(chosen, problem, target=where, seed=seed))
-                step()
+                asked = step is not None or tile is not None
+                config = find_config(chosen, problem, run_on, step, tile)[1] if asked else None
+                reports.append(verify(chosen, problem, config, target=where, seed=seed))
+                advance()
     passed = all(report.passed for report in reports)
     element = _element(problems[0])
     if as_json:

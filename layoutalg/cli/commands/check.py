@@ -1,0 +1,126 @@
+"""`layoutalg check`: whether an index function in a file is a layout: it is run in a process with limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.inputs import read_layout, read_source
+from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
+from layoutalg.cli.output import count, progress, say, say_json
+from layoutalg.cli.refusals import FAILED, header
+from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnknownNameError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+
+MOST_SECONDS = 3600.0
+UNITS = ("elements", "bytes")
+
+
+def check_command(
+    layout: LayoutArgument,
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file: .cu, .cuh, .c, .cpp or .py, whole as it is; - reads standard input.",
+            show_default=False,
+        ),
+    ],
+    function: Annotated[
+        str,
+        typer.Option(
+            help="The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro.", show_default=False
+        ),
+    ] = "f",
+    through: Annotated[
+        str | None,
+        typer.Option(
+            help="A map in front of the layout, as in layoutalg code: a TV layout, or an access.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: DtypeOption = "f32",
+    unit: Annotated[
+        str, typer.Option(help="What the function counts: elements, or bytes of --dtype.")
+    ] = "elements",
+    language: Annotated[
+        str | None,
+        typer.Option(help="c or python. Default: by the file's name and text.", show_default=False),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that the function may take for its table.")] = 10.0,
+    as_json: JsonOption = False,
+) -> int:
+    """Check that an index function in C, CUDA or Python is a layout, at every coordinate.
+
+    layoutalg check "Sw<3,3,3> o 0 o (64,64):(64,1)" kernel.cu --function swz
+
+    The file is compiled and run: in a process of its own, with limits on its time and memory, in a private
+    folder that is removed. Exits 1 where the function is another one, divides by zero or does not return.
+    """
+    if unit not in UNITS:
+        raise UnknownNameError("unit", unit, UNITS)
+    if not 0 < timeout <= MOST_SECONDS:
+        raise ArgumentTypeError(
+            f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
+        )
+    wanted = _wanted(read_layout(layout), through, dtype, unit)
+    text = read_source(source)
+    why = ""
+    if language is None and source.endswith(
+        (".py", ".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp")
+    ):
+        language = "python" if source.endswith(".py") else "c"
+    from layoutalg.testing import check_index_function
+
+    label, folders = (
+        ("standard input", ()) if source == "-" else (Path(source).name, (Path(source).resolve().parent,))
+    )
+    try:
+        with progress("building and running", quiet=as_json):
+            check_index_function(
+                text, wanted, function, language=language, label=label, folders=folders, timeout_s=timeout
+            )
+    except (MismatchError, UndecidedError) as error:
+        why = error.message
+    points = size(wanted)
+    if as_json:
+        say_json(
+            header("check")
+            | {"layout": str(wanted), "source": source, "function": function, "coordinates": points}
+            | {"equal": not why, "why": why or None}
+        )
+    elif why:
+        say(f"No: {why}.", _said(timeout))
+    else:
+        shown = layout + (f" of {through}" if through else "") + (", in bytes" if unit == "bytes" else "")
+        say(f"{function} is {shown}: the same at all {count(points)} coordinates.", _said(timeout))
+    return FAILED if why else 0
+
+
+def _said(timeout: float) -> str:
+    return f"It ran in a process of its own, for at most {timeout:g} s and within 4 GiB."
+
+
+def _wanted(layout: AnyLayout, through: str | None, dtype: str, unit: str) -> AnyLayout:
+    """The layout that the function should be: of a map in front, and in bytes, a layout over a layout."""
+    from layoutalg.decide import cosize
+    from layoutalg.dtype import dtype as element_type
+
+    element = element_type(dtype)
+    if through is not None:
+        from layoutalg.indexing import through_layout
+
+        layout = _before(layout, through_layout(through, layout, element)[0])
+    if unit == "bytes":
+        if element.bits % 8:
+            raise ArgumentTypeError(f"{element} has {element.bits} bits; count elements")
+        layout = ComposedLayout(Layout(cosize(layout), element.bits // 8), 0, layout)
+    return layout
+
+
+def _before(layout: AnyLayout, front: Layout) -> AnyLayout:
+    """front, then the layout: as written, without composing them."""
+    if isinstance(layout, Layout):
+        return ComposedLayout(layout, 0, front)
+    return ComposedLayout(layout.outer, layout.offset, _before(layout.inner, front))

@@ -1,0 +1,102 @@
+"""`layoutalg identify`: the layout that a function, an index expression or an array of offsets is."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.cli.inputs import read_shape, read_source
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import say, say_json, say_verbatim
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.layout import to_text
+
+NO_LAYOUT = 1
+
+_OFFSETS = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:[\[{(][\[{(\s]*)?-?(?:0[xX])?[0-9]")
+
+
+def identify_command(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file: a C, CUDA or Python source, or offsets as a nested list or in rows; - reads "
+            "standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="Extents of the function's parameters: '(8,64)', or row=8,col=64. Of offsets, the shape "
+            "whose flat indices they are in order; default: their rows.",
+            show_default=False,
+        ),
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(help="The function to read: swz, tile::swz, swz<64>, or a macro.", show_default=False),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="An index expression in place of a file: 'row*64 + (col ^ row)'.", show_default=False
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            help="Parameters or variables in the order of --shape: row,col. Default: as declared, or as "
+            "they occur.",
+            show_default=False,
+        ),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="c or python. Default: what the text looks like.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Say which layout a function, an index expression or an array of offsets is, in CuTe notation.
+
+    layoutalg identify swz.cu --function swz --shape "(8,64)"
+
+    layoutalg identify --index "row*64 + (col ^ row%8*8)" --shape row=8,col=64
+
+    Nothing that the text contains is run. Exits 1 where no layout is found, after a witness.
+    """
+    from layoutalg.indexing import identify, parse_array
+
+    if (source is None) == (index is None):
+        raise ArgumentTypeError("identify takes a file or --index, one of them")
+    extents, given = read_shape(shape, names)
+    text = index if source is None else read_source(source)
+    if text is None:
+        raise ArgumentTypeError("identify takes a file or --index, one of them")
+    what: Any = text
+    if source is not None and language is None and function is None and _OFFSETS.match(text):
+        what = parse_array(text)
+    if index is not None and function is not None:
+        raise ArgumentTypeError("--function names a function of a file, and --index has none")
+    found = identify(
+        what,
+        extents,
+        function=function,
+        language=language,
+        expression=index is not None,
+        parameters=given,
+    )
+    if as_json:
+        say_json(
+            header("identify")
+            | {"layout": None if found.layout is None else str(found.layout), "kind": found.kind or None}
+            | {"why": found.why, "witness": [to_text(place) for place in found.witness]}
+        )
+    elif found.layout is None:
+        say(f"No layout: {found.why}.")
+    else:
+        say_verbatim(str(found.layout))
+        say(f"{found.kind}: {found.why}")
+    return 0 if found.layout is not None else NO_LAYOUT

@@ -1,0 +1,118 @@
+"""`layoutalg code`: the index function of a layout, as one function in the language of a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
+from layoutalg.cli.output import say_json
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.layout import Layout
+from layoutalg.notation import parse_int_tuple
+
+if TYPE_CHECKING:
+    from layoutalg.atoms import TiledCopy
+    from layoutalg.indexing import Side
+
+SIDES: tuple[Side, ...] = ("src", "dst")
+
+
+def code_command(
+    layout: LayoutArgument,
+    to: Annotated[
+        str, typer.Option(help="c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.")
+    ] = "c",
+    name: Annotated[str, typer.Option(help="The function's name.")] = "f",
+    through: Annotated[
+        str | None,
+        typer.Option(
+            help="A map in front of the layout: a TV layout, for a function of (tid, u), or an access OP, "
+            "OP@row or OP@col, for one of (lane, fragment): ldmatrix.x4.",
+            show_default=False,
+        ),
+    ] = None,
+    copy: Annotated[
+        str | None,
+        typer.Option(help="A TiledCopy in front: its atom, with --threads and --values.", show_default=False),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(help="Thread layout of --copy, or its shape: '(16,8):(8,1)'.", show_default=False),
+    ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            help="Value layout of --copy, or its shape: '(1,8)'. Default: one value.", show_default=False
+        ),
+    ] = None,
+    side: Annotated[str, typer.Option(help="Side of --copy: src or dst.")] = "src",
+    dtype: DtypeOption = "f32",
+    unit: Annotated[
+        str, typer.Option(help="What offsets count: elements, or bytes of --dtype.")
+    ] = "elements",
+    names: Annotated[
+        str | None,
+        typer.Option(help="Names of the parameters: row,col. One per mode, in order.", show_default=False),
+    ] = None,
+    carry: Annotated[
+        str | None,
+        typer.Option(
+            help="A parameter that a loop steps along: the function gives the pointer with which the loop "
+            "begins, and its comment what each step adds.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the index function of a layout, proved: one function, and nothing else.
+
+    layoutalg code "Sw<3,3,3> o 0 o (64,64):(64,1)" --to cuda --name swz
+
+    layoutalg code "Sw<3,3,3> o 0 o (64,64):(64,1)" --to cuda --through ldmatrix.x4 --dtype f16 --unit bytes
+
+    It takes one parameter per top-level mode; a nested mode by its flat index, the first part fastest.
+    """
+    from layoutalg.indexing import code
+
+    given = read_layout(layout)
+    if copy is not None and through is not None:
+        raise ArgumentTypeError(
+            "--copy and --through are both a map in front of the layout: give one of them"
+        )
+    if side not in SIDES:
+        raise UnknownNameError("side of a copy", side, SIDES)
+    text = code(
+        given,
+        to,
+        name,
+        through=through if copy is None else _copy(copy, dtype, threads, values),
+        side=SIDES[SIDES.index(side)],
+        element=dtype,
+        unit=unit,
+        parameters=None if names is None else [part.strip() for part in names.split(",")],
+        carry=carry,
+    )
+    if as_json:
+        fields = {"layout": str(given), "to": to, "name": name, "through": through, "unit": unit}
+        say_json(header("code") | fields | {"code": text})
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def _copy(atom: str, dtype: str, threads: str | None, values: str | None) -> TiledCopy:
+    """The TiledCopy that the options describe."""
+    from layoutalg.atoms import make_tiled_copy
+
+    if threads is None:
+        raise ArgumentTypeError("--copy needs --threads, the layout of its threads: '(16,8):(8,1)'")
+    given = (threads, *(() if values is None else (values,)))
+    found = [read_layout(text) if ":" in text else Layout(parse_int_tuple(text)) for text in given]
+    plain = [part for part in found if isinstance(part, Layout)]
+    if len(plain) < len(found):
+        raise ShapeError("the threads and values of a copy are numbered by layouts without swizzles")
+    return make_tiled_copy(atom, dtype, *plain)

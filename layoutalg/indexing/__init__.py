@@ -1,0 +1,39 @@
+"""Index functions: printed from a layout in six languages, and read back to one.
+
+    code       layout -> one function in C, CUDA, CuTe C++, CuTe DSL, Triton or Python, proved
+    identify   a function, an expression or offsets -> the layout that it is, or a witness that it is none
+
+>>> from layoutalg.layout import Layout
+>>> text = code(Layout((4, 8), (8, 1)), "cuda", "at")
+>>> print(identify(text, (4, 8)))
+(4,8):(8,1)
+
+Nothing of a text is run: it is read as a term, which is evaluated here.
+
+    reading/         a text in C, CUDA or Python as a term
+    lowering         a layout called on the parameters of a function
+    targets          the text of a function in each language
+    proofs           that a text is its layout
+    printing         code
+    laws             from a table of offsets to a layout
+    recognition      identify
+"""
+
+from __future__ import annotations
+
+from layoutalg.indexing.lowering import Side, Through, through_layout
+from layoutalg.indexing.printing import UNITS, code
+from layoutalg.indexing.recognition import Identification, identify, parse_array
+from layoutalg.indexing.targets import TARGETS
+
+__all__ = [
+    "TARGETS",
+    "UNITS",
+    "Identification",
+    "Side",
+    "Through",
+    "code",
+    "identify",
+    "parse_array",
+    "through_layout",
+]

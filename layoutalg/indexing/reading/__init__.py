@@ -1,0 +1,45 @@
+"""Reading index functions: text in C, CUDA or Python to one term, of which nothing is run.
+
+    terms            what an index function computes, and its values for arrays of coordinates
+    statements       assignments, branches and loops, run over terms
+    c_tokens         tokens of C text, macros replaced
+    c_expressions    expressions of C, with C's types
+    c_source         read_c, read_c_expression: functions in C and CUDA text
+    python_source    read_python, read_python_expression: functions in Python text
+
+>>> read_c("int f(int row, int col) { return row * 64 + col; }").names
+('row', 'col')
+"""
+
+from __future__ import annotations
+
+from layoutalg.indexing.reading.c_source import IndexFunction, read_c, read_c_expression
+from layoutalg.indexing.reading.python_source import read_python, read_python_expression
+from layoutalg.indexing.reading.terms import (
+    MAX_VALUE,
+    Bad,
+    CType,
+    Term,
+    apply,
+    evaluated,
+    number,
+    ordered,
+    variable,
+)
+
+__all__ = [
+    "MAX_VALUE",
+    "Bad",
+    "CType",
+    "IndexFunction",
+    "Term",
+    "apply",
+    "evaluated",
+    "number",
+    "ordered",
+    "read_c",
+    "read_c_expression",
+    "read_python",
+    "read_python_expression",
+    "variable",
+]

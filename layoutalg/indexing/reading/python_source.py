@@ -1,0 +1,321 @@
+"""Index functions in Python text: parsed by `ast` and read as a term; nothing of the text is run.
+
+Read are functions and lambdas of integers: assignments, if, while, for over range, conditions, return, min,
+max and calls of functions beside them, and constants of the module.
+
+>>> read_python("def at(row, col):\\n    return row * 64 + (col ^ row % 8 * 8)").names
+('row', 'col')
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+
+from layoutalg.errors import ParseError, ResourceError, UnknownNameError, check_type
+from layoutalg.indexing.reading.c_source import MAX_CALLS, IndexFunction
+from layoutalg.indexing.reading.c_tokens import MAX_TEXT
+from layoutalg.indexing.reading.statements import (
+    Branch,
+    Environment,
+    Expression,
+    Loop,
+    Return,
+    Set,
+    Statement,
+    Steps,
+    run,
+)
+from layoutalg.indexing.reading.terms import Term, apply, number, variable
+
+_BINARY: dict[type, str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "py%", ast.LShift: "<<",
+    ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+}  # fmt: skip
+_UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "inv", ast.Not: "!"}
+_COMPARED: dict[type, str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+
+
+def read_python(text: str, function: str | None = None) -> IndexFunction:
+    """The function of that name, or the only one in the text.  Raises as `read_c` does.
+
+    >>> read_python("f = lambda i: i % 4 * 8", "f").names
+    ('i',)
+    """
+    return _Module(_parsed(text, "exec")).function(function)
+
+
+def read_python_expression(text: str, names: Sequence[str] | None = None) -> IndexFunction:
+    """An expression of Python; its variables are `names`, or those that occur, in order.
+
+    >>> read_python_expression("row // 8 * 64 + col").names
+    ('row', 'col')
+    """
+    tree = _parsed(text.strip(), "eval")
+    occurring = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in ("min", "max"))
+    order = sorted(occurring, key=lambda n: (n.lineno, n.col_offset))
+    found = tuple(dict.fromkeys(names if names is not None else [n.id for n in order]))
+    if not isinstance(tree, ast.Expression):
+        raise ParseError(f"{text[:40]!r} is not an expression", text=text)
+    env = {name: variable(name) for name in found}
+    value = _Module(ast.Module([], [])).expression(tree.body)
+    return IndexFunction("the expression", tuple((name, None) for name in found), value(env))
+
+
+def _parsed(text: str, mode: str) -> ast.AST:
+    check_type("read_python", text, str, "a text")
+    if len(text) > MAX_TEXT:
+        raise ResourceError("characters of the source", len(text), MAX_TEXT)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python says of odd literals is no answer
+            return ast.parse(text, mode=mode)
+    except SyntaxError as error:
+        where = f"line {error.lineno or 1}, column {error.offset or 1}"
+        raise ParseError(f"{where}: {error.msg}; this is not Python", text=text) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ParseError("the text is not Python that can be read: too deep, or with a null byte") from None
+
+
+def _place(node: ast.AST) -> str:
+    return f"line {getattr(node, 'lineno', 1)}, column {getattr(node, 'col_offset', 0) + 1}"
+
+
+def _unread(node: ast.AST, why: str = "is not read") -> ParseError:
+    return ParseError(f"{_place(node)}: {type(node).__name__} {why}")
+
+
+class _Module:
+    """The functions and constants of a module."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self.functions: dict[str, ast.FunctionDef | ast.Lambda] = {}
+        self.constants: dict[str, Term] = {}
+        self.steps = Steps()
+        self.calls = self.depth = 0
+        for node in getattr(tree, "body", []):
+            if isinstance(node, ast.FunctionDef):
+                self.functions[node.name] = node
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._constant(node.targets[0], node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                self._constant(node.target, node.value)
+
+    def _constant(self, target: ast.expr, value: ast.expr) -> None:
+        """What a name of the module is; where it is not an integer, it has no value here."""
+        if not isinstance(target, ast.Name):
+            return
+        self.functions.pop(target.id, None)
+        self.constants.pop(target.id, None)
+        if isinstance(value, ast.Lambda):
+            self.functions[target.id] = value
+            return
+        try:
+            found = self.expression(value)(dict(self.constants))
+        except ParseError:
+            return
+        if found.op == "const":
+            self.constants[target.id] = found
+
+    def function(self, wanted: str | None) -> IndexFunction:
+        """The function that is asked for, as a term."""
+        if wanted is None and not self.functions:
+            raise ParseError("the text has no function: def f(row, col): return ...")
+        if wanted is None and len(self.functions) > 1:
+            hint = "the text has several, and --function names one; "
+            raise UnknownNameError("function", "", self.functions, hint=hint)
+        if wanted is not None and wanted not in self.functions:
+            raise UnknownNameError("function", wanted, self.functions)
+        name = wanted if wanted is not None else next(iter(self.functions))
+        names = self._parameters(self.functions[name])
+        term = self._run(name, [variable(n) for n in names])
+        return IndexFunction(name, tuple((n, None) for n in names), term)
+
+    def _parameters(self, node: ast.FunctionDef | ast.Lambda) -> list[str]:
+        a = node.args
+        if a.vararg or a.kwarg or a.kwonlyargs or a.defaults:
+            raise _unread(node, "has other parameters than plain ones")
+        return [p.arg for p in (*a.posonlyargs, *a.args)]
+
+    def _run(self, name: str, arguments: Sequence[Term]) -> Term:
+        node = self.functions[name]
+        names = self._parameters(node)
+        env = {**self.constants, **dict(zip(names, arguments, strict=True))}
+        if isinstance(node, ast.Lambda):
+            return self.expression(node.body)(env)
+        return run(self.block(node.body), env, name, self.steps)
+
+    # --- statements --------------------------------------------------------------------------------------
+
+    def block(self, body: Sequence[ast.stmt]) -> tuple[Statement, ...]:
+        """The statements of a body."""
+        return tuple(s for node in body for s in self.statement(node))
+
+    def statement(self, node: ast.stmt) -> list[Statement]:
+        """One statement; raises ParseError for one that is not read."""
+        match node:
+            case ast.Pass() | ast.Expr(ast.Constant(str())):
+                return []
+            case ast.Return(value) if value is not None:
+                return [Return(self.expression(value))]
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value) if value:
+                return [Set(name, self.expression(value))]
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
+                return self._together(targets, [self.expression(v) for v in values])
+            case ast.Assign(
+                [ast.Tuple([ast.Name(one), ast.Name(two)])], ast.Call(ast.Name("divmod"), [a, b])
+            ):
+                first, second = ast.BinOp(a, ast.FloorDiv(), b), ast.BinOp(a, ast.Mod(), b)
+                parts = [ast.copy_location(part, node) for part in (first, second)]
+                targets = [ast.Name(one), ast.Name(two)]
+                return self._together(targets, [self.expression(part) for part in parts])
+            case ast.AugAssign(ast.Name(name), op, value):
+                changed = ast.copy_location(
+                    ast.BinOp(ast.copy_location(ast.Name(name), node), op, value), node
+                )
+                return [Set(name, self.expression(changed))]
+            case ast.If(test, taken, other):
+                return [Branch(self.expression(test), self.block(taken), self.block(other))]
+            case ast.While(test, body, []):
+                return [Loop(self.expression(test), self.block(body), _place(node))]
+            case ast.For(ast.Name(name), ast.Call(ast.Name("range"), arguments, []), body, []):
+                return self._for(node, name, arguments, body)
+        raise _unread(node)
+
+    def _together(self, targets: Sequence[ast.expr], values: list[Expression]) -> list[Statement]:
+        """a, b = x, y: all values before any name."""
+        out: list[Statement] = [Set(f"#{k}", value) for k, value in enumerate(values)]
+        for k, target in enumerate(targets):
+            if not isinstance(target, ast.Name):
+                raise _unread(target)
+            out.append(Set(target.id, _reading(f"#{k}")))
+        return out
+
+    def _for(
+        self, node: ast.stmt, name: str, arguments: list[ast.expr], body: list[ast.stmt]
+    ) -> list[Statement]:
+        if not 1 <= len(arguments) <= 3:
+            raise _unread(node)
+        values = [self.expression(a) for a in arguments]
+        bounds = {1: [_zero, values[0], _one], 2: [*values, _one], 3: values}[len(values)]
+        keys = [f"{what} {_place(node)}" for what in ("#next", "#stop", "#step")]
+        now, stop, step = map(_reading, keys)
+
+        def more(env: Environment) -> Term:
+            if step(env).op != "const" or step(env).value == 0:
+                raise _unread(node, "has a step that is not a number other than 0")
+            return apply("<" if step(env).value > 0 else ">", (now(env), stop(env)), _place(node))
+
+        inner: list[Statement] = [Set(name, now)]
+        inner.append(Set(keys[0], lambda env: apply("+", (now(env), step(env)))))
+        first = [Set(key, value) for key, value in zip(keys, bounds, strict=True)]
+        return [*first, Loop(more, (*inner, *self.block(body)), _place(node))]
+
+    # --- expressions -------------------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr) -> Expression:
+        """An expression; raises ParseError for one that is not read."""
+        self.depth += 1
+        if self.depth > 128:
+            raise ResourceError("nesting of an expression", self.depth, 128)
+        try:
+            return self._expression(node)
+        finally:
+            self.depth -= 1
+
+    def _expression(self, node: ast.expr) -> Expression:
+        place = _place(node)
+        match node:
+            case ast.Constant(int(value)):
+                if abs(value) >= 1 << 62:
+                    raise _unread(node, "is past the integers that are read, which end at 2^62")
+                made = number(int(value))
+                return lambda env: made
+            case ast.Name(name):
+                return self._name(node, name)
+            case ast.BinOp(a, op, b) if type(op) in _BINARY:
+                symbol, left, right = _BINARY[type(op)], self.expression(a), self.expression(b)
+                return lambda env: apply(symbol, (left(env), right(env)), place)
+            case ast.UnaryOp(op, a) if type(op) in _UNARY:
+                sign, operand = _UNARY[type(op)], self.expression(a)
+                return lambda env: apply(sign, (operand(env),), place)
+            case ast.IfExp(test, a, b):
+                condition, one, two = map(self.expression, (test, a, b))
+                return lambda env: apply("?", (condition(env), one(env), two(env)), place)
+            case ast.Compare(first, ops, rest) if all(type(op) in _COMPARED for op in ops):
+                return self._compared(place, [first, *rest], [_COMPARED[type(op)] for op in ops])
+            case ast.BoolOp(op, parts):
+                return self._logical(place, "&&" if isinstance(op, ast.And) else "||", parts)
+            case ast.Call(ast.Name(name), arguments, []):
+                return self._call(node, name, [self.expression(a) for a in arguments])
+        raise _unread(node)
+
+    def _name(self, node: ast.expr, name: str) -> Expression:
+        def value(env: Environment) -> Term:
+            if name not in env:
+                raise ParseError(f"{_place(node)}: {name!r} has no value that is known here")
+            return env[name]
+
+        return value
+
+    def _compared(self, place: str, parts: list[ast.expr], symbols: list[str]) -> Expression:
+        values = [self.expression(p) for p in parts]
+
+        def value(env: Environment) -> Term:
+            found = [v(env) for v in values]
+            out = apply(symbols[0], (found[0], found[1]), place)
+            for symbol, a, b in zip(symbols[1:], found[1:], found[2:], strict=False):
+                out = apply("&&", (out, apply(symbol, (a, b), place)), place)
+            return out
+
+        return value
+
+    def _logical(self, place: str, symbol: str, parts: list[ast.expr]) -> Expression:
+        """`a and b` is one of its operands in Python: b where a is not 0, else a."""
+        values = [self.expression(p) for p in parts]
+
+        def value(env: Environment) -> Term:
+            out = values[-1](env)
+            for one in reversed(values[:-1]):
+                a = one(env)
+                out = apply("?", (a, out, a) if symbol == "&&" else (a, a, out), place)
+            return out
+
+        return value
+
+    def _call(self, node: ast.expr, name: str, arguments: list[Expression]) -> Expression:
+        def value(env: Environment) -> Term:
+            given = [a(env) for a in arguments]
+            if name in ("min", "max") and len(given) == 2 and name not in self.functions:
+                return apply(name, (given[0], given[1]), _place(node))
+            if name == "int" and len(given) == 1 and name not in self.functions:
+                return given[0]
+            if name not in self.functions:
+                raise _unread(node, f"of {name}, a function that is not in the text, is not read")
+            if len(self._parameters(self.functions[name])) != len(given):
+                raise _unread(node, f"gives {name} {len(given)} arguments")
+            if self.calls >= MAX_CALLS:
+                raise ResourceError(
+                    f"calls one inside the other at {_place(node)}", self.calls + 1, MAX_CALLS
+                )
+            self.calls += 1
+            found = self._run(name, given)
+            self.calls -= 1
+            return found
+
+        return value
+
+
+def _reading(key: str) -> Expression:
+    return lambda env: env[key]
+
+
+def _zero(env: Environment) -> Term:
+    return number(0)
+
+
+def _one(env: Environment) -> Term:
+    return number(1)

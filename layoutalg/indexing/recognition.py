@@ -1,0 +1,282 @@
+"""identify: the layout that a function, an expression or offsets are, or a witness that they are none.
+
+The idea.  A text is read as a term, the term evaluated at every coordinate, and the table of offsets compared
+with the laws of each kind of layout (`laws`).  The layout that is found is called on every coordinate and
+compared with the table.
+
+>>> print(identify("def f(row, col): return row * 64 + (col ^ row % 8 * 8)", (8, 64)))
+Sw<3,3,3> o 0 o (8,64):(64,1)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    ParseError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    shown,
+)
+from layoutalg.indexing.laws import TRIED, found_layout, kind_of
+from layoutalg.indexing.reading import (
+    MAX_VALUE,
+    IndexFunction,
+    evaluated,
+    read_c,
+    read_c_expression,
+    read_python,
+    read_python_expression,
+)
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    coordinate_at,
+    flatten_tree,
+    normalize,
+    product,
+    to_text,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_POINTS = 1 << 22
+"""Most coordinates of a function that is identified."""
+
+LANGUAGES = ("c", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """What was found: a layout and its kind, or None and why, with coordinates that show it.
+
+    `kind` is plain, padded, swizzled, F2 or rotation; "" where there is no layout.  `name` is the function
+    that was read.  `why` is one sentence.
+    """
+
+    layout: AnyLayout | None
+    kind: str
+    why: str
+    witness: tuple[IntTuple, ...] = ()
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"no layout: {self.why}" if self.layout is None else str(self.layout)
+
+
+def identify(
+    source: Any,
+    shape: IntTuple | None = None,
+    *,
+    function: str | None = None,
+    language: str | None = None,
+    expression: bool = False,
+    parameters: Sequence[str] | None = None,
+) -> Identification:
+    """The layout that `source` is on `shape`, as `Identification`.
+
+    `source` is the text of a C, CUDA or Python function, an index expression (`expression`), or offsets: a
+    nested list or an array, whose axes are the modes, or flat, then of the flat indices of `shape` in order.
+    A function takes the flat index, one integer per mode, or one per leaf.  `parameters` name its parameters,
+    or an expression's variables, in the order of the modes; without them an expression's are as they occur.
+    Texts are read, never run; C's 32-bit arithmetic is followed, and a result without a meaning in C is a
+    witness.
+
+    Raises ParseError with line and column, ShapeError, ResourceError past MAX_POINTS, UnknownNameError.
+
+    >>> found = identify([[0, 1, 2, 3], [5, 6, 7, 8]])
+    >>> print(found, found.kind)
+    (2,4):(5,1) padded
+    >>> identify("row * col", (4, 4), expression=True).why
+    'offsets do not add: f(1,1) - f(0,0) is 1, and its modes alone make 0; nor is it linear over F2, under one
+    swizzle of up to 6 bits or two, or a rotation by one digit'
+    """
+    if not isinstance(source, str):
+        return _of_table(*_given(source, shape), "")
+    read = _read(source, function, language, expression, parameters)
+    if shape is None:
+        names = ", ".join(read.names)
+        raise ShapeError(f"{read.name} takes ({names}); its shape is needed: the extent of each of them")
+    whole = normalize(shape, "shape")
+    if any(n < 1 for n in flatten_tree(whole)):
+        raise ShapeError(f"shape {to_text(whole)}: extents must be positive")
+    if product(whole) > MAX_POINTS:
+        raise ResourceError("coordinates of the function", product(whole), MAX_POINTS)
+    if parameters is not None and not expression:
+        read = _in_order(read, parameters)
+    return _of_function(read, whole)
+
+
+def _read(
+    text: str, function: str | None, language: str | None, expression: bool, names: Sequence[str] | None
+) -> IndexFunction:
+    if language is not None and language not in LANGUAGES:
+        raise UnknownNameError("language", language, LANGUAGES)
+    if expression:
+        python = language == "python" or (language is None and "//" in text)
+        return (read_python_expression if python else read_c_expression)(text, names)
+    python = language == "python" or (
+        language is None
+        and re.search(r"^\s*(def\s+\w+\s*\(|\w+\s*=\s*lambda\b)", text, re.MULTILINE) is not None
+    )
+    return (read_python if python else read_c)(text, function)
+
+
+def _in_order(read: IndexFunction, names: Sequence[str]) -> IndexFunction:
+    """The function with its parameters in the order of the modes' names."""
+    types = dict(read.parameters)
+    if sorted(names) != sorted(types):
+        raise ArgumentTypeError(
+            f"{read.name} takes ({', '.join(types)}), and the modes are ({', '.join(names)})"
+        )
+    return read._replace(parameters=tuple((name, types[name]) for name in names))
+
+
+def _of_function(read: IndexFunction, shape: IntTuple) -> Identification:
+    """The identification of a function on a shape."""
+    import numpy as np
+
+    count = len(read.parameters)
+    choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
+    for extents in (_sizes(shape), flatten_tree(shape)):
+        if extents:
+            choices.setdefault(len(extents), extents)
+    if count not in choices:
+        accepted = ", ".join(map(str, sorted(choices)))
+        given = f"{read.name} takes {count} parameters ({', '.join(read.names)})"
+        raise ShapeError(f"{given}; for the shape {to_text(shape)} it may take {accepted}")
+    extents = choices[count]
+    indices = np.arange(product(shape), dtype=np.int64)
+    digits = flatten_tree(coordinate_at(indices, extents))
+    for (name, ctype), extent in zip(read.parameters, extents, strict=True):
+        if ctype is not None and extent - 1 > ctype.greatest:
+            raise ShapeError(f"the parameter {name} of {read.name}, a {ctype}, does not hold {extent - 1}")
+    values, bad = evaluated(read.term, dict(zip(read.names, digits, strict=True)))
+    if bad is not None:
+        at, why = bad.first()
+        place = coordinate_at(at, shape)
+        return Identification(None, "", f"at {_at(place)} there is {why}", (place,), read.name)
+    return _of_table(values, shape, read.name)
+
+
+def _given(source: Any, shape: IntTuple | None) -> tuple[NDArray[Any], IntTuple]:
+    """The table of offsets in flat order, and its shape."""
+    import numpy as np
+
+    try:
+        array = np.asarray(source)
+    except (ValueError, OverflowError):
+        raise ShapeError(f"offsets {shown(source)}: lists of one length and integers are needed") from None
+    if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
+        raise ArgumentTypeError(f"offsets {shown(source)}: integers are needed, at least one")
+    if array.size > MAX_POINTS:
+        raise ResourceError("offsets", array.size, MAX_POINTS)
+    if max(abs(int(array.min())), abs(int(array.max()))) >= MAX_VALUE:
+        raise ResourceError(
+            "magnitude of an offset", max(abs(int(array.min())), int(array.max())), MAX_VALUE - 1
+        )
+    whole: IntTuple = tuple(array.shape) if array.ndim > 1 else int(array.shape[0])
+    if shape is not None:
+        wanted = normalize(shape, "shape")
+        sizes = _sizes(wanted)
+        if product(wanted) != array.size or (array.ndim > 1 and sizes != array.shape):
+            raise ShapeError(f"{array.size} offsets of shape {to_text(whole)} are not of {to_text(wanted)}")
+        whole = wanted
+    return array.astype(np.int64).flatten(order="F"), whole
+
+
+def parse_array(text: str) -> Any:
+    """An array of offsets as text: a nested JSON list, the braces of C, or integers in rows, one row a line.
+
+    Raises ParseError.
+
+    >>> parse_array("0 1 2\\n8 9 10"), parse_array("{{0, 1}, {4, 5}}")
+    ([[0, 1, 2], [8, 9, 10]], [[0, 1], [4, 5]])
+    """
+    stripped = text.strip().rstrip(";").strip()
+    if stripped[:1] in ("[", "{", "("):
+        listed = stripped.translate(str.maketrans("{}()", "[][]"))
+        listed = re.sub(r",(\s*\])", r"\1", listed)
+        try:
+            return json.loads(listed)
+        except json.JSONDecodeError as error:
+            line, column = error.lineno, error.colno
+            raise ParseError(
+                f"line {line}, column {column}: {error.msg}; a list of integers is read"
+            ) from None
+        except (ValueError, RecursionError):
+            raise ParseError("the list is nested too deep to be read, or a number is too long") from None
+    rows: list[list[int]] = []
+    for number, written in enumerate(text.splitlines(), 1):
+        row: list[int] = []
+        for match in re.finditer(r"[^\s,]+", written.partition("#")[0]):
+            if not re.fullmatch(r"-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16}", match[0]):
+                place = f"line {number}, column {match.start() + 1}"
+                raise ParseError(f"{place}: {match[0][:40]!r} is not an offset; an integer is read")
+            row.append(int(match[0], 16) if match[0][:2] in ("0x", "0X") else int(match[0]))
+        if row:
+            rows.append(row)
+    return rows[0] if len(rows) == 1 else rows
+
+
+def _of_table(table: NDArray[Any], shape: IntTuple, name: str) -> Identification:
+    """The layout of a table of offsets in flat order."""
+    import numpy as np
+
+    sizes = _sizes(shape) or (1,)
+    found, law, witness = found_layout(table.reshape(sizes, order="F"))
+    if found is None:
+        places = tuple(_in_shape(w, sizes, shape) for w in witness)
+        return Identification(None, "", f"{law}; {TRIED}", places, name)
+    if not isinstance(shape, tuple):
+        found = _one_mode(found)
+    if not np.array_equal(np.broadcast_to(found(np.arange(table.size)), table.shape), table):
+        raise MismatchError(f"identify: {found} is not the table it was found for")
+    kind = kind_of(found)
+    return Identification(found, kind, _sentence(kind, table.size), (), name)
+
+
+def _one_mode(layout: AnyLayout) -> AnyLayout:
+    """A layout of one mode without its parentheses."""
+    if isinstance(layout, Layout):
+        return layout[0]
+    return ComposedLayout(layout.outer, layout.offset, _one_mode(layout.inner))
+
+
+def _sentence(kind: str, count: int) -> str:
+    """What a kind is, and that it was compared."""
+    what = {
+        "plain": "a plain layout", "padded": "a plain layout with gaps",
+        "swizzled": "a layout under a swizzle",
+        "F2": "linear over F2, up to a constant: swizzles over a layout",
+        "rotation": "a rotation: a digit that adds modulo its extent, as a layout over a layout",
+    }[kind]  # fmt: skip
+    return f"{what}, compared at all {count:,} coordinates"
+
+
+def _in_shape(place: tuple[int, ...], sizes: tuple[int, ...], shape: IntTuple) -> IntTuple:
+    """A coordinate of the modes as one of the shape's own form."""
+    index, step = 0, 1
+    for c, n in zip(place, sizes, strict=True):
+        index, step = index + c * step, step * n
+    found: IntTuple = coordinate_at(index, shape)
+    return found
+
+
+def _sizes(shape: IntTuple) -> tuple[int, ...]:
+    """Sizes of the top-level modes."""
+    return tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
+
+
+def _at(place: IntTuple) -> str:
+    return to_text(place) if isinstance(place, tuple) else f"({place})"

@@ -1,0 +1,135 @@
+"""check_index_function on functions as people have them, and on ones that do not end well."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from layoutalg import Layout
+from layoutalg.errors import CompileError, MismatchError, UndecidedError, UnknownNameError
+from layoutalg.testing import check_index_function
+from layoutalg.testing.cuda_shim import body_of, headers_of, is_of_cuda, prepared
+from layoutalg.testing.indexcode import IndexCode
+
+LAYOUT = Layout((4, 8), (8, 1))
+
+SOURCE = """
+#include <cuda_runtime.h>
+#include <cuda_fp16.h>
+#include <mma.h>
+#include "not_there/tile.cuh"
+#define LD 8
+#define AT(r, c) ((r) * LD + (c))
+template <int N> __device__ __forceinline__ size_t pitch(size_t r, size_t c) { return r * N + c; }
+struct Tile { __device__ int operator()(int r, int c) const { return AT(r, c); } };
+auto lambda = [] __device__ (int r, int c) { return AT(r, c); };
+auto generic = [](auto r, auto c) { return AT(r, c); };
+__device__ int both(int2 rc) { return rc.x * LD + rc.y; }
+__device__ half* pointer(half* base, int r, int c) { return base + AT(r, c); }
+__device__ float& reference(float* base, const int& r, const int c) { return base[AT(r, c)]; }
+__device__ unsigned by_thread(int u) { return __umul24(threadIdx.x, LD) + u; }
+__device__ int all_threads() { return AT(threadIdx.x, threadIdx.y); }
+namespace tile { __device__ constexpr long long at(long long r, long long c) noexcept { return r * LD + c; } }
+__device__ int bits(int r, int c) { return r * LD + c + __popc(0) + __ffs(0) + min(r, 0) + __brev(0u); }
+__global__ void kernel(const half* __restrict__ p) {
+    extern __shared__ float smem[];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];" :: "r"(0));
+    smem[threadIdx.x] = 0.f;
+    __syncthreads();
+}
+int main() { kernel<<<dim3(1, 2), 32>>>(nullptr); }
+"""
+FUNCTIONS = (
+    *("AT", "pitch<8>", "Tile", "lambda", "generic", "both", "pointer", "reference", "by_thread"),
+    *("all_threads", "tile::at", "bits"),
+)
+
+
+def left_over() -> set[str]:
+    """Private folders of this process's tables that are there."""
+    return {path.name for path in Path(tempfile.gettempdir()).glob("layoutalg-*")}
+
+
+def test_a_whole_file_of_cuda_is_checked_function_by_function(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for function in FUNCTIONS:
+        check_index_function(SOURCE, LAYOUT, function)
+    with pytest.raises(
+        MismatchError, match=r"pitch<9> is not \(4,8\):\(8,1\): at 1 = \(1,0\) it returns 9 instead of 8"
+    ):
+        check_index_function(SOURCE, LAYOUT, "pitch<9>")
+    gc.collect()
+    assert not left_over()
+
+
+def test_what_does_not_end_well_is_a_report_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(MismatchError, match="ends its process at index 0 with SIGFPE"):
+        check_index_function("int f(int r, int c) { return r / c; }", LAYOUT)
+    with pytest.raises(UndecidedError, match="has not returned at index 0 after 1 s"):
+        check_index_function(
+            "int f(int i) { volatile int go = 1; while (go) {} return i; }", LAYOUT, timeout_s=1.0
+        )
+    with pytest.raises(UndecidedError, match="has not returned at index 0 after 1 s"):
+        check_index_function("def f(i):\n    while True: pass", LAYOUT, timeout_s=1.0)
+    with pytest.raises(MismatchError, match="ZeroDivisionError"):
+        check_index_function("def f(r, c):\n    return r // c", LAYOUT)
+    with pytest.raises(MismatchError, match="ends its process at index 0"):
+        check_index_function("def f(r, c):\n    import os\n    os._exit(3)", LAYOUT)
+    with pytest.raises(
+        CompileError, match=r"the compiler refused f: swz\.cu:1:24: error: 'k' was not declared"
+    ):
+        check_index_function("int f(int i) { return  k; }", LAYOUT, label="swz.cu")
+    with pytest.raises(CompileError, match="there is no g in the text"):
+        check_index_function("def f(i): return i", LAYOUT, "g")
+    with pytest.raises(MismatchError, match="points between two elements at index 1"):
+        check_index_function("int* f(int* p, int i) { return (int*)((char*)p + i); }", LAYOUT)
+    with pytest.raises(UnknownNameError, match="unknown language 'rust'"):
+        check_index_function("fn f(i) {}", LAYOUT, language="rust")
+    gc.collect()
+    assert not left_over()
+
+
+def test_python_functions_with_and_without_a_decorator() -> None:
+    check_index_function("def f(row, col):\n    return row * 8 + col", LAYOUT)
+    check_index_function("import triton\n\n@triton.jit\ndef f(row, col):\n    return row * 8 + col", LAYOUT)
+    check_index_function("@triton.jit\ndef f(row, col):\n    return row * 8 + col", LAYOUT)
+    code = IndexCode("def f(i): return i // 4 + i % 4 * 8", "f", (4, 8), language="python")
+    assert code.table(5, 2).tolist() == [9, 17]
+
+
+def test_a_table_may_be_asked_for_by_its_process_alone(tmp_path: Path) -> None:
+    """What the code writes to its own standard output, or into its folder, changes no answer."""
+    noisy = '#include <cstdio>\nint f(int i) { printf("%d\\n", i); return i % 4 * 8 + i / 4; }'
+    check_index_function(noisy, LAYOUT)
+    check_index_function("def f(i):\n    print(i)\n    return i % 4 * 8 + i // 4", LAYOUT)
+
+
+def test_text_is_prepared_without_moving_a_line() -> None:
+    text = 'void g() {\n  k<int, 4><<<grid(1, 2),\n    32>>>(a(1), "x)");\n  asm("a)b"\n : : );'
+    text += "\n  int x = 1 << 2;\n}"
+    made = prepared(text)
+    assert made.count("\n") == text.count("\n") and "<<<" not in made and "asm" not in made
+    assert "int x = 1 << 2;" in made
+    assert prepared("a <<< b") == "a <<< b" and prepared("asm(") == "asm("
+    assert headers_of('#include <a.h>\n# include "b/c.h"\n#include "../../etc/x"\n#include </abs>') == (
+        "a.h",
+        "b/c.h",
+    )
+    assert is_of_cuda("cute/tensor.hpp") and not is_of_cuda("vector")
+    assert body_of("int f(int); int f(int i) { return g(i, {1}); }", "f") == " return g(i, {1}); "
+
+
+def test_headers_beside_a_file_are_found(tmp_path: Path) -> None:
+    (tmp_path / "tile.cuh").write_text("#define LD 8\n")
+    source = '#include "tile.cuh"\n__device__ int f(int r, int c) { return r * LD + c; }'
+    check_index_function(source, LAYOUT, folders=(tmp_path,))
+    with pytest.raises(CompileError, match="'LD' was not declared"):
+        check_index_function(source, LAYOUT)
