@@ -19,6 +19,7 @@ from math import gcd
 
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Instr, butterfly, fold
+from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.block import Block, RowBlock
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
@@ -158,7 +159,9 @@ def get(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: In
         b.k.do(table[4 * count], d.slice(first, count=count), b.k.at(buffer, at))
 
 
-def put(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+def put(
+    b: Block, table: Mapping[int, Instr], buffer: Global | Shared | Tensor, index: Index, d: Reg
+) -> None:  # fmt: skip
     """Store all words of d at consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
     for first, count, at in _vectors(d.shape[0], index):
         b.k.do(table[4 * count], b.k.at(buffer, at), d.slice(first, count=count))

@@ -13,10 +13,11 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each
 
-CONFIG = Sm80Config(64, 64, 32, 2, 2, 2, edges=True, result_vec=2)
+CONFIG = Sm80Step(64, 64, 32, 2, 2, 2, edges=True, result_vec=2)
 PROBLEMS = {
     "plain": gemm_problem(64, 64, 32),
     "C": gemm_problem(64, 64, 32, reads_c=True, ldc=66, ldd=70),
