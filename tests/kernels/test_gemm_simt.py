@@ -16,13 +16,13 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.simt import build
-from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
+from layoutalg.kernels.ladder.steps import SimtStep
 from tests.hostshim import run_cuda_text
 from tests.simt import inputs, run, strided
 from tests.sweeps import each
 
-SMALL = SimtConfig(32, 64, 8, 4, 8, 4, edges=True, panel=2)
+SMALL = SimtStep(32, 64, 8, 4, 8, 4, edges=True, panel=2)
 WAYS: dict[str, dict[str, Any]] = {
     "cp.async": {},
     "cp.async, registers where turned": {"turn": "registers", "stages": 2},
@@ -32,7 +32,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "fragments of one step": {"fragments": 1, "stages": 4},
     "straight": {"via": "global"},
 }
-DOUBLE = SimtConfig(
+DOUBLE = SimtStep(
     16, 32, 8, 2, 8, 8, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2, edges=True
 )  # fmt: skip
 SCALAR = replace(SMALL, a_vector=1, b_vector=1, result_vec=1)
