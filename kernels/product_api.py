@@ -29,11 +29,11 @@ from layoutalg.kernels.api import permute_on_gpu
 from layoutalg.kernels.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
-    Form,
     View,
     form_of,
     in_simulator,
     launching,
+    lie_alike,
     new_array,
     of_library,
     overlapping,
@@ -158,19 +158,12 @@ def _check_apart(given: Mapping[str, View], target: View) -> None:
     for name, v in given.items():
         if name == "out" or not overlapping(v, target):
             continue
-        same = v.address == target.address and _lie_alike(v.form, target.form)
+        same = v.address == target.address and lie_alike(v.form, target.form)
         if name != "c" or not same:
             hint = "; c may be out itself, element for element" if name == "c" else ""
             raise ArgumentTypeError(
                 f"out overlaps {name}: results would be written over what is still read{hint}"
             )
-
-
-@functools.lru_cache(KEPT_FORMS)
-def _lie_alike(a: Form, b: Form) -> bool:
-    """Whether the elements of arrays that start together lie at the same places."""
-    modes = zip(a.shape, a.strides, b.strides, strict=False)
-    return a.shape == b.shape and all(n == 1 or d == e for n, d, e in modes)
 
 
 def _of_zeros(product: Product, given: Mapping[str, View]) -> tuple[dict[str, View], Product]:

@@ -45,6 +45,7 @@ from layoutalg.kernels.arrays import (
     fill,
     in_simulator,
     launching,
+    lie_alike,
     new_array,
     of_library,
     overlapping,
@@ -184,7 +185,7 @@ def _norm(
     for name, v in given.items():
         _check_parameter(source, tuple(form.shape[k] for k in over), name, v)
     target = destination(source, form.shape, out, kinds=(form.kind,))
-    in_place = source.address == target.address and _lie_alike(form, target.form)
+    in_place = source.address == target.address and lie_alike(form, target.form)
     if out is not None:
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
@@ -258,11 +259,6 @@ def _is_dense(form: Form) -> bool:
     steps = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
     modes = zip(form.shape, form.strides, steps, strict=True)
     return not form.elems or all(n == 1 or d == s for n, d, s in modes)
-
-
-def _lie_alike(a: Form, b: Form) -> bool:
-    """Whether the elements of arrays of one shape that start together lie at the same places."""
-    return all(n == 1 or d == e for n, d, e in zip(a.shape, a.strides, b.strides, strict=True))
 
 
 # --- computing -----------------------------------------------------------------------------------------

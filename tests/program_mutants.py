@@ -25,8 +25,10 @@ All of them are listed in tests/data/program_mutants.txt.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import io
 import re
 import sys
 from collections.abc import Iterable
@@ -180,7 +182,8 @@ def finding(text: str) -> tuple[str, str]:
     """What catches a program, and its message; ("", "") for one that passes."""
     names: dict[str, Any] = {"__name__": "program"}
     try:
-        exec(compile(text, "program", "exec"), names)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(text, "program", "exec"), names)
     except SimulationError as error:
         return "hazard", str(error)
     except MismatchError as error:
@@ -193,7 +196,8 @@ def finding(text: str) -> tuple[str, str]:
 def made(text: str) -> dict[str, Any]:
     """The names of a program that is written and not verified."""
     names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(text.partition(BUILT)[0] + BUILT, "program", "exec"), names)
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(text.partition(BUILT)[0] + BUILT, "program", "exec"), names)
     return names
 
 
