@@ -89,9 +89,8 @@ def fill(n: int) -> Instr:
         return numpy.repeat(word, n, axis=1)
 
     def text(kind: str) -> str:
-        lines = " ".join(
-            f"{at('d', i, n)} = word;" for i in range(n)
-        )  # of a loop nvcc makes more instructions
+        # written out: of a loop nvcc makes other instructions, which take more registers
+        lines = " ".join(f"{at('d', i, n)} = word;" for i in range(n))
         return f"void fill_{n}({_typed(ref('d', n), kind)}, {kind} word) {{\n    {lines}\n}}"
 
     operands = (output("d", n, ANY), value("word", ANY))

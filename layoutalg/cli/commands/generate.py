@@ -138,7 +138,7 @@ def generate_command(
         raise UnsupportedError(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
-    found = find_kernel(family, options, arch, step, part or 1, tile, linked=True)
+    found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
     problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
     chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
     source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
@@ -160,7 +160,7 @@ def generate_command(
         )
         return
     if parts > 1:
-        which = f"kernel {part} of {parts}" if part else f"{parts} kernels"
+        which = f"{parts} kernels" if part is None else f"kernel {part} of {parts}"
         print(f"{which}, to be launched in order: --part chooses", file=sys.stderr)
     if output is None:
         sys.stdout.write(source)
