@@ -141,6 +141,20 @@ REFUSED = [
     ("int é(int i) { return i; }", "line 1, column 5: 'é' is not C"),
     ("#define A A + B\n#define B A\nint f(int i) { return A; }", "'A' is a name without a value"),
     ("int f(int i) { int i2 = 1; i3 = 2; return i; }", "'i3' is a name without a value"),
+    ("int LD = 64; int f(int i) { return i * LD; }", "'LD' is a name without a value"),
+    (
+        "struct A { static constexpr int N = 4; }; struct B { static constexpr int N = 8; };\n"
+        "int f(int i) { return i * N; }",
+        "'N' is a name without a value",
+    ),
+    (
+        "int g(int& x) { x += 1; return x; } int f(int i) { return g(i) + i; }",
+        "lets a call change its argument",
+    ),
+    (
+        "int f(int i) { static int n = 0; n += 1; return n; }",
+        "'static' declares what the next call finds changed",
+    ),
     ("int f(int i) { int k; if (i) k = 1; return k; }", "'k' may have no value here"),
 ]
 
@@ -148,7 +162,7 @@ REFUSED = [
 @each("text", [text for text, _ in REFUSED])
 def test_what_is_not_read_says_where(text: str) -> None:
     with pytest.raises(ParseError) as caught:
-        read_c(text)
+        read_c(text, "f" if "int g(" in text else None)
     assert dict(REFUSED)[text] in str(caught.value)
 
 
@@ -196,6 +210,11 @@ def test_python_refusals_say_where() -> None:
         ("def f(*i): return 1", "has other parameters than plain ones"),
         ("def f(i):\n  while i: i -= 1\n  return i", "line 2, column 3: this loop's length is not known"),
         ("x = 1", "the text has no function"),
+        ("LD = 64\nif LD: LD = 32\ndef f(i): return i * LD", "'LD' has no value that is known here"),
+        ("LD = 64\nLD += 1\ndef f(i): return i * LD", "'LD' has no value that is known here"),
+        ("@twice\ndef f(i): return i", "is a decorator that may change the function"),
+        ("def f(i): return i\nif f(1): f = len", "set in more than one way"),
+        ("from x import min\ndef f(i): return min(i, 1)", "of min, which is not known before it runs"),
     ):
         with pytest.raises(ParseError) as caught:
             read_python(text)

@@ -127,9 +127,13 @@ class _Source:
         self.types: dict[str, CType] = {}
         self.functions: dict[str, list[_Declared]] = {}
         self.constants: dict[str, tuple[int, int, CType | None]] = {}
+        self.ambiguous: set[str] = set()
         self.steps = Steps()
         self.calls = 0
         self._survey()
+        for name in self.ambiguous:  # two declarations of one name, in scopes that are not told apart
+            self.constants.pop(name, None)
+            self.types.pop(name, None)
 
     def _matched(self) -> dict[int, int]:
         """For each bracket, where its partner stands."""
@@ -207,6 +211,8 @@ class _Source:
         else:
             ctype = reader.type_here()
             name = reader.token.text
+        if name in self.types and self.types[name] != ctype:
+            self.ambiguous.add(name)
         if isinstance(ctype, CType):
             self.types[name] = ctype
         return end + 1
@@ -259,8 +265,19 @@ class _Source:
             depth += self._text(end) in ("(", "[", "{")
             depth -= self._text(end) in (")", "]", "}")
             end += 1
-        ctype = self._reader(self._start(k), k).type_here()
-        self.constants[self._text(k)] = (k + 2, end, ctype if isinstance(ctype, CType) else None)
+        start = self._start(k)
+        words = {token.text for token in self.tokens[start:k]}
+        opener = [token.text for token in self.tokens[max(0, start - 6) : start]]
+        listed = opener[-1:] == ["{"] and "enum" in opener
+        name, value = self._text(k), self.tokens[k + 2 : end]
+        if not (listed or words & {"const", "constexpr", "consteval"}):
+            return end  # a variable, which may change
+        ctype = self._reader(start, k).type_here()
+        if name in self.constants:
+            first, last, _ = self.constants[name]
+            if [t.text for t in self.tokens[first:last]] != [t.text for t in value]:
+                self.ambiguous.add(name)
+        self.constants[name] = (k + 2, end, ctype if isinstance(ctype, CType) else None)
         return end
 
     def _reader(self, start: int, stop: int) -> _Body:
@@ -314,15 +331,21 @@ class _Source:
             bound[parameter] = number(int(value), INT)
         return declared, bound
 
-    def _parameters(self, declared: _Declared, bound: Mapping[str, Term]) -> tuple[tuple[str, CType], ...]:
+    def _parameters(
+        self, declared: _Declared, bound: Mapping[str, Term], called: bool = False
+    ) -> tuple[tuple[str, CType], ...]:
+        """Names and types; a call may not change what it is given."""
         reader = self._reader(*declared.parameters)
         out: list[tuple[str, CType]] = []
         if reader.token.text == "void" and reader.peek() == "":
             return ()
         while reader.token.kind != "end":
-            ctype = reader.type_here()
+            first, ctype = reader.at, reader.type_here()
             if ctype is False:
                 refuse(reader.token, "is not a type of integers that is read", self.text)
+            constant = any(token.text == "const" for token in self.tokens[first : reader.at])
+            if called and not constant and reader.token.text == "&":
+                refuse(reader.token, "lets a call change its argument, which is not read", self.text)
             reader.accept("&")
             name = reader.take()
             if name.kind != "name":
@@ -371,7 +394,7 @@ class _Source:
             refuse(token, "is declared twice", self.text)
         if found[0].template:
             refuse(token, "is a template, which is not read in a call", self.text)
-        parameters = self._parameters(found[0], {})
+        parameters = self._parameters(found[0], {}, called=True)
         if len(parameters) != len(arguments):
             refuse(token, f"takes {len(parameters)} arguments, not {len(arguments)}", self.text)
         if self.calls >= MAX_CALLS:
@@ -470,6 +493,10 @@ class _Body(Expressions):
 
     def _simple(self) -> list[Statement]:
         """A declaration, or an assignment."""
+        if self.token.text == "static" and self.peek() not in ("const", "constexpr"):
+            refuse(
+                self.token, "declares what the next call finds changed, which is not read", self.source.text
+            )
         ctype = self.type_here()
         if ctype is not False:
             return self._declaration(ctype if isinstance(ctype, CType) else None)

@@ -10,6 +10,7 @@ max and calls of functions beside them, and constants of the module.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -33,6 +34,11 @@ _BINARY: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "py%", ast.LShift: "<<",
     ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
 }  # fmt: skip
+_KEEPS = re.compile(
+    r"(\w+\.)*(jit|njit|cache|lru_cache|staticmethod|constexpr_function|inline)(\(.*\))?", re.S
+)
+"""Decorators with which a function has the values that its text says."""
+
 _UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "inv", ast.Not: "!"}
 _COMPARED: dict[type, str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
@@ -96,9 +102,12 @@ class _Module:
         self.constants: dict[str, Term] = {}
         self.steps = Steps()
         self.calls = self.depth = 0
-        for node in getattr(tree, "body", []):
+        body = getattr(tree, "body", [])
+        self.changing = _changing(body)
+        for node in body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
+                self.constants.pop(node.name, None)
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 self._constant(node.targets[0], node.value)
             elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -106,7 +115,7 @@ class _Module:
 
     def _constant(self, target: ast.expr, value: ast.expr) -> None:
         """What a name of the module is; where it is not an integer, it has no value here."""
-        if not isinstance(target, ast.Name):
+        if not isinstance(target, ast.Name) or target.id in self.changing:
             return
         self.functions.pop(target.id, None)
         self.constants.pop(target.id, None)
@@ -130,12 +139,17 @@ class _Module:
         if wanted is not None and wanted not in self.functions:
             raise UnknownNameError("function", wanted, self.functions)
         name = wanted if wanted is not None else next(iter(self.functions))
+        if name in self.changing:
+            raise ParseError(f"{name} is set in more than one way, and is not known before the text runs")
         names = self._parameters(self.functions[name])
         term = self._run(name, [variable(n) for n in names])
         return IndexFunction(name, tuple((n, None) for n in names), term)
 
     def _parameters(self, node: ast.FunctionDef | ast.Lambda) -> list[str]:
         a = node.args
+        for decorator in getattr(node, "decorator_list", []):
+            if not _KEEPS.fullmatch(ast.unparse(decorator)):
+                raise _unread(decorator, "is a decorator that may change the function")
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults:
             raise _unread(node, "has other parameters than plain ones")
         return [p.arg for p in (*a.posonlyargs, *a.args)]
@@ -289,6 +303,8 @@ class _Module:
     def _call(self, node: ast.expr, name: str, arguments: list[Expression]) -> Expression:
         def value(env: Environment) -> Term:
             given = [a(env) for a in arguments]
+            if name in env or name in self.changing:
+                raise _unread(node, f"of {name}, which is not known before it runs, is not read")
             if name in ("min", "max") and len(given) == 2 and name not in self.functions:
                 return apply(name, (given[0], given[1]), _place(node))
             if name == "int" and len(given) == 1 and name not in self.functions:
@@ -307,6 +323,23 @@ class _Module:
             return found
 
         return value
+
+
+def _changing(body: Sequence[ast.stmt]) -> set[str]:
+    """Names of a module that are set in another way than by one plain statement after the other."""
+    out: set[str] = set()
+    for node in body:
+        plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and all(
+            isinstance(t, ast.Name) for t in getattr(node, "targets", [getattr(node, "target", None)])
+        )
+        if isinstance(node, ast.FunctionDef):
+            out |= {name for n in ast.walk(node) if isinstance(n, ast.Global) for name in n.names}
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            out |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif not plain:
+            out |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            out |= {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    return out
 
 
 def _reading(key: str) -> Expression:
