@@ -250,7 +250,7 @@ def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
 def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
     """Problems of as many products as a launch has, with the bytes from each operand's start to theirs.
 
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm import BatchMode, gemm_problem
     >>> p = gemm_problem(2, 2, 2, "f32", batch=[BatchMode(100_000, a=4, d=4)])
     >>> [(str(q), dict(further)) for q, further in chunks(p)][1]
     ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})
