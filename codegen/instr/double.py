@@ -10,28 +10,23 @@ A scalar is passed as its two words.  For floats see arith.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
-from layoutalg.codegen.instr.words import Array, decode, each, encode
+from layoutalg.codegen.instr.words import Array, decode, double_at, doubles, encode
 
 ONE_F64 = (0, 0x3FF00000)
 """1.0 as two words."""
 
 
-_V, _C, _ONE = (f"__hiloint2double({x}, {y})" for x, y in (
-    ("v[2 * i + 1]", "v[2 * i]"), ("c[2 * i + 1]", "c[2 * i]"), ("c[1]", "c[0]"),
-))  # fmt: skip
-"""Double number i of a vector, and one that stands alone."""
-
-
-def _make(name: str, operands: tuple[Operand, ...], signature: str, n: int, text: str, effect: Any) -> Instr:
-    """v[i] = text for n doubles."""
-    steps = [f"const double x = {text};", "v[2 * i] = __double2loint(x), v[2 * i + 1] = __double2hiint(x);"]
-    lines = each(n, steps) if n > 1 else "    const int i = 0;\n" + each(1, steps)
-    return Instr(name, operands, f"void {name}({signature}) {{\n{lines}}}", effect)
+def _make(
+    name: str, operands: tuple[Operand, ...], signature: str, n: int, value: Callable[[int], str], effect: Any
+) -> Instr:
+    """v[i] = value for n doubles."""
+    return Instr(name, operands, f"void {name}({signature}) {{\n{doubles(n, value)}}}", effect)
 
 
 def _scalar(low: Array, high: Array) -> Array:
@@ -53,7 +48,7 @@ def scale(n: int) -> Instr:
     operands = (updated("v", 2 * n), value("low"), value("high"))
     return _make(
         f"scale_{n}_f64", operands, "u32* v, u32 low, u32 high", n,
-        f"{_V} * __hiloint2double(high, low)", effect,
+        lambda i: f"{double_at('v', i)} * __hiloint2double(high, low)", effect,
     )  # fmt: skip
 
 
@@ -69,10 +64,12 @@ def add_scaled(n: int) -> Instr:
         with numpy.errstate(all="ignore"):
             return encode(decode(v, "f64") + _scalar(low, high) * decode(c, "f64"), "f64")
 
-    text = f"__fma_rn(__hiloint2double(high, low), {_C}, {_V})"
+    def sum_of(i: int) -> str:
+        return f"__fma_rn(__hiloint2double(high, low), {double_at('c', i)}, {double_at('v', i)})"
+
     operands = (updated("v", 2 * n), into("c", 2 * n), value("low"), value("high"))
     signature = "u32* v, const u32* c, u32 low, u32 high"
-    return _make(f"add_scaled_{n}_f64", operands, signature, n, text, effect)
+    return _make(f"add_scaled_{n}_f64", operands, signature, n, sum_of, effect)
 
 
 @functools.cache
@@ -88,4 +85,7 @@ def add_same(n: int) -> Instr:
             return encode(decode(v, "f64") + decode(c, "f64"), "f64")
 
     operands = (updated("v", 2 * n), into("c", 2))
-    return _make(f"add_same_{n}_f64", operands, "u32* v, const u32* c", n, f"__dadd_rn({_V}, {_ONE})", effect)
+    return _make(
+        f"add_same_{n}_f64", operands, "u32* v, const u32* c", n,
+        lambda i: f"__dadd_rn({double_at('v', i)}, {double_at('c', 0)})", effect,
+    )  # fmt: skip

@@ -27,18 +27,16 @@ import numpy
 
 from layoutalg.codegen.expr import check_name
 from layoutalg.codegen.instr.record import Instr, updated
-from layoutalg.codegen.instr.words import Array, at, decode, each, encode, ref
+from layoutalg.codegen.instr.words import Array, at, decode, double_at, doubles, each, encode, ref
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 
 _FORMS: Mapping[str, tuple[str, str, str]] = {
     "f32": ("float", "{v}", "{v} = {f};"),
     "s32": ("int", "static_cast<int>({v})", "{v} = static_cast<u32>({f});"),
-    "f64": (
-        "double", "__hiloint2double(v[2 * i + 1], v[2 * i])",
-        "const double y = {f}; v[2 * i] = __double2loint(y), v[2 * i + 1] = __double2hiint(y);",
-    ),
+    "f64": ("double", "", ""),
 }  # fmt: skip
-"""How a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x."""
+"""How a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x; a
+double is two words."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,11 @@ def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
     words = n * (2 if element == "f64" else 1)
     name = f"{f.name}_{n}_{element}"
     v, text = at("v", "i", words), dict(f.texts)[element]
-    steps = [f"const {kind} x = {get.format(v=v)};", *put.format(v=v, f=text).split("; ", 1)]
-    steps = [line if line.endswith(";") else f"{line};" for line in steps]
-    lines = each(n, steps) if n > 1 or element != "f64" else "    const int i = 0;\n" + each(1, steps)
+    if element == "f64":
+        apply = f"auto f = [](double x) {{ return {text}; }};"
+        lines = f"    {apply}\n" + doubles(n, lambda i: f"f({double_at('v', i)})")
+    else:
+        lines = each(n, [f"const {kind} x = {get.format(v=v)};", put.format(v=v, f=text)])
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
         with numpy.errstate(all="ignore"):

@@ -25,18 +25,13 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, guard, imm, into, out, read, write
+from layoutalg.codegen.instr.words import at
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once."""
 
 _CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
-_FLOATS = {4: "float", 8: "float2", 16: "float4"}
 _FIELDS = "xyzw"
-
-
-def _both(nbytes: int, text: Callable[[str, str], str]) -> tuple[str, str]:
-    """The text for words and, where there are whole ones, for floats: of a register's type and a vector's."""
-    return text("u32", _CARRIER[nbytes]), text("float", _FLOATS[nbytes]) if nbytes in _FLOATS else ""
 
 
 def _element(nbytes: int) -> str:
@@ -44,17 +39,29 @@ def _element(nbytes: int) -> str:
     return ANY if nbytes >= 4 else ""
 
 
-def _load(prefix: str, space: Space, nbytes: int) -> Instr:
-    name = f"{prefix}{8 * nbytes}"
+def _both(nbytes: int, text: Callable[[str, Callable[[str], str]], str], cast: str) -> tuple[str, str]:
+    """The texts for words and, where there are whole ones, for floats, whose words are `cast`.
 
-    def text(kind: str, carrier: str) -> str:
-        source = f"*static_cast<const {carrier}*>(p)"
+    Memory is accessed as words in both: what is moved keeps its bits, and nvcc joins accesses of one type.
+    """
+    floats = text("float", lambda word: f"{cast}({word})") if nbytes >= 4 else ""
+    return text("u32", lambda word: word), floats
+
+
+def _load(prefix: str, space: Space, nbytes: int) -> Instr:
+    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    source = f"*static_cast<const {carrier}*>(p)"
+
+    def text(kind: str, typed: Callable[[str], str]) -> str:
         if nbytes <= 4:
-            return f"void {name}({kind}& d, const void* p) {{ d = {source}; }}"
-        takes = " ".join(f"d[{i}] = q.{_FIELDS[i]};" for i in range(nbytes // 4))
+            body = f"d = {typed(source)};"
+            inner = f" {body} " if kind == "u32" else f"\n    {body}\n"
+            return f"void {name}({kind}& d, const void* p) {{{inner}}}"
+        ends = " " if kind == "u32" else "\n    "
+        takes = ends.join(f"d[{i}] = {typed(f'q.{_FIELDS[i]}')};" for i in range(nbytes // 4))
         return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
 
-    words, floats = _both(nbytes, text)
+    words, floats = _both(nbytes, text, "__uint_as_float")
     operands = (
         out("d", max(1, nbytes // 4), _element(nbytes)), read("p", space, nbytes, f"ld.{space}.b{8 * nbytes}")
     )  # fmt: skip
@@ -62,21 +69,21 @@ def _load(prefix: str, space: Space, nbytes: int) -> Instr:
 
 
 def _store(prefix: str, space: Space, nbytes: int) -> Instr:
-    name = f"{prefix}{8 * nbytes}"
+    name, carrier = f"{prefix}{8 * nbytes}", _CARRIER[nbytes]
+    target = f"*static_cast<{carrier}*>(p)"
 
-    def text(kind: str, carrier: str) -> str:
-        target = f"*static_cast<{carrier}*>(p)"
+    def text(kind: str, typed: Callable[[str], str]) -> str:
         if nbytes <= 4:
-            value = "v" if nbytes == 4 else f"static_cast<{carrier}>(v)"
-            return f"void {name}(void* p, const {kind}& v) {{ {target} = {value}; }}"
-        value = f"make_{carrier}({', '.join(f'v[{i}]' for i in range(nbytes // 4))})"
-        return f"void {name}(void* p, const {kind}* v) {{\n    {target} = {value};\n}}"
+            word = typed("v") if nbytes == 4 else f"static_cast<{carrier}>(v)"
+            return f"void {name}(void* p, const {kind}& v) {{ {target} = {word}; }}"
+        words = ", ".join(typed(f"v[{i}]") for i in range(nbytes // 4))
+        return f"void {name}(void* p, const {kind}* v) {{\n    {target} = make_{carrier}({words});\n}}"
 
-    words, floats = _both(nbytes, text)
+    words, floats = _both(nbytes, text, "__float_as_uint")
     operands = (
         write("p", space, nbytes, f"st.{space}.b{8 * nbytes}"),
         into("v", max(1, nbytes // 4), _element(nbytes)),
-    )  # fmt: skip
+    )
     return Instr(name, operands, words, float_text=floats)
 
 
@@ -84,15 +91,15 @@ def _store_whole(nbytes: int) -> Instr:
     name, words = f"stg{8 * nbytes}_whole", nbytes // 4
     places = ", ".join(f"%{i + 1}" for i in range(words))
 
-    def text(kind: str, carrier: str) -> str:
-        values = ", ".join(f'"{"f" if kind == "float" else "r"}"(v[{i}])' for i in range(words))
+    def text(kind: str, typed: Callable[[str], str]) -> str:
+        values = ", ".join(f'"r"({typed(f"v[{i}]")})' for i in range(words))
         return (
             f"void {name}(void* p, const {kind}* v) {{\n"
             f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};"\n        :: "l"(p), {values});\n'
             "}"
         )
 
-    bits, floats = _both(nbytes, text)
+    bits, floats = _both(nbytes, text, "__float_as_uint")
     operands = (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words, ANY))
     return Instr(name, operands, bits, float_text=floats)
 
@@ -291,24 +298,26 @@ def _already(machine: Any, group: Any) -> None:
 
 def _fresh(nbytes: int) -> Instr:
     name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
+    places = ", ".join(f"%{i}" for i in range(words))
+    load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {{{places}}}, [%{words}];"
 
     def text(kind: str) -> str:
-        held = "f" if kind == "float" else "r"
-        if words == 1:
-            takes, load = f'"={held}"(d)', f"ld.global.{kind[0] if held == 'f' else 'u'}{bits} %0, [%1];"
-        else:
-            places = ", ".join(f"%{i}" for i in range(words))
-            takes = ", ".join(f'"={held}"(d[{i}])' for i in range(words))
-            load = f"ld.global.v{words}.b32 {{{places}}}, [%{words}];"
         given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        held, before, after = "d", "", ""
+        if kind == "float":
+            held, before = "w", f"    u32 w{f'[{words}]' if words > 1 else ''};\n"
+            after = "".join(
+                f"    {at('d', i, words)} = __uint_as_float({at('w', i, words)});\n" for i in range(words)
+            )
+        takes = ", ".join(f'"=r"({at(held, i, words)})' for i in range(words))
         return (
-            f'void {name}({given}) {{\n    asm volatile("{load}"\n        : {takes} : "l"(p) : "memory");\n}}'
+            f'void {name}({given}) {{\n{before}    asm volatile("ld.global.{load}"\n'
+            f'        : {takes} : "l"(p) : "memory");\n{after}}}'
         )
 
     operands = (
-        out("d", words, ANY if nbytes >= 4 else ""),
-        read("p", "global", nbytes, f"ld.global.b{8 * nbytes}"),
-    )
+        out("d", words, ANY if nbytes >= 4 else ""), read("p", "global", nbytes, f"ld.global.b{8 * nbytes}")
+    )  # fmt: skip
     return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
 
 

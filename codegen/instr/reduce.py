@@ -89,8 +89,10 @@ def fill(n: int) -> Instr:
         return numpy.repeat(word, n, axis=1)
 
     def text(kind: str) -> str:
-        lines = each(n, [f"{at('d', 'i', n)} = word;"])
-        return f"void fill_{n}({_typed(ref('d', n), kind)}, {kind} word) {{\n{lines}}}"
+        lines = " ".join(
+            f"{at('d', i, n)} = word;" for i in range(n)
+        )  # of a loop nvcc makes more instructions
+        return f"void fill_{n}({_typed(ref('d', n), kind)}, {kind} word) {{\n    {lines}\n}}"
 
     operands = (output("d", n, ANY), value("word", ANY))
     return Instr(f"fill_{n}", operands, text("u32"), effect, float_text=text("float"))

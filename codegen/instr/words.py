@@ -18,7 +18,7 @@ Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -199,6 +199,32 @@ def each(n: int, lines: Sequence[str], i: str = "i") -> str:
         return "".join(f"    {line}\n" for line in lines)
     body = "".join(f"        {line}\n" for line in lines)
     return f"    #pragma unroll\n    for (int {i} = 0; {i} < {n}; ++{i}) {{\n{body}    }}\n"
+
+
+def doubles(n: int, value: Callable[[int], str]) -> str:
+    """The lines of a helper that set double i of v to `value`; of a loop nvcc would make more instructions.
+
+    A double is two words, low half first.
+
+    >>> print(doubles(1, lambda i: "0.0"), end="")
+        const double x0 = 0.0;
+        v[0] = __double2loint(x0);
+        v[1] = __double2hiint(x0);
+    """
+    lines = []
+    for i in range(n):
+        lines.append(f"const double x{i} = {value(i)};")
+        lines += [f"v[{2 * i}] = __double2loint(x{i});", f"v[{2 * i + 1}] = __double2hiint(x{i});"]
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def double_at(name: str, i: int) -> str:
+    """Double i of an array of words.
+
+    >>> double_at("c", 1)
+    '__hiloint2double(c[3], c[2])'
+    """
+    return f"__hiloint2double({name}[{2 * i + 1}], {name}[{2 * i}])"
 
 
 def float_literal(number: float) -> str:

@@ -1,11 +1,21 @@
 """Text of kernels for people and compilers: what they print as, what a launch must give, who launches them.
 
-record      LaunchRecord: kernels in order, their parameters, grids and buffers
+cuda         to_cuda, print_kernels: the CUDA C++ of a kernel, or of several in one file
+value_types  what registers, pointers and scalars are
+names        what a text names, and what stands beside it
+wrap         lines that are too long
+record       LaunchRecord: kernels in order, their parameters, grids and buffers
+cpp          cpp_launcher: C++ that checks a launch and makes it
+python       python_launcher: the same for arrays of PyTorch and CuPy
+choice       with_launcher: one of them by name
 """
 
 from __future__ import annotations
 
-from layoutalg.codegen.printing.cuda import to_cuda
+from layoutalg.codegen.printing.choice import with_launcher
+from layoutalg.codegen.printing.cpp import cpp_launcher
+from layoutalg.codegen.printing.cuda import print_kernels, to_cuda
+from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
     Buffer,
     LaunchRecord,
@@ -15,4 +25,17 @@ from layoutalg.codegen.printing.record import (
     launch_record,
 )
 
-__all__ = ["Buffer", "LaunchRecord", "Step", "buffer_lines", "launch_fields", "launch_record", "to_cuda"]
+__all__ = [
+    "LIBRARIES",
+    "Buffer",
+    "LaunchRecord",
+    "Step",
+    "buffer_lines",
+    "cpp_launcher",
+    "launch_fields",
+    "launch_record",
+    "print_kernels",
+    "python_launcher",
+    "to_cuda",
+    "with_launcher",
+]

@@ -12,6 +12,7 @@ A base is called after the buffer and what is done there, st or ld; a buffer of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -123,9 +124,10 @@ class Names:
                 yield f"    // {s.name}: {s.element_bytes}-byte elements at {s.layout}{stages}"
                 yield f"    u8* const {s.name} = smem{f' + {s.offset_bytes}' if s.offset_bytes else ''};"
 
-    def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, Shared]]:
-        """A new name for every base, and the buffer it is first used for."""
-        roles: dict[str, tuple[str, Shared]] = {}
+    def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, tuple[Shared, ...]]]:
+        """A new name for every base, after the buffer it is first used for, and all of its buffers."""
+        roles: dict[str, str] = {}
+        buffers: dict[str, dict[Shared, None]] = {}
         self._touched: set[str] = set()
         for s in walk(body):
             if not isinstance(s, Do):
@@ -136,25 +138,25 @@ class Names:
                     for v in variables(arg.index):
                         if _BASE.fullmatch(v.name):
                             way = "st" if operand.role == "write" else "ld"
-                            roles.setdefault(v.name, (f"{arg.buffer.name}_{way}", arg.buffer))
-        found: dict[str, tuple[str, Shared]] = {}
-        counts = {prefix: sum(p == prefix for p, _ in roles.values()) for prefix, _ in roles.values()}
+                            roles.setdefault(v.name, f"{arg.buffer.name}_{way}")
+                            buffers.setdefault(v.name, {})[arg.buffer] = None
+        found: dict[str, tuple[str, tuple[Shared, ...]]] = {}
+        counts = Counter(roles.values())
         for old in sorted(roles, key=lambda name: int(name[4:])):
-            prefix, buffer = roles[old]
-            n = 0
+            prefix, n = roles[old], 0
             while (name := prefix if counts[prefix] == 1 and not n else f"{prefix}{n}") in self._taken:
                 n += 1
             self._taken.add(name)
-            found[old] = name, buffer
+            found[old] = name, tuple(buffers[old])
         return found
 
     def base_layout(self, var: Var) -> Iterator[str]:
-        """What a base counts, once for each buffer in a row."""
+        """What a base counts, once for each of the buffers."""
         if var.name in self._bases:
-            _, buffer = self._bases[var.name]
-            if buffer not in self._said:
-                self._said.add(buffer)
-                yield f"bytes into {buffer.name}, {buffer.layout}"
+            _, buffers = self._bases[var.name]
+            if buffers not in self._said:
+                self._said.add(buffers)
+                yield "bytes into " + ", and into ".join(f"{b.name}, {b.layout}" for b in buffers)
 
     def layouts(self, call: Do) -> Iterator[str]:
         """The tensors in global memory that a call accesses, each when it is first accessed in this way."""
@@ -168,7 +170,8 @@ class Names:
             self._said.add(key)
             strides = ",".join(map(str, arg.buffer.strides))
             shape = ",".join("_" if e is None else str(e) for e in tensor.extents)
-            yield f"{arg.buffer.name} ({shape}):({strides}), per thread {tensor.coordinates}"
+            part = f", per thread {tensor.coordinates}" if tensor.size > 1 else ""
+            yield f"{arg.buffer.name} ({shape}):({strides}){part}"
 
     def renamed(self, text: str, types: Types) -> str:
         """An expression with the text's names; a scalar that is passed as a float is taken as its bits."""

@@ -32,14 +32,15 @@ from layoutalg.errors import ArgumentTypeError
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory that a computation is given: `bytes` from its pointer to the end of its last element, and
-    `least_bytes`, which is what the smallest launch needs; `written` by some kernel."""
+    """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
+    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel."""
 
     name: str
     bytes: Expr
     least_bytes: int
     align_bytes: int
     written: bool
+    element_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def launch_record(
                 raise ArgumentTypeError(f"{kernel.name} points to {name}, whose size nobody states")
             was = buffers.get(name, Buffer(name, sizes[name], sizes[name].facts.lo, 1, False))
             align = max(was.align_bytes, p.align_bytes)
-            buffers[name] = replace(was, align_bytes=align, written=was.written or p.writable)
+            written = was.written or p.writable
+            buffers[name] = replace(was, align_bytes=align, written=written, element_bytes=p.element_bytes)
     return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
 
 
@@ -195,7 +197,12 @@ def buffer_lines(record: LaunchRecord) -> Iterator[str]:
     >>> list(buffer_lines(LaunchRecord("nothing", (), ())))
     []
     """
-    width = max((len(b.name) for b in record.buffers), default=0)
+    if not record.buffers:
+        return
+    many = len(record.steps)
+    yield f"{record.problem}" + (f", by {many} kernels that are launched in this order" if many > 1 else "")
+    yield "Buffers, which do not overlap where one is written:"
+    width = max(len(b.name) for b in record.buffers)
     for b in record.buffers:
         size = text(b.bytes)
         least = "" if b.bytes.facts.is_constant else f", {b.least_bytes} at least"

@@ -13,6 +13,12 @@ _BREAK = re.compile(
 )
 """Strings, parentheses, and where a line may end: after a comma, in front of an operator."""
 
+_RANK = {"?": 0, ":": 0, "&&": 0, "||": 0, "+": 1, "-": 1}
+"""Which operator is best to break at; what binds closer stays together."""
+
+_LAST = 99
+"""An assignment is broken where nothing else can be."""
+
 
 def wrapped(line: str) -> Iterator[str]:
     """A line of code, or several of at most WIDTH columns: broken where the fewest parentheses are.
@@ -38,7 +44,7 @@ def wrapped(line: str) -> Iterator[str]:
 
 def _place(line: str, least: int) -> int | None:
     """Where a line is broken."""
-    best: tuple[int, int] | None = None
+    best: tuple[int, int, int] | None = None
     depth = 0
     for found in _BREAK.finditer(line):
         if found["open"]:
@@ -47,9 +53,11 @@ def _place(line: str, least: int) -> int | None:
             depth -= 1
         elif found["comma"] or found["sign"]:
             at = found.end() if found["comma"] else found.start()
-            if least < at <= WIDTH and (best is None or (depth, -at) <= best):
-                best = depth, -at
-    return None if best is None else -best[1]
+            rank = 0 if found["comma"] else _RANK.get(line[at : at + 3].strip(), 2)
+            level = _LAST if line[at : at + 3] == " = " else depth
+            if least < at <= WIDTH and (best is None or (level, rank, -at) <= best):
+                best = level, rank, -at
+    return None if best is None else -best[2]
 
 
 def comment(text: str, indent: int = 0) -> str:

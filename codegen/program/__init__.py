@@ -19,6 +19,8 @@ from __future__ import annotations
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
+    EARLY,
+    MOST_SHARED,
     Contract,
     Parameter,
     check_argument,
@@ -55,6 +57,8 @@ from layoutalg.codegen.program.tile import (
 )
 
 __all__ = [
+    "EARLY",
+    "MOST_SHARED",
     "SCRATCH",
     "Arg",
     "Contract",

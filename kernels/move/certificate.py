@@ -109,7 +109,7 @@ def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
             op = f"cp.async.{stage.chunk_bytes}" if stage.config.via == "cp.async" else op
         for predicate in predicates:
             there = there & predicate
-        yield op, np.stack([np.broadcast_to(place, one.x.shape) for place in places]), there
+        yield op, places, there
 
 
 def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> Claim:

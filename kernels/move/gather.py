@@ -98,23 +98,28 @@ def reads(stage: Stage) -> tuple[Read, ...]:
     return tuple(sorted(found, key=lambda read: read.first))
 
 
-def tile_accesses(stage: Stage, chunks: Any, vectors: Any) -> Iterator[tuple[str, list[Any], Load | Store]]:
+def tile_accesses(stage: Stage, chunks: Any, vectors: Any) -> Iterator[tuple[str, Any, Load | Store]]:
     """What the first block does to its tile, for arrays of numbers of its chunks and its vectors: the op, the
-    bytes of every access of that width, and the chunk or vector, which knows where it exists.
+    bytes (access, *numbers) of all of that width, and the chunk or vector, which knows where it exists.
 
+    >>> import numpy
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
-    >>> found = tile_accesses(Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), 17, 17)
-    >>> [(op, places) for op, places, _ in found]
-    [('st.shared.b128', [272]), ('ld.shared.b32', [1028, 1284, 1540, 1796])]
+    >>> stage, one = Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4)), numpy.array([17])
+    >>> [(op, places.tolist()) for op, places, _ in tile_accesses(stage, one, one)]
+    [('st.shared.b128', [[272]]), ('ld.shared.b32', [[1028], [1284], [1540], [1796]])]
     """
+    import numpy as np
+
     origins = (0,) * stage.moves.rank
     base = block_base(stage, origins)
     chunk, vector = Load(stage, chunks, origins, base), Store(stage, vectors, origins, base)
-    yield f"st.shared.b{8 * stage.chunk_bytes}", [chunk.place], chunk
+    yield f"st.shared.b{8 * stage.chunk_bytes}", np.broadcast_to(chunk.place, (1, *chunks.shape)), chunk
     for nbytes, together in by_width(reads(stage)).items():
-        yield f"ld.shared.b{8 * nbytes}", [vector.place(read.first) for read in together], vector
+        first = np.array([read.first for read in together]).reshape(-1, *(1,) * vectors.ndim)
+        places = np.broadcast_to(vector.place(first), (len(together), *vectors.shape))
+        yield f"ld.shared.b{8 * nbytes}", places, vector
 
 
 def by_width(found: Sequence[Read]) -> dict[int, list[Read]]:

@@ -384,11 +384,9 @@ def _is_whole(stage: Stage, lanes: int) -> bool:
 
 def _accesses(stage: Stage) -> Iterator[tuple[str, int, Any]]:
     """Reads and writes of the first block's tile: the op, how often, and bytes of some of its warps."""
-    import numpy as np
-
     for op, places, one in tile_accesses(stage, _some_warps(stage.loads), _some_warps(stage.stores)):
         times = len(places) * (stage.loads if isinstance(one, Load) else stage.stores)
-        yield op, times, np.concatenate([np.broadcast_to(place, one.x.shape) for place in places])
+        yield op, times, places.reshape(-1, places.shape[-1])
 
 
 def _some_warps(work: int) -> Any:

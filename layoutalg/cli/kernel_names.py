@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.printing import LaunchRecord
-    from layoutalg.codegen.program import Kernel
+    from layoutalg.codegen.program import Kernel, LaunchSequence
     from layoutalg.kernels.family import Family
 
 MOST_DIGITS = 18
@@ -21,22 +23,31 @@ EXAMPLES = {"shape": "64,128", "axes": "1,0"}
 class Part(NamedTuple):
     """A kernel that is number `part`, counted from 1, of `parts` that compute `problem` in this order.
 
-    `record` is what launches of all of them must be given.
+    `kernels` are all of them; `record` is what their launches must be given.
     """
 
     problem: str
     kernel: Kernel
     part: int
     parts: int
+    kernels: tuple[Kernel, ...]
     record: LaunchRecord
 
 
 def find_kernel(
-    family: str, options: Mapping[str, Any], arch: str, step: str | None = None, part: int = 1,
+    family: str,
+    options: Mapping[str, Any],
+    arch: str,
+    step: str | None = None,
+    part: int = 1,
     tile: str | None = None,
-) -> Part:  # fmt: skip
+    *,
+    linked: bool = False,
+) -> Part:
     """One kernel of the launches that a family chooses for a problem, in a tile where one is asked for, or of
     a step on the way to its kernel.
+
+    Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 
     Raises ResourceError for a part that there is not, and as `find_config`, `read_options` and the family do.
 
@@ -51,13 +62,21 @@ def find_kernel(
     problem = found.problem(**whole_options(found, options))
     name, config = find_config(found, problem, arch, step, tile)
     sequence = found.launches(problem, config, arch)
+    if linked:
+        sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
     shown = str(problem) if name is None else f"{problem}, step {name}"
     fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
     record = launch_record(shown, sequence, buffer_bytes(problem, sequence), fixed)
-    return Part(shown, kernels[part - 1], part, len(kernels), record)
+    return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)
+
+
+def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
+    """A sequence whose kernels' names end with what tells `what` apart."""
+    digest = sha256(what.encode()).hexdigest()[:8]
+    return replace(sequence, kernels=tuple(replace(k, name=f"{k.name}_{digest}") for k in sequence.kernels))
 
 
 def find_config(

@@ -197,7 +197,7 @@ def _to_triton(f: Function) -> str:
 
 
 def _to_dsl(f: Function) -> str:
-    return _indented(f, "", masked(f.value), _wide(f))
+    return _indented(f, "", masked(f.value), ("called in @cute.jit and @cute.kernel functions", *_wide(f)))
 
 
 def _indented(f: Function, before: str, value: Expr, notes: tuple[str, ...]) -> str:

@@ -78,6 +78,7 @@ def test_identify_reads_expressions_and_arrays(tmp_path: Path) -> None:
         (("check", "8:1", "nowhere.cu"), "nowhere.cu: No such file or directory"),
         (("check", "8:1", "x.cu", "--timeout", "0"), "seconds above 0"),
         (("check", "8:1", "x.cu", "--unit", "words"), "unknown unit 'words'"),
+        (("check", "99999999999:1", "x.cu"), "coordinates at which the function is run"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], said: str) -> None:

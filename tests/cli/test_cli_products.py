@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from layoutalg.cli.kernel_names import find_kernel
@@ -42,9 +44,12 @@ def test_what_there_is_not_is_refused(
 
 def test_generate_writes_a_product() -> None:
     text = run("generate", "gemm-sm80", "--m", "256", "--n", "256", "--k", "128").stdout
-    assert "mma_m16n8k16_f16_f32(acc[i][j]" in text and "gemm_sm80_f16(" in text
+    assert "mma_m16n8k16_f16_f32(acc[i][j]" in text and re.search(r"\ngemm_sm80_f16_[0-9a-f]{8}\(", text)
     found = answer("generate", "gemm-simt", "--m", "256", "--n", "256", "--k", "128")
-    assert found["kernel"] == "gemm_simt_f32" and found["problem"] == "256 x 256 x 128 f32 TT"
+    assert (
+        re.fullmatch("gemm_simt_f32_[0-9a-f]{8}", found["kernel"])
+        and found["problem"] == "256 x 256 x 128 f32 TT"
+    )
 
 
 def test_generate_refuses_a_product_with_leading_dimensions_of_a_copy() -> None:

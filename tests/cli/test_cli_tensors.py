@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,13 @@ def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
     words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")
     printed = run(*words).stdout
     (kernel,) = launches_of(problem_of(family, (24, 40, 36), over, "f16")).kernels
-    assert printed == to_cuda(kernel, "sm_90") and '"C" __global__' in printed
     payload = answer(*words)
+    name = payload["kernel"]
+    assert (
+        to_cuda(replace(kernel, name=name), "sm_90") in f"// {printed.partition('//' + chr(10) + '// ')[2]}"
+    )
     assert payload["source"] == printed and (payload["part"], payload["parts"]) == (1, 1)
-    assert payload["kernel"] == kernel.name
+    assert re.fullmatch(rf"{kernel.name}_[0-9a-f]{{8}}", name)
 
 
 def test_a_tensor_compiles_and_is_written_whole(tmp_path: Path) -> None:
@@ -45,8 +50,12 @@ def test_kernels_that_are_launched_in_order_are_printed_one_by_one() -> None:
     first, second = (answer(*words, "--part", part) for part in "12")
     assert (first["part"], second["part"], first["parts"]) == (1, 2, 2)
     assert first["source"] != second["source"]
+    assert run(*words, "--part", "1").stderr == "kernel 1 of 2, to be launched in order: --part chooses\n"
     said = run(*words)
-    assert said.stderr == "kernel 1 of 2, to be launched in order: --part chooses\n"
+    assert said.stderr == "2 kernels, to be launched in order: --part chooses\n"
+    both = answer(*words)
+    assert (both["source"], both["part"]) == (said.stdout, None)
+    assert all(one["kernel"] in both["source"] for one in (first, second))
     assert refusal(*words, "--part", "3") == (
         "ResourceError", f"part of {first['problem']}: 3 asked, the limit is 2"
     )  # fmt: skip

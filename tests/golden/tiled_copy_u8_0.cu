@@ -16,10 +16,10 @@
 //   n <= ldd
 // A buffer that is written must not overlap another one.
 
+namespace layoutalg::copy_u8 {
+
 using u8 = unsigned char;
-using u16 = unsigned short;
 using u32 = unsigned int;
-using u64 = unsigned long long;
 
 // -- device helpers
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
@@ -27,12 +27,14 @@ __device__ __forceinline__ void ldg128(u32* d, const void* p) {
     d[0] = q.x; d[1] = q.y; d[2] = q.z; d[3] = q.w;
 }
 __device__ __forceinline__ void stg128_whole(void* p, const u32* v) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+        :: "l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
 }
 // -- end of device helpers
 
 extern "C" __global__ void __launch_bounds__(256)
-copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __restrict__ src, u8* __restrict__ dst)
+copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __restrict__ src,
+    u8* __restrict__ dst)
 {
     const u32 tid = threadIdx.x;
     const u32 block_x = blockIdx.x;
@@ -45,10 +47,12 @@ copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __rest
     if (m0 + 32 <= m && n0 + 512 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
+            // src (m,n):(lds,1), per thread ((16,1),4,1):((1@1,0),8@0,0)
             ldg128(v[i], src + (src_0 + i * 8) * lds + src_1);
         }
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
+            // dst (m,n):(ldd,1), per thread ((16,1),4,1):((1@1,0),8@0,0)
             stg128_whole(dst + (src_0 + i * 8) * ldd + src_1, v[i]);
         }
     } else {
@@ -57,9 +61,13 @@ copy_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __rest
         #pragma unroll 4
         for (u32 j = 0; j < 4; ++j, src_at0 += lds * 8, dst_at0 += ldd * 8) {
             if (m0 + j * 8 + tid / 32 < m && n0 + tid % 32 * 16 < n) {
+                // src (m,n):(lds,1), per thread (32,32):(16@1,1@0)
                 ldg128(one, src_at0);
+                // dst (m,n):(ldd,1), per thread (32,32):(16@1,1@0)
                 stg128_whole(dst_at0, one);
             }
         }
     }
 }
+
+}  // namespace layoutalg::copy_u8

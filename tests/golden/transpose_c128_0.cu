@@ -19,10 +19,10 @@
 //   m <= ldd
 // A buffer that is written must not overlap another one.
 
+namespace layoutalg::transpose_c128 {
+
 using u8 = unsigned char;
-using u16 = unsigned short;
 using u32 = unsigned int;
-using u64 = unsigned long long;
 
 // -- device helpers
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
@@ -44,15 +44,19 @@ __device__ __forceinline__ void stg128(void* p, const u32* v) {
 // -- end of device helpers
 
 extern "C" __global__ void __launch_bounds__(128)
-transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uint4* __restrict__ src, uint4* __restrict__ dst)
+transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uint4* __restrict__ src,
+    uint4* __restrict__ dst)
 {
     __shared__ __align__(1024) u8 smem[4096];
+    // tile: 16-byte elements at Sw<3,0,4> o 0 o (16,16):(16,1)
+    u8* const tile = smem;
     const u32 tid = threadIdx.x;
     const u32 block_x = blockIdx.x;
     u32 v[2][4];
     u32 u[2][4];
-    const u32 lane0 = ((tid / 8 % 4 + tid / 64 * 4) ^ (tid % 8)) * 16 + tid % 8 * 256 + tid / 32 % 2 * 2048;
-    const u32 lane1 = (tid ^ (tid / 16)) * 16;
+    // bytes into tile, Sw<3,0,4> o 0 o (16,16):(16,1)
+    const u32 tile_st = ((tid / 8 % 4 + tid / 64 * 4) ^ (tid % 8)) * 16 + tid % 8 * 256 + tid / 32 % 2 * 2048;
+    const u32 tile_ld = (tid ^ (tid / 16)) * 16;
     const u32 m0 = block_x % ((m + 15) / 16) * 16;
     const u32 n0 = block_x / ((m + 15) / 16) * 16;
     const u32 src_0 = m0 + tid / 8 % 4 + tid / 64 * 4;
@@ -62,6 +66,7 @@ transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uin
     if (m0 + 16 <= m && n0 + 16 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // src (m,n):(lds,1), per thread ((1,1),2,1):((0,0),8@0,0)
             ldg128(v[i], src + (src_0 + i * 8) * lds + src_1);
         }
     } else {
@@ -76,16 +81,17 @@ transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uin
     }
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        sts128(smem + lane0 + i * 128, v[i]);
+        sts128(tile + tile_st + i * 128, v[i]);
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + lane1 + i * 2048);
+        lds128(u[i], tile + tile_ld + i * 2048);
     }
     if (m0 + 16 <= m && n0 + 16 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // dst (n,m):(ldd,1), per thread ((1,1),2,1):((0,0),8@0,0)
             stg128(dst + (dst_0 + i * 8) * ldd + dst_1, u[i]);
         }
     } else {
@@ -97,3 +103,5 @@ transpose_c128(const u32 m, const u32 n, const u32 lds, const u32 ldd, const uin
         }
     }
 }
+
+}  // namespace layoutalg::transpose_c128

@@ -19,10 +19,11 @@
 //   m <= ldd
 // A buffer that is written must not overlap another one.
 
+namespace layoutalg::transpose_f16 {
+
 using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
-using u64 = unsigned long long;
 
 // -- device helpers
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
@@ -46,16 +47,21 @@ __device__ __forceinline__ void stg128(void* p, const u32* v) {
 // -- end of device helpers
 
 extern "C" __global__ void __launch_bounds__(1024)
-transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16* __restrict__ src, u16* __restrict__ dst)
+transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16* __restrict__ src,
+    u16* __restrict__ dst)
 {
     __shared__ __align__(1024) u8 smem[32768];
+    // tile: 2-byte elements at Sw<3,3,7> o 0 o (128,128):(128,1)
+    u8* const tile = smem;
     const u32 tid = threadIdx.x;
     const u32 block_x = blockIdx.x;
     u32 v[2][4];
     u32 t[2];
     u32 u[2][4];
-    const u32 lane0 = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 2048 + tid / 32 % 2 * 16384 + tid / 8 % 4 * 4;
-    const u32 lane1 = ((tid * 8) ^ ((tid / 16) & 56)) * 2;
+    // bytes into tile, Sw<3,3,7> o 0 o (128,128):(128,1)
+    const u32 tile_st = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 2048 + tid / 32 % 2 * 16384
+        + tid / 8 % 4 * 4;
+    const u32 tile_ld = ((tid * 8) ^ ((tid / 16) & 56)) * 2;
     const u32 m0 = block_x % ((m + 127) / 128) * 128;
     const u32 n0 = block_x / ((m + 127) / 128) * 128;
     const u32 src_0 = m0 + tid / 8 % 4 * 2 + tid / 64 * 8;
@@ -65,6 +71,7 @@ transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16*
     if (m0 + 128 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // src (m,n):(lds,1), per thread ((8,2),1,1):((1@1,1@0),0,0)
             ldg128(v[i], src + (src_0 + i) * lds + src_1);
         }
     } else {
@@ -82,17 +89,18 @@ transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16*
         transpose_2x2_b16(t, v[0][w], v[1][w]);
         #pragma unroll
         for (u32 e = 0; e < 2; ++e) {
-            sts32(smem + lane0 + w * 512 + e * 256, t[e]);
+            sts32(tile + tile_st + w * 512 + e * 256, t[e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + lane1 + i * 16384);
+        lds128(u[i], tile + tile_ld + i * 16384);
     }
     if (m0 + 128 <= m && n0 + 128 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // dst (n,m):(ldd,1), per thread ((8,1),2,1):((1@1,0),64@0,0)
             stg128(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
         }
     } else {
@@ -104,3 +112,5 @@ transpose_f16(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u16*
         }
     }
 }
+
+}  // namespace layoutalg::transpose_f16

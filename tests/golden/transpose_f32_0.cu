@@ -19,10 +19,10 @@
 //   m <= ldd
 // A buffer that is written must not overlap another one.
 
+namespace layoutalg::transpose_f32 {
+
 using u8 = unsigned char;
-using u16 = unsigned short;
 using u32 = unsigned int;
-using u64 = unsigned long long;
 
 // -- device helpers
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
@@ -42,15 +42,19 @@ __device__ __forceinline__ void stg128(void* p, const u32* v) {
 // -- end of device helpers
 
 extern "C" __global__ void __launch_bounds__(512)
-transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __restrict__ src, u32* __restrict__ dst)
+transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32* __restrict__ src,
+    u32* __restrict__ dst)
 {
     __shared__ __align__(1024) u8 smem[16384];
+    // tile: 4-byte elements at Sw<3,2,6> o 0 o (64,64):(64,1)
+    u8* const tile = smem;
     const u32 tid = threadIdx.x;
     const u32 block_x = blockIdx.x;
     u32 v[2][4];
     u32 u[2][4];
-    const u32 lane0 = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 1024 + (tid & 32) * 256 + tid / 8 % 4 * 4;
-    const u32 lane1 = ((tid * 4) ^ ((tid / 16) & 28)) * 4;
+    // bytes into tile, Sw<3,2,6> o 0 o (64,64):(64,1)
+    const u32 tile_st = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 1024 + (tid & 32) * 256 + tid / 8 % 4 * 4;
+    const u32 tile_ld = ((tid * 4) ^ ((tid / 16) & 28)) * 4;
     const u32 m0 = block_x % ((m + 63) / 64) * 64;
     const u32 n0 = block_x / ((m + 63) / 64) * 64;
     const u32 src_0 = m0 + tid / 8 % 4 + tid / 64 * 4;
@@ -60,6 +64,7 @@ transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32*
     if (m0 + 64 <= m && n0 + 64 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // src (m,n):(lds,1), per thread ((4,1),2,1):((1@1,0),32@0,0)
             ldg128(v[i], src + (src_0 + i * 32) * lds + src_1);
         }
     } else {
@@ -76,17 +81,18 @@ transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32*
     for (u32 i = 0; i < 2; ++i) {
         #pragma unroll
         for (u32 e = 0; e < 4; ++e) {
-            sts32(smem + lane0 + e * 256 + i * 128, v[i][e]);
+            sts32(tile + tile_st + e * 256 + i * 128, v[i][e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        lds128(u[i], smem + lane1 + i * 8192);
+        lds128(u[i], tile + tile_ld + i * 8192);
     }
     if (m0 + 64 <= m && n0 + 64 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // dst (n,m):(ldd,1), per thread ((4,1),2,1):((1@1,0),32@0,0)
             stg128(dst + (dst_0 + i * 32) * ldd + dst_1, u[i]);
         }
     } else {
@@ -98,3 +104,5 @@ transpose_f32(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u32*
         }
     }
 }
+
+}  // namespace layoutalg::transpose_f32

@@ -9,7 +9,8 @@
 //   st.global.b128    128 instructions   2048 sectors (ideal 2048)
 //   st.shared.b32     512 instructions    512 wavefronts (ideal 512)
 //
-// Launch (n + 255) / 256 * ((m + 255) / 256) blocks of 1024 threads, 65536 bytes of dynamic shared memory, for
+// Launch (n + 255) / 256 * ((m + 255) / 256) blocks of 1024 threads, 65536 bytes of dynamic shared memory,
+//     for
 //   m    16 to 4096, a multiple of 16
 //   n    16 to 4096, a multiple of 16
 //   lds  16 to 4096, a multiple of 16
@@ -19,10 +20,10 @@
 //   m <= ldd
 // A buffer that is written must not overlap another one.
 
+namespace layoutalg::transpose_u8 {
+
 using u8 = unsigned char;
-using u16 = unsigned short;
 using u32 = unsigned int;
-using u64 = unsigned long long;
 
 // -- device helpers
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
@@ -50,16 +51,21 @@ __device__ __forceinline__ void stg128(void* p, const u32* v) {
 // -- end of device helpers
 
 extern "C" __global__ void __launch_bounds__(1024)
-transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __restrict__ src, u8* __restrict__ dst)
+transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* __restrict__ src,
+    u8* __restrict__ dst)
 {
     extern __shared__ __align__(1024) u8 smem[];
+    // tile: 1-byte elements at Sw<3,4,8> o 0 o (256,256):(256,1)
+    u8* const tile = smem;
     const u32 tid = threadIdx.x;
     const u32 block_x = blockIdx.x;
     u32 v[4][4];
     u32 t[4];
     u32 u[4][4];
-    const u32 lane0 = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 4096 + tid / 32 % 2 * 32768 + tid / 8 % 4 * 4;
-    const u32 lane1 = (tid * 16) ^ ((tid / 16) & 48);
+    // bytes into tile, Sw<3,4,8> o 0 o (256,256):(256,1)
+    const u32 tile_st = ((tid / 64) ^ (tid % 8)) * 16 + tid % 8 * 4096 + tid / 32 % 2 * 32768
+        + tid / 8 % 4 * 4;
+    const u32 tile_ld = (tid * 16) ^ ((tid / 16) & 48);
     const u32 m0 = block_x % ((m + 255) / 256) * 256;
     const u32 n0 = block_x / ((m + 255) / 256) * 256;
     const u32 src_0 = m0 + tid / 8 % 4 * 4 + tid / 64 * 16;
@@ -69,6 +75,7 @@ transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* _
     if (m0 + 256 <= m && n0 + 256 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
+            // src (m,n):(lds,1), per thread ((16,4),1,1):((1@1,1@0),0,0)
             ldg128(v[i], src + (src_0 + i) * lds + src_1);
         }
     } else {
@@ -86,17 +93,18 @@ transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* _
         transpose_4x4_b8(t, v[0][w], v[1][w], v[2][w], v[3][w]);
         #pragma unroll
         for (u32 e = 0; e < 4; ++e) {
-            sts32(smem + lane0 + w * 1024 + e * 256, t[e]);
+            sts32(tile + tile_st + w * 1024 + e * 256, t[e]);
         }
     }
     block_sync();
     #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
-        lds128(u[i], smem + (lane1 ^ (i % 2 * 64)) + i * 16384);
+        lds128(u[i], tile + (tile_ld ^ (i % 2 * 64)) + i * 16384);
     }
     if (m0 + 256 <= m && n0 + 256 <= n) {
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
+            // dst (n,m):(ldd,1), per thread ((16,1),4,1):((1@1,0),64@0,0)
             stg128(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
         }
     } else {
@@ -108,3 +116,5 @@ transpose_u8(const u32 m, const u32 n, const u32 lds, const u32 ldd, const u8* _
         }
     }
 }
+
+}  // namespace layoutalg::transpose_u8

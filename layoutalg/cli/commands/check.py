@@ -11,11 +11,20 @@ from layoutalg.cli.inputs import read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import count, progress, say, say_json
 from layoutalg.cli.refusals import FAILED, header
-from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError, UnknownNameError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    MismatchError,
+    ResourceError,
+    UndecidedError,
+    UnknownNameError,
+)
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 
 MOST_SECONDS = 3600.0
 UNITS = ("elements", "bytes")
+
+MAX_POINTS = 1 << 28
+"""Most coordinates at which a function is run."""
 
 
 def check_command(
@@ -65,6 +74,8 @@ def check_command(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
         )
     wanted = _wanted(read_layout(layout), through, dtype, unit)
+    if size(wanted) > MAX_POINTS:
+        raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
     text = read_source(source)
     why = ""
     if language is None and source.endswith(

@@ -84,7 +84,12 @@ def generate_command(
     beta: Annotated[
         float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
     ] = None,
-    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    part: Annotated[
+        int | None,
+        typer.Option(
+            help="One kernel alone, where several are launched in order. Default: all.", show_default=False
+        ),
+    ] = None,
     arch: Annotated[
         str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
     ] = "sm_90",
@@ -94,13 +99,21 @@ def generate_command(
             "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
         ),
     ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            "--launcher",
+            help="Add a launcher that checks its arguments: cpp, or a Python module for torch or cupy.",
+            show_default=False,
+        ),
+    ] = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
 
-    Which sizes, leading dimensions and addresses it is right for, as ranges, multiples and alignments, stands
-    above the source, and with --json under "launch".
+    Which sizes, leading dimensions, buffers and addresses it is right for stands above the source, and with
+    --json under "launch". Files of several problems can be linked together: names end with the problem's.
 
     layoutalg generate transpose --dtype f32 -o transpose.cu
 
@@ -111,8 +124,9 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import prepare, to_cuda
-    from layoutalg.codegen.printing import launch_fields
+    from layoutalg.codegen.gpu import prepare
+    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels, with_launcher
+    from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
@@ -120,9 +134,15 @@ def generate_command(
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
     if beta is not None:
         raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
-    problem, kernel, part, parts, record = find_kernel(family, options, arch, step, part, tile)
-    source = to_cuda(kernel, arch)
-    compiled = [prepare(kernel, target, source).cubin for target in compile_for or ()]
+    if launcher is not None and part is not None:
+        raise UnsupportedError(
+            f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
+        )
+    found = find_kernel(family, options, arch, step, part or 1, tile, linked=True)
+    problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
+    chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+    source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
+    compiled = [prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
@@ -131,20 +151,22 @@ def generate_command(
             header("generate")
             | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
             | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
-            | {"launch": launches[part - 1], "kernels": launches}
+            | {"launch": launches[found.part - 1], "kernels": launches}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
             | {"source": source if output is None else None}
-            | {"part": part, "parts": parts}
+            | {"part": part if parts > 1 else 1, "parts": parts}
             | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
         )
         return
     if parts > 1:
-        print(f"kernel {part} of {parts}, to be launched in order: --part chooses", file=sys.stderr)
+        which = f"kernel {part} of {parts}" if part else f"{parts} kernels"
+        print(f"{which}, to be launched in order: --part chooses", file=sys.stderr)
     if output is None:
         sys.stdout.write(source)
     else:
         lines = count(len(source.splitlines()))
-        say(f"wrote {output}: {lines} lines, {kernel.name} for {problem}", kernel_sentence(kernel))
-        say(*contract_lines(kernel))
+        say(f"wrote {output}: {lines} lines, {', '.join(k.name for k in chosen)} for {problem}")
+        for one in chosen:
+            say(kernel_sentence(one), *contract_lines(one))
         say(*(cubin_sentence(cubin) for cubin in compiled))

@@ -1,0 +1,155 @@
+"""A launcher in C++ behind the kernels of a text: a function that checks what a launch must be given.
+
+    cudaError_t launch(u64 m, ..., const void* src, u64 src_bytes, void* dst, u64 dst_bytes, cudaStream_t)
+
+in the namespace of the text.  It throws std::invalid_argument, which names the kernel, the argument, its
+value and what is accepted; returns CUDA's first error; allocates scratch memory in the order of the stream;
+sets the attributes of each kernel; and launches all of them in order.  Arguments are the integers and scalars
+of the record, then every buffer with its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from layoutalg.codegen.expr import Expr, to_c
+from layoutalg.codegen.printing.record import Buffer, LaunchRecord, Step
+from layoutalg.codegen.printing.wrap import wrapped
+from layoutalg.codegen.program import EARLY, MOST_SHARED, SCRATCH, Parameter, text
+
+INCLUDES = ("#include <cuda_runtime.h>", "#include <stdexcept>", "#include <string>", "")
+
+_CHECKS = {
+    "refuse": """\
+[[noreturn]] void refuse(const std::string& what) {
+    throw std::invalid_argument("KERNEL: " + what);
+}
+""",
+    "check_integer": """\
+void check_integer(const char* name, size value, size least, size most, size multiple) {
+    if (value >= least && value <= most && value % multiple == 0) return;
+    refuse(std::string(name) + " = " + std::to_string(value) + ": " + std::to_string(least) + " to "
+        + std::to_string(most) + ", a multiple of " + std::to_string(multiple) + ", is accepted");
+}
+""",
+    "check_buffer": """\
+void check_buffer(const char* name, const void* start, size bytes, size needed, size align) {
+    if (bytes < needed)
+        refuse(std::string(name) + " has " + std::to_string(bytes) + " bytes: " + std::to_string(needed)
+            + " are needed");
+    if (start == nullptr || reinterpret_cast<size>(start) % align != 0)
+        refuse(std::string(name) + " starts at " + std::to_string(reinterpret_cast<size>(start))
+            + ": an address that is a multiple of " + std::to_string(align) + " is accepted");
+}
+""",
+    "check_apart": """\
+void check_apart(const char* name, const void* start, size bytes, const char* other, const void* from,
+    size count) {
+    const size a = reinterpret_cast<size>(start), b = reinterpret_cast<size>(from);
+    if (a < b + count && b < a + bytes)
+        refuse(std::string(name) + " overlaps " + other + ": buffers that lie apart are accepted");
+}
+""",
+}
+"""What a launcher checks with, by name; those that it calls are printed."""
+
+
+def cpp_launcher(record: LaunchRecord, source: str) -> str:
+    """The text of a record's kernels, and behind it their launcher.
+
+    >>> "launch(" in cpp_launcher(LaunchRecord("nothing", (), ()), "namespace layoutalg::nothing {}")
+    True
+    """
+    name = record.steps[0].kernel if record.steps else "nothing"
+    function = list(_function(record))
+    called = [text for x, text in _CHECKS.items() if any(f"{x}(" in line for line in function)]
+    checks = [_CHECKS["refuse"], *(text for text in called if text != _CHECKS["refuse"])] if called else []
+    space, own = f"namespace layoutalg::{name}", "\n".join(checks).replace("KERNEL", name).splitlines()
+    lines = [
+        "", f"{space} {{", "", "using size = unsigned long long;", "", "namespace {", "", *own, "",
+        "}  // namespace", "", *function, "", f"}}  // {space}", "",
+    ]  # fmt: skip
+    included = "\n".join(["", *INCLUDES, "namespace "])
+    return source.replace("\nnamespace ", included, 1) + "\n".join(x for line in lines for x in wrapped(line))
+
+
+def _function(record: LaunchRecord) -> Iterator[str]:
+    parameters = [f"{_type(record, p)} {p.name}" for p in record.parameters]
+    for b in record.given:
+        parameters += [f"{'' if b.written else 'const '}void* {b.name}", f"size {b.name}_bytes"]
+    yield f"cudaError_t launch({', '.join((*parameters, 'cudaStream_t stream'))}) {{"
+    for p in record.parameters:
+        if p.kind == "int":
+            yield f'    check_integer("{p.name}", {p.name}, {p.least}ull, {p.most}ull, {p.multiple}ull);'
+    for condition, said in _conditions(record):
+        yield f'    if (!({condition})) refuse("{said} is needed");'
+    for b in record.given:
+        yield f"    const size {b.name}_needed = {_number(b.bytes)};"
+        yield f'    check_buffer("{b.name}", {b.name}, {b.name}_bytes, {b.name}_needed, {b.align_bytes});'
+    for a, b in combinations(record.given, 2):
+        if a.written or b.written:
+            both = ", ".join(f'"{x.name}", {x.name}, {x.name}_needed' for x in (a, b))
+            yield f"    check_apart({both});"
+    scratch = [b for b in record.buffers if b.name == SCRATCH]
+    yield "    cudaError_t status = cudaSuccess;"
+    for b in scratch:
+        yield "    void* scratch = nullptr;"
+        yield f"    status = cudaMallocAsync(&scratch, {_number(b.bytes)}, stream);"
+        yield "    if (status != cudaSuccess) return status;"
+    for step in record.steps:
+        yield from _launch(step, {b.name: b for b in record.buffers})
+    if scratch:
+        yield "    const cudaError_t freed = cudaFreeAsync(scratch, stream);"
+        yield "    return status == cudaSuccess ? freed : status;"
+    else:
+        yield "    return status;"
+    yield "}"
+
+
+def _type(record: LaunchRecord, p: Parameter) -> str:
+    """The C++ type of an integer, wide so that every value can be refused, or of a scalar."""
+    if p.kind == "int":
+        return "size"
+    kind = next(step.types[p.name] for step in record.steps if p.name in step.types)
+    return kind if kind == "float" else "unsigned"
+
+
+def _number(e: Expr) -> str:
+    """An expression in C++; all integers of a launcher have 64 bits."""
+    return to_c(e).replace("(u64)", "")
+
+
+def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
+    """What has to hold between integers, each once, in C++ and for people."""
+    for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
+        yield _number(c), text(c)
+
+
+def _launch(step: Step, buffers: dict[str, Buffer]) -> Iterator[str]:
+    terms, pad = step.terms, " " * 8
+    yield "    if (status == cudaSuccess) {"
+    if terms.dynamic_shared_bytes:
+        shared = f"{step.kernel}, {MOST_SHARED}, {terms.dynamic_shared_bytes}"
+        yield f"{pad}status = cudaFuncSetAttribute({shared});"
+    yield f"{pad}cudaLaunchConfig_t config = {{}};"
+    grid = ", ".join(f"static_cast<unsigned>({_number(n)})" for n in terms.grid)
+    yield f"{pad}config.gridDim = dim3({grid});"
+    yield f"{pad}config.blockDim = dim3({', '.join(map(str, terms.block))});"
+    yield f"{pad}config.dynamicSmemBytes = {terms.dynamic_shared_bytes};"
+    yield f"{pad}config.stream = stream;"
+    if terms.early:
+        yield f"{pad}cudaLaunchAttribute early = {{}};"
+        yield f"{pad}early.id = {EARLY};"
+        yield f"{pad}early.val.programmaticStreamSerializationAllowed = 1;"
+        yield f"{pad}config.attrs = &early;"
+        yield f"{pad}config.numAttrs = 1;"
+    given = []
+    for p in step.arguments:
+        if p.kind == "pointer":
+            given.append(f"static_cast<{step.types[p.name]}>({step.buffers[p.name]})")
+        else:
+            given.append(f"static_cast<{step.types[p.name]}>({p.name})")
+    call = ", ".join(("&config", step.kernel, *given))
+    yield f"{pad}if (status == cudaSuccess) status = cudaLaunchKernelEx({call});"
+    yield "    }"

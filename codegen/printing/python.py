@@ -1,0 +1,243 @@
+"""Launchers in Python, for arrays of PyTorch or CuPy: a module with the kernels' text and one function.
+
+    launch(src, dst, m=..., n=...)          buffers in the order of the record, integers and scalars by name
+
+It raises ValueError, which names the kernel, the argument, its value and what is accepted; compiles the text
+for the current GPU once; allocates scratch memory; and launches all kernels on the library's current stream
+through the CUDA driver, each with its attributes.  The module needs the library, NVRTC and the driver alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from types import MappingProxyType
+
+from layoutalg.codegen.expr import Expr, render
+from layoutalg.codegen.printing.record import LaunchRecord, Step
+from layoutalg.codegen.program import SCRATCH, Parameter, text
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """How a library of arrays says what a launch asks of it, as lines of Python."""
+
+    imports: str
+    describe: str
+    current: str
+    scratch: str
+
+
+LIBRARIES: Mapping[str, Library] = MappingProxyType(
+    {
+        "torch": Library(
+            "import torch",
+            """\
+    if not isinstance(array, torch.Tensor) or not array.is_cuda:
+        raise ValueError(f"{KERNEL}: {name} is a {type(array).__name__}: a tensor on a GPU is accepted")
+    span = 1 + sum((n - 1) * d for n, d in zip(array.shape, array.stride())) if array.numel() else 0
+    return array.data_ptr(), array.element_size(), span, array.device.index
+""",
+            """\
+    return torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
+""",
+            "torch.empty({bytes}, dtype=torch.uint8, device='cuda')",
+        ),
+        "cupy": Library(
+            "import cupy",
+            """\
+    if not isinstance(array, cupy.ndarray):
+        raise ValueError(f"{KERNEL}: {name} is a {type(array).__name__}: an array on a GPU is accepted")
+    span = 1 + sum((n - 1) * (d // array.itemsize) for n, d in zip(array.shape, array.strides))
+    return array.data.ptr, array.itemsize, span if array.size else 0, array.device.id
+""",
+            """\
+    return cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
+""",
+            "cupy.empty({bytes}, dtype=cupy.uint8)",
+        ),
+    }
+)
+"""The libraries by name."""
+
+_COMMON = '''\
+def _refuse(what):
+    raise ValueError(f"{KERNEL}: {what}")
+
+
+def _describe(name, array):
+    """Address, bytes of an element, elements from the first to the last one, and the number of the GPU."""
+DESCRIBE
+
+def _current():
+    """The number of the current GPU and its current stream."""
+CURRENT
+
+def _integer(name, value, least, most, multiple):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        _refuse(f"{name} = {value!r}: an int is accepted")
+    if not least <= value <= most or value % multiple:
+        _refuse(f"{name} = {value}: {least} to {most}, a multiple of {multiple}, is accepted")
+
+
+def _buffer(name, array, device, element_bytes, needed, align):
+    """The address of an array that is large enough, and aligned, and on this GPU."""
+    address, width, span, where = _describe(name, array)
+    if where != device:
+        _refuse(f"{name} is on GPU {where}: an array on the current one, {device}, is accepted")
+    if width != element_bytes:
+        _refuse(f"{name} has elements of {width} bytes: {element_bytes} are accepted")
+    if span * width < needed:
+        _refuse(f"{name} has {span * width} bytes: {needed} are needed")
+    if address % align:
+        _refuse(f"{name} starts at {address:#x}: a multiple of {align} is accepted")
+    return address
+
+
+def _apart(name, start, count, other, begin, length):
+    if start < begin + length and begin < start + count:
+        _refuse(f"{name} overlaps {other}: buffers that lie apart are accepted")
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = [
+        ("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60),
+    ]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint),
+    ]
+
+
+def _checked(status):
+    if status:
+        raise RuntimeError(f"{KERNEL}: the CUDA driver or NVRTC reports error {status}")
+
+
+def _nvrtc():
+    spec = importlib.util.find_spec("nvidia")
+    folders = [pathlib.Path(p) for p in spec.submodule_search_locations or ()] if spec else []
+    found = [p for folder in folders for p in sorted(folder.glob("*/lib/libnvrtc.so*"), reverse=True)]
+    found += sorted(pathlib.Path("/usr/local/cuda/lib64").glob("libnvrtc.so*"), reverse=True)
+    return ctypes.CDLL(str(found[0]) if found else "libnvrtc.so")
+
+
+@functools.cache
+def _function(name, device, shared_bytes):
+    """A kernel of the text, compiled for this GPU and loaded, its shared memory allowed."""
+    driver, nvrtc = ctypes.CDLL("libcuda.so.1"), _nvrtc()
+    major, minor, program = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+    _checked(driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device))
+    _checked(driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device))
+    letter = "a" if major.value >= 9 else ""
+    flags = [f"--gpu-architecture=sm_{major.value}{minor.value}{letter}".encode(), b"--std=c++17"]
+    _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE.encode(), b"kernels.cu", 0, None, None))
+    _checked(nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)))
+    size = ctypes.c_size_t()
+    _checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+    image = ctypes.create_string_buffer(size.value)
+    _checked(nvrtc.nvrtcGetCUBIN(program, image))
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _checked(driver.cuModuleLoadData(ctypes.byref(module), image))
+    _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
+    if shared_bytes:
+        _checked(driver.cuFuncSetAttribute(function, 8, shared_bytes))
+    return function
+
+
+def _launch(name, device, stream, grid, block, shared_bytes, early, arguments):
+    """Launch one kernel; attribute 6 is that of programmatic stream serialization."""
+    attribute = _Attribute(6, 0, 1)
+    config = _Config(grid, block, shared_bytes, stream, ctypes.pointer(attribute), 1 if early else 0)
+    places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+    function = _function(name, device, shared_bytes)
+    _checked(ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(ctypes.byref(config), function, places, None))
+'''
+
+_C_TYPES = {"u32": "c_uint32", "u64": "c_uint64", "float": "c_float"}
+
+
+def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
+    """A Python module that launches the kernels of `source` on arrays of a library, of LIBRARIES.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> from layoutalg.codegen.printing import launch_record
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> one = launch_record("nothing", launch_sequence([KernelBuilder("empty", threads=32).build()]), {})
+    >>> "def launch():" in python_launcher(one, "", "torch")
+    True
+    """
+    chosen = LIBRARIES[library]
+    body = _COMMON.replace("DESCRIBE", chosen.describe).replace("CURRENT", chosen.current)
+    kernel = record.steps[0].kernel
+    return "\n".join(
+        [
+            f'"""Launches {record.problem} on arrays of {library}; see `launch`."""', "",
+            "import ctypes", "import functools", "import importlib.util", "import pathlib", "",
+            chosen.imports, "", f'KERNEL = "{kernel}"', f"SOURCE = {_quoted(source)}", "", "",
+            *body.splitlines(), "", "", *_function(record, chosen), "",
+        ]
+    )  # fmt: skip
+
+
+def _quoted(source: str) -> str:
+    """The text as a literal over several lines."""
+    escaped = source.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""\\\n{escaped}"""'
+
+
+def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
+    names = [b.name for b in record.given]
+    values = [_keyword(p) for p in record.parameters]
+    yield f"def launch({', '.join([*names, *(['*', *values] if values else [])])}):"
+    yield '    """Launch on the current stream.  Raises ValueError for what is not accepted."""'
+    yield "    device, stream = _current()"
+    for p in record.parameters:
+        if p.kind == "int":
+            yield f'    _integer("{p.name}", {p.name}, {p.least}, {p.most}, {p.multiple})'
+    for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
+        yield f'    if not ({render(c)}):\n        _refuse("{text(c)} is needed")'
+    for b in record.given:
+        yield f"    {b.name}_bytes = {_number(b.bytes)}"
+        given = f'"{b.name}", {b.name}, device, {b.element_bytes}, {b.name}_bytes, {b.align_bytes}'
+        yield f"    {b.name}_start = _buffer({given})"
+    for a, b in combinations(record.given, 2):
+        if a.written or b.written:
+            yield f'    _apart("{a.name}", {a.name}_start, {a.name}_bytes,'
+            yield f'           "{b.name}", {b.name}_start, {b.name}_bytes)'
+    for b in record.buffers:
+        if b.name == SCRATCH:
+            yield f"    scratch = {library.scratch.format(bytes=_number(b.bytes))}"
+            yield '    scratch_start = _describe("scratch", scratch)[0]'
+    for step in record.steps:
+        yield from _launch(step)
+
+
+def _keyword(p: Parameter) -> str:
+    """An argument by name; an integer that can be one value alone need not be given."""
+    return f"{p.name}={p.least}" if p.kind == "int" and p.least == p.most else p.name
+
+
+def _number(e: Expr) -> str:
+    return render(e)
+
+
+def _launch(step: Step) -> Iterator[str]:
+    terms = step.terms
+    given = []
+    for p in step.arguments:
+        if p.kind == "pointer":
+            given.append(f"ctypes.c_void_p({step.buffers[p.name]}_start)")
+        else:
+            given.append(f"ctypes.{_C_TYPES[step.types[p.name]]}({p.name})")
+    yield "    _launch("
+    yield f'        "{step.kernel}", device, stream,'
+    yield f"        ({', '.join(map(_number, terms.grid))}), {tuple(terms.block)},"
+    yield f"        {terms.dynamic_shared_bytes}, {terms.early},"
+    yield f"        [{', '.join(given)}],"
+    yield "    )"
