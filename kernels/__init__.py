@@ -4,9 +4,8 @@
     move, rowwise, elementwise, gemm, ladder      the rooms of the families, and the steps to their products
     verification, bench    a family against its definition, and against the clock
     baselines              other libraries, and the least that the hardware needs
-    api, reduce_api, product_api    what users call on arrays: moves, reductions, products
-    product_plan           the problem that a product of two arrays is
-    arrays, plan_cache     arrays of every library as forms; launches that are ready, kept
+    calls                  the room of what users call on arrays: moves, reductions, norms, products
+    plan_cache             launches that are ready, kept
     sizes                  bytes of the buffers of a launch, as expressions
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
     config_fields          fields of configurations, and which configurations are near
@@ -21,10 +20,17 @@ from __future__ import annotations
 if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
-from layoutalg.kernels.api import permute, relayout, transpose
+from layoutalg.kernels.calls import (
+    layer_norm,
+    matmul,
+    permute,
+    reduce,
+    relayout,
+    rms_norm,
+    softmax,
+    transpose,
+)
 from layoutalg.kernels.family import Candidate, Family
-from layoutalg.kernels.product_api import matmul
-from layoutalg.kernels.reduce_api import layer_norm, reduce, rms_norm, softmax
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.verification import VerifyReport, verify
 

@@ -89,6 +89,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.gemm_verify=family"
     ),
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
+    "kernels.calls": "kernels.api kernels.arrays kernels.reduce_api",
     "kernels": (
         "kernels.kept_chains=plan_cache kernels.families=registry kernels.chains=registry "
         "kernels.chain_verify=verification kernels.limits=baselines kernels.rounding=elements"

@@ -22,7 +22,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.decide import cosize
 from layoutalg.errors import LayoutAlgError, NotInjectiveError, UnsupportedError
-from layoutalg.kernels.api import problem_of
+from layoutalg.kernels.calls.api import problem_of
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, relayout_problem

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutalg.kernels.product_api import matmul
+from layoutalg.kernels.calls.product_api import matmul
 from tests import views
 from tests.view_judge import Arrays
 

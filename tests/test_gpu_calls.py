@@ -15,7 +15,8 @@ import pytest
 from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
-from layoutalg.kernels import FAMILIES, api, plan_cache, product_api, reduce_api
+from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels.calls import api, product_api, reduce_api
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle

@@ -15,8 +15,8 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.api import permute, problem_of, relayout, transpose
-from layoutalg.kernels.arrays import MOST_SIMULATED
+from layoutalg.kernels.calls.api import permute, problem_of, relayout, transpose
+from layoutalg.kernels.calls.arrays import MOST_SIMULATED
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.problem import reference
 from layoutalg.layout import Layout
@@ -60,7 +60,7 @@ def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: py
         ran.append(kernel.name)
         return simulate(kernel, *args, **options)
 
-    monkeypatch.setattr("layoutalg.kernels.api.simulate", counted)
+    monkeypatch.setattr("layoutalg.kernels.calls.api.simulate", counted)
     permute(np.zeros((8, 16)), (1, 0))
     assert not ran
     permute(np.zeros((8, 16)), (1, 0), simulate=True)

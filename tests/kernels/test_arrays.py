@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.arrays import (
+from layoutalg.kernels.calls.arrays import (
     View,
     check_fellows,
     destination,

@@ -19,12 +19,12 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.arrays import MOST_SIMULATED, View, form_of
+from layoutalg.kernels.calls.arrays import MOST_SIMULATED, View, form_of
+from layoutalg.kernels.calls.product_api import MOST_PRODUCTS, _compute, chunks, matmul
+from layoutalg.kernels.calls.product_plan import find_product
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
-from layoutalg.kernels.product_api import MOST_PRODUCTS, _compute, chunks, matmul
-from layoutalg.kernels.product_plan import find_product
 from tests import products
 from tests.hostgpu import HostArray, HostGpu, allocation, planning_gpu, simulated_gpu
 from tests.sweeps import each

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.arrays import Form, form_of
+from layoutalg.kernels.calls.arrays import Form, form_of
+from layoutalg.kernels.calls.product_plan import Copy, Plan, find_product, plan_of
 from layoutalg.kernels.gemm.problem import BatchMode
-from layoutalg.kernels.product_plan import Copy, Plan, find_product, plan_of
 
 SIZES = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "int32": 4}
 

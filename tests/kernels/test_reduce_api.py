@@ -23,8 +23,8 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.kernels.arrays import MOST_SIMULATED
-from layoutalg.kernels.reduce_api import layer_norm, reduce, softmax
+from layoutalg.kernels.calls.arrays import MOST_SIMULATED
+from layoutalg.kernels.calls.reduce_api import layer_norm, reduce, softmax
 from tests.sweeps import each
 
 NUMPY: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "mean": np.mean}
@@ -159,8 +159,8 @@ def test_nothing_is_reduced_to_what_it_is() -> None:
 
 def test_bfloat16_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bfloat16 array, as PyTorch's on the CPU: words of 16 bits with another name."""
-    from layoutalg.kernels import reduce_api
-    from layoutalg.kernels.arrays import View, form_of, view
+    from layoutalg.kernels.calls import reduce_api
+    from layoutalg.kernels.calls.arrays import View, form_of, view
 
     def as_bfloat16(x: Any) -> View:
         v = view(x)
@@ -168,7 +168,7 @@ def test_bfloat16_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
         return v._replace(form=form)
 
     monkeypatch.setattr(reduce_api, "view", as_bfloat16)
-    monkeypatch.setattr("layoutalg.kernels.arrays.view", as_bfloat16)
+    monkeypatch.setattr("layoutalg.kernels.calls.arrays.view", as_bfloat16)
     x = (np.arange(32, dtype="f4").reshape(2, 16).view("u4") >> 16).astype("u2")
     got = reduce(x, "sum", 1)
     assert (got.astype("u4") << 16).view("f4").tolist() == [120.0, 376.0]

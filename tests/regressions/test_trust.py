@@ -17,7 +17,7 @@ import pytest
 from layoutalg import tools
 from layoutalg.codegen.gpu import cubin_cache, runtime
 from layoutalg.errors import CompileError
-from layoutalg.kernels.arrays import view
+from layoutalg.kernels.calls.arrays import view
 from layoutalg.layout import is_symbolic
 from layoutalg.testing import compile_shared
 from tests.command import answer, refusal, run

@@ -19,7 +19,8 @@ from layoutalg.codegen.program import lowering as printed_module
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
-from layoutalg.kernels import FAMILIES, VerifyReport, api, product_api, reduce_api, verify
+from layoutalg.kernels import FAMILIES, VerifyReport, verify
+from layoutalg.kernels.calls import api, product_api, reduce_api
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout

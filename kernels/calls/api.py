@@ -1,6 +1,6 @@
 """What users call to move data: permute, transpose and relayout of arrays, wherever they are.
 
-The idea.  An array is an address, a shape and strides (kernels.arrays).  Arrays on a GPU (CuPy, PyTorch,
+The idea.  An array is an address, a shape and strides (see arrays).  Arrays on a GPU (CuPy, PyTorch,
 anything with __cuda_array_interface__ or DLPack) are moved by a kernel that is planned for exactly this
 problem, compiled once and kept, on disk too; arrays on the CPU by NumPy, or with simulate=True by the same
 kernel in the simulator.
@@ -26,7 +26,7 @@ from layoutalg.codegen.gpu import Launch
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, shown
-from layoutalg.kernels.arrays import (
+from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
     Form,

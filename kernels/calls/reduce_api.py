@@ -1,6 +1,6 @@
 """What users call to reduce data: reduce, softmax and norms of arrays, over any axes, wherever they are.
 
-The idea.  As in kernels.api: an array is an address, a shape and strides, and a problem's kernels are planned
+The idea.  As in api: an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
 
     layoutalg.reduce(x, "sum", (0, 2, 3))                     a value a channel of NCHW
@@ -36,7 +36,7 @@ from layoutalg.errors import (
     UnsupportedError,
     shown,
 )
-from layoutalg.kernels.arrays import (
+from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     Form,
     View,

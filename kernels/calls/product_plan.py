@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
-from layoutalg.kernels.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm import BatchMode, Epilogue, GemmProblem, Major, gemm_problem, named_epilogue
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
@@ -120,7 +120,7 @@ def find_product(
     Raises ArgumentTypeError, ShapeError and UnsupportedError as `matmul` does, NotInjectiveError for an `out`
     that has one place for two results.
 
-    >>> from layoutalg.kernels.arrays import form_of
+    >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("numpy", None, "float32", 4, (5, 3, 4), (48, 16, 4))
     >>> g = form_of("numpy", None, "float32", 4, (4, 2), (8, 4))
     >>> p = find_product(f, g)
@@ -297,7 +297,7 @@ def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
 
     Raises UnsupportedError where an operand has to be copied, and copies are not wanted.
 
-    >>> from layoutalg.kernels.arrays import form_of
+    >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("numpy", None, "float32", 4, (8, 8), (4, 32))
     >>> g = form_of("numpy", None, "float32", 4, (8, 8), (-32, 4))
     >>> plan = plan_of(find_product(f, g), {})

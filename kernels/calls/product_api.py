@@ -1,7 +1,7 @@
 """What users call to multiply matrices: matmul of arrays, wherever they are, as numpy.matmul.
 
-The idea.  As in kernels.api: an array is an address, a shape and strides; what is asked of some forms is
-found once (kernels.product_plan), and so is the kernel for the places at which arrays of these forms start.
+The idea.  As in api: an array is an address, a shape and strides; what is asked of some forms is
+found once (product_plan), and so is the kernel for the places at which arrays of these forms start.
 Sizes, leading dimensions, steps of a batch, alpha and beta are parameters: another size that is computed in
 the same tiles compiles nothing, and a batch is one launch.
 
@@ -25,8 +25,8 @@ from layoutalg.codegen.gpu import Launch, LoadedSequence
 from layoutalg.codegen.program import SCRATCH, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, shown
-from layoutalg.kernels.api import permute_on_gpu
-from layoutalg.kernels.arrays import (
+from layoutalg.kernels.calls.api import permute_on_gpu
+from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
     View,
@@ -41,11 +41,11 @@ from layoutalg.kernels.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_product, plan_of
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
-from layoutalg.kernels.product_plan import Copy, Plan, Product, find_product, plan_of
 from layoutalg.kernels.registry import FAMILIES
 
 MOST_PRODUCTS = 65535
@@ -250,7 +250,7 @@ def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
 def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
     """Problems of as many products as a launch has, with the bytes from each operand's start to theirs.
 
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm import BatchMode, gemm_problem
     >>> p = gemm_problem(2, 2, 2, "f32", batch=[BatchMode(100_000, a=4, d=4)])
     >>> [(str(q), dict(further)) for q, further in chunks(p)][1]
     ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})

@@ -1,0 +1,17 @@
+"""What users call on arrays, wherever these are: moves, reductions, norms and products.
+
+    arrays          arrays of every library as forms: addresses, shapes and strides
+    api             permute, transpose, relayout
+    reduce_api      reduce, softmax, layer_norm, rms_norm
+    product_api     matmul; product_plan: what is asked of its arrays, and the problem that a kernel computes
+
+A form is looked at once; what is launched for it is kept.
+"""
+
+from __future__ import annotations
+
+from layoutalg.kernels.calls.api import permute, relayout, transpose
+from layoutalg.kernels.calls.product_api import matmul
+from layoutalg.kernels.calls.reduce_api import layer_norm, reduce, rms_norm, softmax
+
+__all__ = ["layer_norm", "matmul", "permute", "reduce", "relayout", "rms_norm", "softmax", "transpose"]
