@@ -36,7 +36,7 @@ def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
     >>> p = family.problem(256, 128, "f32")
     >>> one = family.launches(p, family.choose(p), "sm_90")
     >>> {name: str(n) for name, n in buffer_bytes(p, one).items()}
-    {'src': '((m - 1) * lds + n) * 4', 'dst': '((n - 1) * ldd + m) * 4'}
+    {'src': '(m - 1) * lds * 4 + n * 4', 'dst': '(n - 1) * ldd * 4 + m * 4'}
     """
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
 

@@ -27,6 +27,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
@@ -131,10 +132,18 @@ def plan(case: Case) -> Planned:
     return Planned(_choice(p, config), steps, _taken(buffers, steps), _predicted(family, p, config))
 
 
-def configured(family: str, asked: Case, **fields: Any) -> Any:
-    """The kernels of the chosen configuration with other fields.  Raises what the library raises."""
+def configured(family: str, asked: Case, **changed: Any) -> Any:
+    """The kernels of the chosen configuration with other fields, or of a step where only steps have them.
+
+    Raises what the library raises.
+    """
     p, found = problem(family, **asked), _family(family)
-    return found.launches(p, replace(found.choose(p, ARCH), **fields), ARCH).kernels
+    config = found.choose(p, ARCH)
+    own = fields(config)
+    step = {"gemm-sm80": Sm80Step, "gemm-simt": SimtStep}.get(family)
+    if step is not None and not set(changed) <= {one.name for one in own}:
+        config = step(**{one.name: getattr(config, one.name) for one in own})
+    return found.launches(p, replace(config, **changed), ARCH).kernels
 
 
 def compiled(launch: Launch) -> Compiled:

@@ -17,7 +17,7 @@ from layoutalg.codegen.printing.cpp import cpp_launcher
 from layoutalg.codegen.printing.cuda import print_kernels, to_cuda
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
-    Buffer,
+    LaunchBuffer,
     LaunchRecord,
     Step,
     buffer_lines,
@@ -27,7 +27,7 @@ from layoutalg.codegen.printing.record import (
 
 __all__ = [
     "LIBRARIES",
-    "Buffer",
+    "LaunchBuffer",
     "LaunchRecord",
     "Step",
     "buffer_lines",

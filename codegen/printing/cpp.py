@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from layoutalg.codegen.expr import Expr, to_c
-from layoutalg.codegen.printing.record import Buffer, LaunchRecord, Step
+from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step
 from layoutalg.codegen.printing.wrap import wrapped
 from layoutalg.codegen.program import EARLY, MOST_SHARED, SCRATCH, Parameter, text
 
@@ -126,7 +126,7 @@ def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
         yield _number(c), text(c)
 
 
-def _launch(step: Step, buffers: dict[str, Buffer]) -> Iterator[str]:
+def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
     terms, pad = step.terms, " " * 8
     yield "    if (status == cudaSuccess) {"
     if terms.dynamic_shared_bytes:

@@ -31,7 +31,7 @@ from layoutalg.errors import ArgumentTypeError
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class LaunchBuffer:
     """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
     `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel."""
 
@@ -65,7 +65,7 @@ class LaunchRecord:
 
     problem: str
     steps: tuple[Step, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[LaunchBuffer, ...]
 
     @property
     def alias(self) -> Literal["forbidden", "in_place"]:
@@ -84,7 +84,7 @@ class LaunchRecord:
         return tuple(found.values())
 
     @property
-    def given(self) -> tuple[Buffer, ...]:
+    def given(self) -> tuple[LaunchBuffer, ...]:
         """The buffers that a caller gives: all but scratch memory."""
         return tuple(b for b in self.buffers if b.name != SCRATCH)
 
@@ -108,7 +108,7 @@ def launch_record(
     >>> [b.name for b in record.buffers if b.written], record.alias
     (['dst'], 'forbidden')
     """
-    steps, buffers = [], dict[str, Buffer]()
+    steps, buffers = [], dict[str, LaunchBuffer]()
     for kernel, names in zip(sequence.kernels, sequence.buffers, strict=True):
         pointers = [p for p in kernel.params if isinstance(p, Global)]
         terms = _with_fixed(contract(kernel), fixed or {})
@@ -117,7 +117,7 @@ def launch_record(
         for p, name in zip(pointers, names, strict=True):
             if name not in sizes:
                 raise ArgumentTypeError(f"{kernel.name} points to {name}, whose size nobody states")
-            was = buffers.get(name, Buffer(name, sizes[name], sizes[name].facts.lo, 1, False))
+            was = buffers.get(name, LaunchBuffer(name, sizes[name], sizes[name].facts.lo, 1, False))
             align = max(was.align_bytes, p.align_bytes)
             written = was.written or p.writable
             buffers[name] = replace(was, align_bytes=align, written=written, element_bytes=p.element_bytes)

@@ -16,7 +16,7 @@ def kernel_sentence(kernel: Kernel) -> str:
     """What a block of a kernel takes, and how its shared memory is laid out."""
     buffers = "".join(f", {s.name} as {s.layout}" for s in kernel.shared)
     shared = f"{size_bytes(kernel.shared_bytes)} of shared memory{buffers}" if buffers else "no shared memory"
-    return f"{kernel.threads} threads a block, {shared}"
+    return f"{kernel.threads} threads per block, {shared}"
 
 
 def contract_lines(kernel: Kernel) -> list[str]:

@@ -108,7 +108,7 @@ def occupancy_of(
     registers = _count("registers_per_thread", registers_per_thread, 1)
     shared = _count("shared_bytes", shared_bytes, 0)
     for resource, asked, most in (
-        ("threads a block", threads, machine.max_threads_per_block),
+        ("threads per block", threads, machine.max_threads_per_block),
         ("registers per thread", registers, machine.max_registers_per_thread),
         ("shared memory a block in bytes", shared, machine.max_shared_bytes_per_block),
     ):

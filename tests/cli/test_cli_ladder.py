@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder import gemm as gemm_ladder
+from layoutalg.kernels import find_family, ladder
 from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.command import answer, refusal, run
 
@@ -24,7 +23,7 @@ def _predicted(family: str, n: int) -> list[Step]:
 @pytest.fixture(autouse=True)
 def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command predicts two steps, once a session."""
-    monkeypatch.setattr(gemm_ladder, "predict_steps", lambda family, n: iter(_predicted(family.name, n)))
+    monkeypatch.setattr(ladder, "predict_steps", lambda family, n: iter(_predicted(family.name, n)))
 
 
 def _steps(family: str) -> list[dict[str, Any]]:

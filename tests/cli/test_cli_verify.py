@@ -25,7 +25,8 @@ def test_a_product_is_verified() -> None:
 def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def noted(family: Any, p: Any, *, target: Any, seed: int) -> VerifyReport:
+    def noted(family: Any, p: Any, config: Any, *, target: Any, seed: int) -> VerifyReport:
+        assert config is None
         seen.append(f"{p}, {target}, {seed}")
         return VerifyReport(family.name, str(p), target, (Check("result", "45" not in str(p), "-"),))
 

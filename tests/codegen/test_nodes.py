@@ -106,7 +106,7 @@ def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
     assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
     assert (Const(20) - I - 13) == Minus(Minus(Const(20), I), Const(13))
     with pytest.raises(
-        IRError, match=r"'j' - 'i' can be below 0: from at least 0 up to 7 are taken; Minus\(a"
+        IRError, match=r"'j' - 'i' can be below 0: from at least 0 up to 7 are taken; minus\(a"
     ):
         J - I
     with pytest.raises(IRError, match="'5' - 'i' can be below 0"):

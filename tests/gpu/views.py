@@ -89,7 +89,7 @@ class Torch:
         """The elements of a result."""
         import torch
 
-        raw = result.contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
+        raw = result.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8).cpu().numpy()
         words: Array = np.asarray(raw).view(CARRIERS[result.itemsize]).reshape(tuple(result.shape))
         return words
 

@@ -28,7 +28,7 @@ from layoutalg.notation import parse_index
 from layoutalg.synthesis import synthesize
 from tests.sweeps import each
 
-MUTABLE = {"KernelBuilder", "Buffer", "_Copy", "Costs"}
+MUTABLE = {"KernelBuilder", "Buffer", "_Copy", "_Helpers", "Costs"}
 """Dataclasses that collect something while they work; they are no values and have no hash."""
 
 TILE = ComposedLayout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
