@@ -160,7 +160,7 @@ def test_a_warp_lives_in_one_partition() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ((1025, 32, 0), r"threads a block on sm_90: 1025 asked, the limit is 1024"),
+        ((1025, 32, 0), r"threads per block on sm_90: 1025 asked, the limit is 1024"),
         ((128, 256, 0), r"registers per thread on sm_90: 256 asked, the limit is 255"),
         ((128, 32, 227 * 1024 + 1), r"shared memory a block in bytes on sm_90: 232449 asked"),
         ((512, 200, 0), r"registers per block on sm_90: 102400 asked, the limit is 65536; 16 warps of 200"),
