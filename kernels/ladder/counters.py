@@ -1,11 +1,12 @@
 """Accesses of a product as counters show them, where that differs from what single accesses cost.
 
 The idea.  The traffic of a program adds up what each instruction costs by itself, and so does the simulator's
-trace.  Three things differ on the hardware:
+trace.  Four things differ on the hardware:
 
     loads of fragments      the compiler makes vectors of them                 `vectorized_loads`
     cp.async of 16 bytes    written line by line of global memory              `copied_lines`
     cp.async of 4 and 8     read from banks and written to banks, both sides   `copied_words`
+    cp.async of 16 bytes    sectors are counted where they are written         `tag_sectors` of the model
 
 A program that reads words one by one leaves neighbours of a thread in shared memory side by side: the k of a
 row in a tile stored along k, the rows of a run in a tile stored along rows.  Where their loads stand in one
@@ -28,14 +29,15 @@ from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm import GemmProblem, Side, SimtConfig, operand_tile, tiled_mma
 from layoutalg.layout import Layout
-from layoutalg.model import copied_wavefronts
+from layoutalg.model import copied_wavefronts, tag_sectors
 
 LANE_BYTES = 16
 """What a lane loads or copies at most."""
 
 
 def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
-    """The traffic of a launch, with the most that asynchronous copies take of shared memory.
+    """The traffic of a launch, with sectors of copies as the L1 counts them, and the most that they take of
+    shared memory.
 
     Raises as `codegen.costs.traffic` does.
 
@@ -53,6 +55,7 @@ def _as_copied(found: Prediction, kernel: Kernel, params: Mapping[str, int], arc
     totals = {op: most for op, (_, most) in copied_words(kernel, params, arch).items()}
     if "cp.async.16" in found:
         totals["cp.async.16"] = copied_lines(kernel, params, arch)
+        totals["cp.async.16:global"] = copied(kernel, params, LANE_BYTES, tag_sectors, arch)
     changed = {op: replace(found[op], total=total) for op, total in totals.items()}
     return MappingProxyType({**found, **changed})
 

@@ -13,6 +13,9 @@ from layoutalg.kernels.gemm.tiles import SimtConfig
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import Sm80Step
+from tests import kernel_adapter
+from tests.kernel_cases import label
+from tests.kernel_freeze import stored
 from tests.sweeps import each
 
 
@@ -77,3 +80,27 @@ def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:
     alone, found = traffic(kernel, params), vectorized_loads(p, c, kernel, params)
     assert counted(kernel, params) == alone and copied_words(kernel, params) == {}
     assert {op for op in alone if alone[op] != found.get(op)} == {"ld.shared.b32"}
+
+
+COUNTED = {
+    "gemm-sm80 m=1624 n=106 k=2904 dtype=bf16 a_major=mn lda=1632 ldb=2928 ldd=130": 910616,
+    "gemm-sm80 m=2876 n=1720 k=592 dtype=f16 a_major=mn b_major=mn reads_c=True": 5476196,
+    "gemm-simt m=150 n=185 k=5760 dtype=f64 a_major=mn reads_c=True": 2916000,
+}
+"""Sectors that an H200 counted for loads of products whose edges are copied from clamped addresses."""
+
+
+@each("name", COUNTED)
+def test_sectors_of_copies_at_edges_are_those_that_were_counted(name: str) -> None:
+    """Lanes past an edge copy one place to many: the L1 counts the sectors where they are written."""
+    (case,) = (one["case"] for one in stored()["cases"] if label(one["case"]) == name)
+    first = kernel_adapter.plan(case).launches[0]
+    params = {
+        p.name: x
+        for p, x in zip(first.kernel.params, first.arguments, strict=True)
+        if isinstance(x, int)
+    }  # fmt: skip
+    found = counted(first.kernel, params)
+    assert (
+        sum(cost.total for op, cost in found.items() if "global" in op and "st." not in op) == COUNTED[name]
+    )
