@@ -159,10 +159,14 @@ def test_a_reader_that_leaves_changes_no_exit_code(words: tuple[str, ...], code:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_disk_that_is_nearly_full_does_not_cut_the_text_silently(tmp_path: Path, unbuffered: str) -> None:
-    """A limit of file sizes stands for it: the write that meets it takes a part."""
+    """A limit of file sizes stands for it: the write that meets it takes a part.
+
+    Python would write its own compiled modules in part as well, which every later import would trip over.
+    """
     path = tmp_path / "k.cu"
     script = f'ulimit -f 4; "$@" > {path}'
-    done = command(script, "generate", "gemm-sm80", PYTHONUNBUFFERED=unbuffered)
+    quiet = {"PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = command(script, "generate", "gemm-sm80", **quiet)
     assert path.stat().st_size == 2048
     assert done.returncode == 3 and "File too large; the answer is not whole" in done.stderr
 
