@@ -38,7 +38,7 @@ _NUMPY = {
 
 
 def decode(words: Array, element: str) -> Array:
-    """The elements of words (lanes, n), in order: float64 or int64 of shape (lanes, n * elements a word).
+    """The elements of words (lanes, n), in order: float64 or int64 of shape (lanes, n * elements per word).
 
     Raises UnknownNameError for an element that is not in WORD_ELEMS.
 
@@ -61,7 +61,7 @@ def decode(words: Array, element: str) -> Array:
 
 
 def encode(values: Array, element: str) -> Array:
-    """Words (lanes, n) of elements (lanes, n * elements a word); see `decode`.
+    """Words (lanes, n) of elements (lanes, n * elements per word); see `decode`.
 
     >>> hex(encode(numpy.array([[1.0, 2.0]]), "bf16")[0, 0])
     '0x40003f80'

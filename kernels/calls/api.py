@@ -64,9 +64,9 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None, *, simulate:
 
     `out`, if given, is written and returned; it may have any strides that do not alias.  `simulate` runs the
     kernel for an array on the CPU in the simulator, up to 2^16 elements.  Raises ShapeError
-    where axes are no permutation or `out` does not fit, UnsupportedError for elements that are not 1, 2, 4,
-    8 or 16 bytes wide, NotInjectiveError for an `out` that aliases, ArgumentTypeError for what is no array
-    and where x and `out` overlap, ResourceError where the result does not fit into memory, or is simulated
+    where axes are not a permutation or `out` does not fit, UnsupportedError for elements that are not 1, 2,
+    4, 8 or 16 bytes wide, NotInjectiveError for an `out` that aliases, ArgumentTypeError for what is not an
+    array and where x and `out` overlap, ResourceError where the result does not fit into memory, or is simulated
     and too large.
 
     >>> import numpy

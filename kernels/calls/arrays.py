@@ -126,8 +126,8 @@ class View(NamedTuple):
 def view(x: Any) -> View:
     """Any array as memory.
 
-    Raises ArgumentTypeError for what is no array, UnsupportedError for elements that are not 1, 2, 4, 8 or
-    16 bytes wide and for arrays whose values do not lie in memory alone.
+    Raises ArgumentTypeError for what is not an array, UnsupportedError for elements that are not 1, 2, 4, 8
+    or 16 bytes wide and for arrays whose values do not lie in memory alone.
 
     >>> import numpy
     >>> view(numpy.zeros((2, 3), "f4")).strides, view(numpy.zeros(2, "f2")).form.kind

@@ -91,7 +91,7 @@ def reduce(
     be float32.  `simulate` runs the kernel for an array on the CPU in the simulator, up to 2^16 elements.
     Raises UnknownNameError for another operation, ShapeError for axes that x has not, another shape of `out`
     and a maximum of nothing, UnsupportedError for other elements and results, NotInjectiveError for an `out`
-    that aliases, ArgumentTypeError for what is no array and where x and `out` overlap, AlignmentError for
+    that aliases, ArgumentTypeError for what is not an array and where x and `out` overlap, AlignmentError for
     elements that do not start at multiples of their width, ResourceError where the result does not fit into
     memory, or x is simulated and too large.
 
