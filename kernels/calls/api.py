@@ -66,8 +66,8 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None, *, simulate:
     kernel for an array on the CPU in the simulator, up to 2^16 elements.  Raises ShapeError
     where axes are not a permutation or `out` does not fit, UnsupportedError for elements that are not 1, 2,
     4, 8 or 16 bytes wide, NotInjectiveError for an `out` that aliases, ArgumentTypeError for what is not an
-    array and where x and `out` overlap, ResourceError where the result does not fit into memory, or is simulated
-    and too large.
+    array and where x and `out` overlap, ResourceError where the result does not fit into memory, or is
+    simulated and too large.
 
     >>> import numpy
     >>> permute(numpy.arange(6).reshape(2, 3), (1, 0)).tolist()
