@@ -145,8 +145,8 @@ Step: TypeAlias = Scale | AddMatrix | AddVector | Map
 class Epilogue:
     """Steps from the first to the last; `a | b` is a, then b.
 
-    Raises ArgumentTypeError for what is no step, UnsupportedError for two operands of one name, two matrices,
-    or two different functions of one name.
+    Raises ArgumentTypeError for what is not a step, UnsupportedError for two operands of one name, two
+    matrices, or two different functions of one name.
 
     >>> print((Epilogue() | Scale() | AddVector("bias") | Map(GELU)).said("A B"))
     gelu(alpha A B + bias)

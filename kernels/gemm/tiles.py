@@ -230,7 +230,7 @@ class OperandTile:
 
     @property
     def lanes(self) -> int:
-        """Threads that copy along a stored row; of single elements a sector."""
+        """Threads that copy along a stored row; single elements: as many as fill a sector."""
         along = self.near // self.vector
         if self.turned and self.via == "cp.async":
             return min(along, SECTOR_BYTES // self.element.nbytes)
