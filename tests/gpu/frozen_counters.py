@@ -4,8 +4,8 @@ python -m tests.gpu.frozen_counters            all of them; the exit status is 1
 python -m tests.gpu.frozen_counters permute    cases whose label a regular expression finds
 
 What other modules of this folder know of counters (what copies ask of the L1, what the compiler merges, what
-a full GPU loses) is asked of them.  Of ragged products, shared wavefronts of copies are refuted in some cases:
-lanes past an edge copy one place to many, and of that only the sectors are known.
+a full GPU loses) is asked of them.  Of ragged products, shared wavefronts of copies are refuted in some
+cases: lanes past an edge copy one place to many, and of that only the sectors are known.
 """
 
 from __future__ import annotations
