@@ -1,6 +1,6 @@
 """The tile program: its statements, how it is written, checked and lowered.
 
-    tile        Kernel, Global, Shared, Reg and the five statements
+    tile        Kernel, its declarations and the six statements
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
@@ -39,18 +39,24 @@ from layoutalg.codegen.program.sequence import (
     printed_sequence,
 )
 from layoutalg.codegen.program.tile import (
+    MBARRIER_BYTES,
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
     If,
     Kernel,
     Let,
+    Mbarrier,
     MemRef,
     Reg,
     RegRef,
+    Role,
+    Roles,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     expressions,
     walk,
@@ -58,9 +64,11 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "EARLY",
+    "MBARRIER_BYTES",
     "MOST_SHARED",
     "SCRATCH",
     "Arg",
+    "BarrierRef",
     "Contract",
     "Do",
     "For",
@@ -69,12 +77,16 @@ __all__ = [
     "Kernel",
     "LaunchSequence",
     "Let",
+    "Mbarrier",
     "MemRef",
     "Parameter",
     "Reg",
     "RegRef",
+    "Role",
+    "Roles",
     "Shared",
     "Stmt",
+    "TensorMapParam",
     "Unroll",
     "check_argument",
     "check_integers",
