@@ -39,7 +39,14 @@ from layoutalg.codegen.gpu.nvrtc import (
     compile_target,
     version,
 )
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
+from layoutalg.codegen.gpu.preparation import (
+    Launchable,
+    Prepared,
+    in_processes,
+    kernel_target,
+    launchable,
+    prepare,
+)
 from layoutalg.codegen.gpu.runtime import (
     Launch,
     Loaded,
@@ -110,6 +117,7 @@ __all__ = [
     "fetch_entry",
     "gpu_status",
     "in_processes",
+    "kernel_target",
     "largest_difference",
     "launchable",
     "load",

@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
 from layoutalg.codegen.printing import to_cuda
-from layoutalg.codegen.program import Global, Kernel, check_integers, contract
+from layoutalg.codegen.program import Do, Global, Kernel, check_available, check_integers, contract, walk
 from layoutalg.errors import ArgumentTypeError
 
 Item = TypeVar("Item")
@@ -66,15 +67,35 @@ class Launchable:
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
     """Print a kernel and compile it for `arch`, from the cache where it is there.
 
-    `source` replaces the printed text.  Raises what `to_cuda` and `compile_cubin` raise.
+    `source` replaces the printed text.  A kernel with instructions of one architecture alone is compiled for
+    the target that has them (see `kernel_target`).  Raises what `to_cuda` and `compile_cubin` raise.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> prepare(KernelBuilder("empty", threads=32).build(), "sm_80").cubin.name
     'empty'
     """
     text = to_cuda(kernel, arch) if source is None else source
-    cubin = cached_cubin(text, kernel.name, arch, cache_folder())
+    cubin = cached_cubin(text, kernel.name, kernel_target(kernel, arch), cache_folder())
     return Prepared(replace(kernel, regs=(), body=()), text, cubin)
+
+
+def kernel_target(kernel: Kernel, arch: str) -> str:
+    """The compile target of a kernel on an architecture given by any of its names.
+
+    It is the one that was asked for, with an "a" behind it where the kernel has an instruction of that
+    architecture alone.
+    Raises UnknownNameError for what cannot be compiled for, UnsupportedError for an architecture that
+    does not have an instruction.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> kernel_target(KernelBuilder("empty", threads=32).build(), "H100")
+    'sm_90'
+    """
+    target, chip = compile_target(arch), find_arch(arch)
+    instrs = dict.fromkeys(s.instr for s in walk(kernel.body) if isinstance(s, Do))
+    for instr in instrs:
+        check_available(instr, chip)
+    return f"{chip.name}a" if any(instr.requires.arch_specific for instr in instrs) else target
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -169,12 +169,14 @@ class Requires:
     """What must hold where the instruction stands: `sm` at least, and who arrives together.
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
-    .aligned or takes a full mask.
+    .aligned or takes a full mask.  `arch_specific`: exactly `sm`, in machine code for the target with an "a"
+    behind it, such as sm_90a: no other GPU has the instruction.
     """
 
     sm: int = 70
     block_converged: bool = False
     warp_converged: bool = False
+    arch_specific: bool = False
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:

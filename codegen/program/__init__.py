@@ -16,6 +16,7 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 
 from __future__ import annotations
 
+from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
@@ -89,6 +90,7 @@ __all__ = [
     "TensorMapParam",
     "Unroll",
     "check_argument",
+    "check_available",
     "check_integers",
     "check_tensors",
     "contract",
