@@ -169,12 +169,15 @@ class Requires:
     """What must hold where the instruction stands: `sm` at least, and who arrives together.
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
-    .aligned or takes a full mask.
+    .aligned or takes a full mask; `warpgroup_converged`: four warps from a multiple of four on.
+    `arch_specific`: it exists for the target with an `a` behind its number alone, sm_90a.
     """
 
     sm: int = 70
     block_converged: bool = False
     warp_converged: bool = False
+    warpgroup_converged: bool = False
+    arch_specific: bool = False
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:
