@@ -169,13 +169,15 @@ class Requires:
     """What must hold where the instruction stands: `sm` at least, and who arrives together.
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
-    .aligned or takes a full mask.  `arch_specific`: exactly `sm`, in machine code for the target with an "a"
-    behind it, such as sm_90a: no other GPU has the instruction.
+    .aligned or takes a full mask; `warpgroup_converged`: four warps from a multiple of four on.
+    `arch_specific`: exactly `sm`, in machine code for the target with an "a" behind it, such as sm_90a: no
+    other GPU has the instruction.
     """
 
     sm: int = 70
     block_converged: bool = False
     warp_converged: bool = False
+    warpgroup_converged: bool = False
     arch_specific: bool = False
 
 

@@ -21,7 +21,9 @@ from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     EARLY,
+    LARGE_CLUSTER,
     MOST_SHARED,
+    PORTABLE_CLUSTER,
     Contract,
     Parameter,
     check_argument,
@@ -29,6 +31,7 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
+    only_target,
     text,
 )
 from layoutalg.codegen.program.lowering import lower, printed
@@ -65,8 +68,10 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "EARLY",
+    "LARGE_CLUSTER",
     "MBARRIER_BYTES",
     "MOST_SHARED",
+    "PORTABLE_CLUSTER",
     "SCRATCH",
     "Arg",
     "BarrierRef",
@@ -100,6 +105,7 @@ __all__ = [
     "launch_sequence",
     "lines",
     "lower",
+    "only_target",
     "overlapped",
     "printed",
     "printed_sequence",
