@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.corpus import SOURCES, expected
 from tests.corpus.measure import FOLDER, Source
 

@@ -19,10 +19,12 @@ object: a shared array, or a parameter of the kernel.
 
 from __future__ import annotations
 
-from tests.corpus import hgemm, sgemm
+from tests.corpus import hgemm, sgemm, sharing, streams, tiles
 from tests.corpus.measure import Access, Source, expected, table
 
-SOURCES: tuple[Source, ...] = (*sgemm.SOURCES, *hgemm.SOURCES)
+SOURCES: tuple[Source, ...] = (
+    *sgemm.SOURCES, *hgemm.SOURCES, *sharing.SOURCES, *tiles.SOURCES, *streams.SOURCES,
+)  # fmt: skip
 """All of them."""
 
 __all__ = ["SOURCES", "Access", "Source", "expected", "table"]

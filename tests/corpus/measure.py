@@ -24,7 +24,7 @@ class Access:
     """One access: `text` is a piece of its line, found once in the file.
 
     `offset` gives the bytes of the linear thread index and a value per element of `loops`, None where the
-    lane is inactive.  `why` is a reason for which the source alone does not say it; there is no `offset` then.
+    lane is inactive.  `why`: what the source alone does not say; there is no `offset` then.
     """
 
     text: str
@@ -50,11 +50,12 @@ class Source:
         object.__setattr__(self, "text", (FOLDER / self.file).read_text(encoding="utf-8"))
 
     def line(self, piece: str) -> int:
-        """The line, from 1, of a piece of text that is in the file once."""
-        found = [at for at, line in enumerate(self.text.splitlines(), 1) if piece in line]
-        if len(found) != 1:
-            raise ValueError(f"{self.file}: {piece!r} is on the lines {found}, one is wanted")
-        return found[0]
+        """The line, from 1, of the end of a piece of text that is in the file once."""
+        if self.text.count(piece) != 1:
+            raise ValueError(
+                f"{self.file}: {piece!r} is there {self.text.count(piece)} times, once is wanted"
+            )
+        return self.text[: self.text.index(piece) + len(piece)].count("\n") + 1
 
 
 class Cost(NamedTuple):

@@ -1,4 +1,4 @@
-// A 32 x 32 transpose inside of each warp by shuffles: no shared memory, columns of the result strided.  Block 64.
+// A 32 x 32 transpose inside of each warp by shuffles: no shared memory, whole rows on both sides.  Block 64.
 __global__ void warp_transpose(float *out, const float *in) {
     const int lane = threadIdx.x & 31;
     const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
