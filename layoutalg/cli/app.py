@@ -16,6 +16,7 @@ from layoutalg.cli.commands import (
     bench,
     cache,
     check,
+    ci,
     demo,
     draw,
     explain,
@@ -118,6 +119,7 @@ app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("check")(budgeted(check.check_command))
+app.command("ci")(budgeted(ci.ci_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
