@@ -43,6 +43,7 @@ from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
 from layoutalg.codegen.program import (
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
@@ -54,6 +55,7 @@ from layoutalg.codegen.program import (
     RegRef,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     check_tensors,
 )
@@ -72,7 +74,7 @@ def _argument(arg: Arg | Reg | Fragment) -> Arg:
             return RegRef(arg, ())
         case Fragment():
             return arg.words
-        case RegRef() | MemRef() | int():
+        case RegRef() | MemRef() | BarrierRef() | TensorMapParam() | int():
             return arg
         case _:
             return simplify(arg)

@@ -23,13 +23,13 @@ import numpy
 
 from layoutalg.budget import spend
 from layoutalg.codegen.expr import Expr, Var
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Roles, Stmt, Unroll
 from layoutalg.codegen.sim.closures import Closure, Scope
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.operands import Operands, Source, Target
-from layoutalg.errors import IRError
+from layoutalg.errors import IRError, UnsupportedError
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 Step: TypeAlias = Callable[[Group], Waits]
@@ -90,6 +90,8 @@ class Program:
                     yes = self._compile(inner, scope.inner(), loops)
                     no = self._compile(orelse, scope.inner(), loops)
                     steps.append(partial(_if, scope.compile(condition), yes, no))
+                case Roles():
+                    raise UnsupportedError("the simulator does not run roles")
                 case _:
                     assert_never(s)
         return tuple(steps)
