@@ -18,6 +18,7 @@ from layoutalg.cli.commands import (
     check,
     ci,
     demo,
+    doctor,
     draw,
     explain,
     generate,
@@ -127,4 +128,5 @@ app.command("sass")(sass.sass_command)
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)
 app.command("cache")(cache.cache_command)
+app.command("doctor")(doctor.doctor_command)
 app.command("demo")(demo.demo_command)

@@ -15,6 +15,7 @@
     draw        a layout, an access, an atom or a composition as a picture
     glossary    what the words of reports and certificates mean
     cache       the compiled kernels on disk
+    doctor      what is installed, what works without it, and how to get the rest
     demo        the whole way from a layout to a proved kernel, in one guided run
 
 `layoutalg.cli.app` imports each of them; nothing else does.
