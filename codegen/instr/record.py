@@ -170,7 +170,8 @@ class Requires:
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
     .aligned or takes a full mask; `warpgroup_converged`: four warps from a multiple of four on.
-    `arch_specific`: it exists for the target with an `a` behind its number alone, sm_90a.
+    `arch_specific`: exactly `sm`, in machine code for the target with an "a" behind it, such as sm_90a: no
+    other GPU has the instruction.
     """
 
     sm: int = 70

@@ -18,11 +18,14 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 from __future__ import annotations
 
 from layoutalg.codegen.program.asynchronous import written_layout
+from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     EARLY,
+    LARGE_CLUSTER,
     MOST_SHARED,
+    PORTABLE_CLUSTER,
     Contract,
     Parameter,
     check_argument,
@@ -30,6 +33,7 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
+    only_target,
     text,
 )
 from layoutalg.codegen.program.lowering import lower, printed
@@ -66,8 +70,10 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "EARLY",
+    "LARGE_CLUSTER",
     "MBARRIER_BYTES",
     "MOST_SHARED",
+    "PORTABLE_CLUSTER",
     "SCRATCH",
     "Arg",
     "BarrierRef",
@@ -91,6 +97,7 @@ __all__ = [
     "TensorMapParam",
     "Unroll",
     "check_argument",
+    "check_available",
     "check_integers",
     "check_tensors",
     "contract",
@@ -100,6 +107,7 @@ __all__ = [
     "launch_sequence",
     "lines",
     "lower",
+    "only_target",
     "overlapped",
     "printed",
     "printed_sequence",

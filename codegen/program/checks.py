@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
-from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.instr import Instr, Operand
 from layoutalg.codegen.program.asynchronous import check_asynchronous
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.converged import WARPGROUP, Together, agreement, of_whole_warps
@@ -55,6 +55,20 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     check_tensors(kernel)
     _bounds(kernel)
     check_waits(kernel)
+
+
+def check_available(instr: Instr, chip: Arch) -> None:
+    """Raise UnsupportedError unless an architecture has an instruction.
+
+    >>> from layoutalg.codegen.instr import BAR
+    >>> check_available(BAR, find_arch("sm_80"))
+    """
+    major, minor = chip.compute_capability
+    sm, needed = 10 * major + minor, instr.requires.sm
+    if instr.requires.arch_specific and sm != needed:
+        raise UnsupportedError(f"{instr} exists on sm_{needed}a alone; {chip.name} does not have it")
+    if sm < needed:
+        raise UnsupportedError(f"{instr} needs sm_{needed}; {chip.name} does not have it")
 
 
 def _launch(kernel: Kernel, chip: Arch) -> None:
@@ -155,9 +169,7 @@ def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:
 
 
 def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
-    major, minor = chip.compute_capability
-    if 10 * major + minor < s.instr.requires.sm:
-        raise UnsupportedError(f"{s.instr} needs sm_{s.instr.requires.sm}; {chip.name} does not have it")
+    check_available(s.instr, chip)
     if s.instr.requires.block_converged and together < Together.BLOCK:
         raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
     if s.instr.requires.warpgroup_converged and together < Together.WARPGROUP:
