@@ -80,6 +80,7 @@ from layoutalg.codegen.gpu.sass import (
     SassInstruction,
     count_classes,
     disassemble,
+    find_disassembler,
     main_loop,
     parse_sass,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "encode_tensor_map",
     "encode_tiled",
     "fetch_entry",
+    "find_disassembler",
     "gpu_status",
     "in_processes",
     "kernel_target",
