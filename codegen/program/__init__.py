@@ -9,7 +9,6 @@
     conditions  what is known inside a branch, and proofs of orders from it
     inside      check_tensors: no coordinate passes an extent, every vector is aligned
     lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
-    tensor_maps  maps that can be legal, and what a launch must give for that
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.

@@ -17,8 +17,6 @@ from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
 from layoutalg.codegen.program.dependent_launch import check_waits
 from layoutalg.codegen.program.inside import check_tensors
-from layoutalg.codegen.program.launch_contract import check_cluster
-from layoutalg.codegen.program.tensor_maps import check_maps
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -46,8 +44,6 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     """
     chip = find_arch(arch)
     _launch(kernel, chip)
-    check_cluster(kernel, chip)
-    check_maps(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
     check_tensors(kernel)

@@ -17,16 +17,14 @@ as an alignment of 16 bytes is for a kernel that moves single elements; a launch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.arch import Arch
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
-from layoutalg.codegen.program.tensor_maps import map_conditions, map_lines
 from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
 from layoutalg.dtype import DTYPES
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
 Kind: TypeAlias = Literal["int", "pointer", "scalar"]
 
@@ -40,10 +38,8 @@ EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 PORTABLE_CLUSTER, LARGE_CLUSTER = 8, "cudaFuncAttributeNonPortableClusterSizeAllowed"
 """Blocks of a cluster that every GPU with clusters has; the attribute that is needed for more."""
 
-MOST_CLUSTER = 16
-"""Blocks of the largest cluster that any GPU has.
-
-Source: CUDA C++ Programming Guide, "Thread Block Clusters", and CUfunction_attribute of the driver API."""
+MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
+"""Rules tma.extent and tma.stride_range of layoutalg.legality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ def contract(kernel: Kernel) -> Contract:
     if Const(0) in whole:
         grid_text, sides = (", ".join(map(str, part)) for part in (kernel.grid, kernel.cluster))
         raise ShapeError(f"the grid ({grid_text}) of {kernel.name} is not whole clusters of ({sides})")
-    of_maps = tuple(map_conditions(kernel))
+    of_maps = tuple(map_conditions(kernel.maps))
     conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole + of_maps))
     return Contract(
         given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
@@ -157,26 +153,6 @@ def only_target(kernel: Kernel) -> str:
     return next((f"sm_{needed.sm}a" for needed in calls if needed.arch_specific), "")
 
 
-def check_cluster(kernel: Kernel, chip: Arch) -> None:
-    """Raise unless an architecture has such clusters: UnsupportedError where it has none, ResourceError for
-    more blocks than any has, ShapeError for sides that are not positive.
-
-    >>> from layoutalg.arch import find_arch
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> check_cluster(KernelBuilder("empty", threads=32).build(), find_arch("sm_80"))
-    """
-    if any(type(side) is not int or side < 1 for side in kernel.cluster) or len(kernel.cluster) != 3:
-        raise ShapeError(
-            f"clusters of {kernel.cluster} blocks in {kernel.name}: three positive ints are needed"
-        )
-    if kernel.cluster_blocks > MOST_CLUSTER:
-        raise ResourceError(f"blocks per cluster of {kernel.name}", kernel.cluster_blocks, MOST_CLUSTER)
-    if chip.compute_capability < (9, 0) and (kernel.cluster_blocks > 1 or kernel.maps):
-        what = "clusters" if kernel.cluster_blocks > 1 else "tensor maps"
-        instead = "clusters of one block" if kernel.cluster_blocks > 1 else "copies by cp.async"
-        raise UnsupportedError(f"{kernel.name} needs {what}, of sm_90 and later; {chip.name} has {instead}")
-
-
 def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
     """What has to hold so that the blocks along each side of the grid are whole clusters, where it may not.
 
@@ -188,6 +164,23 @@ def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
         whole = simplify((n % side).eq(0))
         if whole != Const(1):
             yield whole
+
+
+def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
+    """What has to hold so that extents and strides of tensor maps are ones, where their ranges do not say so.
+
+    >>> list(map_conditions([]))
+    []
+    """
+    for m in maps:
+        for stride in m.strides_bytes:
+            if stride.facts.hi > MOST_STRIDE_BYTES:
+                yield Le(stride, Const(MOST_STRIDE_BYTES))
+        for n in m.dims:
+            if n.facts.lo < 1:
+                yield Le(Const(1), n)
+            if n.facts.hi > MOST_EXTENT:
+                yield Le(n, Const(MOST_EXTENT))
 
 
 def _updated(kernel: Kernel) -> set[str]:
@@ -299,3 +292,34 @@ def lines(terms: Contract) -> Iterator[str]:
 def _cluster_text(cluster: tuple[int, int, int]) -> str:
     x, y, z = cluster
     return f"{x} blocks" if y == z == 1 else f"{x} x {y} x {z} blocks"
+
+
+def map_lines(maps: Sequence[TensorMapParam]) -> Iterator[str]:
+    """How tensor maps are encoded, in words, one line for each.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> from layoutalg.codegen.program.tile import Global
+    >>> from layoutalg.dtype import dtype
+    >>> src, m = Global("src", 2, (Const(64), Const(1)), False), Var("m", 100, "param", 8, 8)
+    >>> one = TensorMapParam("map_src", src, (Const(64), m), (Const(128),), (64, 8), dtype("f16"))
+    >>> for line in map_lines([one]): print(line)
+    Tensor maps, which cuTensorMapEncodeTiled makes of these, innermost dimension first:
+      map_src  f16 of src: dims (64, m), strides (128) bytes, box (64, 8), swizzle none
+    """
+    if maps:
+        yield "Tensor maps, which cuTensorMapEncodeTiled makes of these, innermost dimension first:"
+    width = max((len(m.name) for m in maps), default=0)
+    for m in maps:
+        dims, strides = (", ".join(map(text, part)) for part in (m.dims, m.strides_bytes))
+        parts = [f"{m.element} of {m.source.name}: dims ({dims})"]
+        if strides:
+            parts.append(f"strides ({strides}) bytes")
+        parts.append(f"box ({', '.join(map(str, m.box))})")
+        if any(step != 1 for step in m.element_strides):
+            parts.append(f"element strides ({', '.join(map(str, m.element_strides))})")
+        parts.append(f"swizzle {m.mode}")
+        if m.l2_promotion_bytes:
+            parts.append(f"L2 promotion {m.l2_promotion_bytes} bytes")
+        if m.nan_fill:
+            parts.append("NaN outside")
+        yield f"  {m.name:<{width}}  {', '.join(parts)}"
