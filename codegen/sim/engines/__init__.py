@@ -1,0 +1,28 @@
+"""What works beside the warps of a block, and what they wait for.
+
+knowledge       AgentClocks: vector clocks of warps, engines and blocks; what threads release and acquire
+mbarriers       mbarriers, their phases and bytes; named barriers
+tensor_copies   TMA: boxes in flight, bulk groups
+cluster         cluster barriers, the shared memory of other blocks
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.sim.engines.cluster import Cluster, ClusterBarrier, connected
+from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Mbarriers
+from layoutalg.codegen.sim.engines.tensor_copies import BoundMap, Place, TensorCopies
+
+__all__ = [
+    "ALL_LANES",
+    "AgentClocks",
+    "BarrierPlace",
+    "BoundMap",
+    "Cluster",
+    "ClusterBarrier",
+    "Knowledge",
+    "Mbarriers",
+    "Place",
+    "TensorCopies",
+    "connected",
+]
