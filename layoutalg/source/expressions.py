@@ -1,4 +1,4 @@
-"""Expressions of a kernel: their values, the places that they name, and the loads and stores that they make."""
+"""Expressions of a kernel: their values, the places that they name, the loads and stores that they make."""
 
 from __future__ import annotations
 
@@ -128,8 +128,10 @@ class Expressions(State):
         inner = node.children[0]
         if inner is None:
             return UNSET
-        if inner.type is not None and inner.type.kind == "array" and (
-            node.type is not None and node.type.kind == "pointer"
+        if (
+            inner.type is not None
+            and inner.type.kind == "array"
+            and (node.type is not None and node.type.kind == "pointer")
         ):
             if inner.kind == "text":
                 return UNSET
@@ -223,14 +225,15 @@ class Expressions(State):
             width, signed = 8, False
         if op in _COMPARED:
             return Number(compare(op, a.exact, b.exact), 8, False)
-        ring = {"+": add, "-": minus, "*": multiply}.get(op)
-        if ring is not None:
-            return Number(ring(a.sum, b.sum), width, signed)
+        if op in ("+", "-"):
+            return Number(add(a.sum, b.sum) if op == "+" else minus(a.sum, b.sum), width, signed)
+        if op == "*":
+            return Number(multiply(a.sum, b.sum), width, signed)
         x, y = a.exact, b.exact
         if op == "<<":
             if y.known and 0 <= y.constant < 64:
                 return Number(scale(a.sum, 1 << y.constant), width, signed)
-            if x.known and 0 <= y.low and y.high < 31:
+            if x.known and y.low >= 0 and y.high < 31:
                 powers = [constant(0)]
                 for n in range(y.low, y.high + 1):
                     powers.append(multiply(compare("==", y, constant(n)), constant(x.constant << n)))
@@ -293,8 +296,11 @@ class Expressions(State):
     def _constructed(self, node: Node) -> Value:
         given = [child for child in node.children if child is not None]
         name = node.type.name.replace("const ", "") if node.type is not None else ""
-        if len(given) == 1 and given[0].type is not None and node.type is not None and (
-            given[0].type.name.replace("const ", "") == name
+        if (
+            len(given) == 1
+            and given[0].type is not None
+            and node.type is not None
+            and (given[0].type.name.replace("const ", "") == name)
         ):
             return self.value(given[0])
         found = [self.value(child) for child in given]
@@ -386,9 +392,10 @@ class Expressions(State):
                     assert taken is not None
                     return self.place(taken)
         kept = self.value(node)
-        if isinstance(kept, (Record, Cells, Real, Number)):
-            return Place(node.type, why=Unknown("a value that is not kept", name="")) if not isinstance(
-                kept, Record) else Place(node.type, base=None, member="", why=None, variable=self._hold(kept))  # fmt: skip
+        if isinstance(kept, Record):
+            return Place(node.type, variable=self._hold(kept))
+        if isinstance(kept, (Cells, Real, Number)):
+            return Place(node.type, why=Unknown("a value that is not kept"))
         return Place(node.type, why=unknown(kept))
 
     _held = -1
@@ -409,7 +416,9 @@ class Expressions(State):
                 return Place(node.type, variable=key)
             if declared.space == "shared":
                 self.shared[key] = declared
-            return Place(declared.type, Address(Array(declared.name, declared.space, key, declared.type), ZERO))
+            return Place(
+                declared.type, Address(Array(declared.name, declared.space, key, declared.type), ZERO)
+            )
         if declared.type.kind == "array":
             return Place(declared.type, Address(register_array(declared), ZERO))
         return Place(declared.type, variable=key)
@@ -486,7 +495,9 @@ class Expressions(State):
                 return self.value(declared.init)
             if place.variable not in self.variables and declared.at_top and declared.name in self.sets:
                 given = self.sets[declared.name]
-                return number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
+                return (
+                    number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
+                )
         return self.variables.get(place.variable, UNSET)
 
     def store(self, node: Node, place: Place, value: Value | None = None) -> None:
@@ -558,7 +569,11 @@ def _not(condition: Condition) -> Condition:
 def _on_reals(op: str, a: Value, b: Value) -> Value:
     """Floating point numbers: known ones are compared, nothing else is computed."""
     x, y = (
-        v.value if isinstance(v, Real) else float(v.exact.constant) if isinstance(v, Number) and v.exact.known else None
+        v.value
+        if isinstance(v, Real)
+        else float(v.exact.constant)
+        if isinstance(v, Number) and v.exact.known
+        else None
         for v in (a, b)
     )
     if op not in _COMPARED:

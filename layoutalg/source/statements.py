@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from layoutalg.source.calls import Calls
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.machine import Frame, inverse
 from layoutalg.source.terms import ZERO, Sum
-from layoutalg.source.values import UNSET, Address, Unknown, Value, blank, chosen, converted, unknown
+from layoutalg.source.values import UNSET, Address, Unknown, Value, blank, chosen, converted
 
 
 class Statements(Calls):
@@ -112,10 +112,12 @@ class Statements(Calls):
         return True
 
     def skip(self, node: Node, why: str) -> None:
-        """Everything below a statement that is not read: what it may touch is told, what it sets is not known."""
+        """All below a statement that is not read: what it touches is told, what it sets is not known."""
         with self.under(Unknown(why)):
             for child in node.walk():
-                if child.kind in ("subscript", "call", "asm") or (child.kind == "unary" and child.value == "*"):
+                if child.kind in ("subscript", "call", "asm") or (
+                    child.kind == "unary" and child.value == "*"
+                ):
                     self.value(child)
                 elif child.kind in ("var",):
                     self.variables[child.value[0]] = Unknown(why)
