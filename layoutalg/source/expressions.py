@@ -148,8 +148,7 @@ class Expressions(State):
         return converted(value, node.type)
 
     def _unary(self, node: Node) -> Value:
-        op, inner = node.value, node.children[0]
-        assert inner is not None
+        op, inner = node.value, node.part(0)
         if op == "*":
             return self.load(node, self.place(node))
         if op == "&":
@@ -202,8 +201,7 @@ class Expressions(State):
             other = second if isinstance(first, Sum) else first
             if isinstance(sure, Sum) and sure.known and sure.constant == (op == "||"):
                 return Number(sure, 8, False)
-            assert isinstance(other, Unknown)
-            return other
+            return unknown(other) if not isinstance(other, Sum) else Number(other, 8, False)
         if op == ",":
             self.value(left)
             return self.value(right)
@@ -364,15 +362,13 @@ class Expressions(State):
             case "unary" if node.value == "*":
                 return self._element(node, self.value(node.children[0]), number(0))
             case "unary" if node.value in ("++x", "--x"):
-                inner = node.children[0]
-                assert inner is not None
+                inner = node.part(0)
                 self.value(node)
                 return self.place(inner)
             case "member":
                 return self._member(node)
             case "cast":
-                inner = node.children[0]
-                assert inner is not None
+                inner = node.part(0)
                 place = self.place(inner)
                 return Place(node.type, place.address, place.variable, place.base, place.member, place.why)
             case "assign":
@@ -383,14 +379,11 @@ class Expressions(State):
                 return self.call_place(node)
             case "binary" if node.value == ",":
                 self.value(node.children[0])
-                assert node.children[1] is not None
-                return self.place(node.children[1])
+                return self.place(node.part(1))
             case "cond":
                 condition = self.condition(node.children[0])
                 if isinstance(condition, Sum) and condition.known:
-                    taken = node.children[1 if condition.constant else 2]
-                    assert taken is not None
-                    return self.place(taken)
+                    return self.place(node.part(1 if condition.constant else 2))
         kept = self.value(node)
         if isinstance(kept, Record):
             return Place(node.type, variable=self._hold(kept))
@@ -524,8 +517,7 @@ class Expressions(State):
 
     def _assigned(self, node: Node) -> Place:
         """The place that an assignment sets; its value is left in `_kept`."""
-        left, right = node.children
-        assert left is not None
+        left, right = node.part(0), node.children[1]
         if node.value:
             value = self.value(right)
             place = self.place(left)
@@ -541,7 +533,8 @@ class Expressions(State):
     def memory(self, node: Node, verb: str, place: Place) -> None:
         """The instructions that load or store a place in memory."""
         address, kind = place.address, place.type
-        assert address is not None
+        if address is None:
+            return
         if address.array.space == "constant":
             self.constants[node.line, node.column] = address.array.name
             return

@@ -79,17 +79,14 @@ class Reader(Statements):
     def loop(self, node: Node) -> bool:
         """Read a loop."""
         if node.kind == "for":
-            init, condition, step, body = node.children
+            init, condition, step, _ = node.children
             if init is not None:
                 self.run(init)
-            assert body is not None
-            parts = _Parts(condition, step, body, True)
+            parts = _Parts(condition, step, node.part(3), True)
         elif node.kind == "while":
-            assert node.children[-1] is not None
-            parts = _Parts(node.children[0], None, node.children[-1], True)
+            parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
-            assert node.children[0] is not None
-            parts = _Parts(node.children[1], None, node.children[0], False)
+            parts = _Parts(node.children[1], None, node.part(0), False)
         start, mark = dict(self.variables), len(self.touches)
         registers = dict(self.registers)
         carried = ""

@@ -169,9 +169,8 @@ class State:
     def leave(self, kind: str) -> Frame:
         """Turn off the lanes that are here in the innermost frame of a kind; "turn": this turn of a loop."""
         wanted = "loop" if kind == "turn" else kind
-        at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted)
-        frame = self.stack[at]
-        assert isinstance(frame, Frame)
+        frames = [(i, e) for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted]
+        at, frame = frames[-1]
         condition = self.here(at)
         if kind == "turn":
             frame.leaving.append((condition, dict(self.variables)))

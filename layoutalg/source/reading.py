@@ -17,7 +17,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
-from layoutalg.source.front import Declaration, Kernel, Parsed, Type, parse_cuda
+from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, constant, variable
@@ -215,7 +215,7 @@ class _Reading:
             if kernel.root is None:
                 self._unread(kernel)
             else:
-                self._read(kernel)
+                self._read(kernel, kernel.root)
         unused = [n for n in self.given if n not in self.used]
         if unused:
             known = sorted(
@@ -245,10 +245,8 @@ class _Reading:
     def _tell(self, line: int, column: int, op: str, array: str, why: str) -> None:
         self.accesses.append(SourceAccess(line, column, op, array, None, None, None, None, None, False, why))
 
-    def _read(self, kernel: Kernel) -> None:
+    def _read(self, kernel: Kernel, root: Function) -> None:
         reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
-        root = kernel.root
-        assert root is not None
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
             declared = kernel.declarations[key]

@@ -121,20 +121,24 @@ def _ends_unequal(condition: Sum, name: str) -> Sum | None:
 
 
 def plain(value: Value) -> Sum | None:
+    """The number, or the offset of the address, that a value is; None of others."""
     if isinstance(value, Number):
         return value.sum
     return value.offset if isinstance(value, Address) else None
 
 
 def kind_of(value: Value) -> tuple[int, bool]:
+    """(bits, signed) of a number; those of an address for any other value."""
     return (value.bits, value.signed) if isinstance(value, Number) else (64, True)
 
 
 def array_of(value: Value) -> object:
+    """The array of an address; None of others."""
     return value.array if isinstance(value, Address) else None
 
 
 def stand_in(name: str) -> Sum:
+    """What stands for a variable while a turn is tried."""
     return variable(name, -FREE, FREE, fresh=True)
 
 

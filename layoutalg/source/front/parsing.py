@@ -63,6 +63,13 @@ class Node:
         """Where it stands, in words."""
         return f"line {self.line}, column {self.column}"
 
+    def part(self, index: int) -> Node:
+        """A child that is always there; raises ParseError where it is not."""
+        child = self.children[index]
+        if child is None:
+            raise ParseError(f"the {self.kind} at {self.place} lacks a part")
+        return child
+
     def walk(self) -> Iterator[Node]:
         """This node and all below."""
         waiting: list[Node] = [self]
