@@ -272,8 +272,10 @@ def mma(k: KernelBuilder, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragme
 def clear(k: KernelBuilder, held: Fragment) -> None:
     """Set registers to zero.  See `KernelBuilder.clear`."""
     rows, words = held.reg.shape[0], held.reg.shape[-1]
-    with k.Unroll(k.fresh("i"), rows) as i:
-        k.do(CLEAR[4 * words], held.reg[i])
+    piece = gcd(words, max(CLEAR) // 4)
+    with k.Unroll(k.fresh("i"), rows) as i, _pieces(k, words // piece) as e:
+        at = held.reg[i] if piece == words else held.reg.slice(i, e * piece, count=piece)
+        k.do(CLEAR[4 * piece], at)
 
 
 def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:

@@ -14,7 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Instr, Operand
 from layoutalg.codegen.program.bounds import find_outside
-from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.converged import WARPGROUP_LANES, Together, agreement, of_whole_warps
 from layoutalg.codegen.program.dependent_launch import check_waits
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
@@ -155,6 +155,13 @@ def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
     check_available(s.instr, chip)
     if s.instr.requires.block_converged and together < Together.BLOCK:
         raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
+    if s.instr.requires.warpgroup_converged and (
+        together < Together.WARPGROUP or kernel.threads % WARPGROUP_LANES
+    ):
+        raise IRError(
+            "converged", s, f"{s.instr} is of a whole warpgroup, four warps from a multiple of four on, and "
+            f"stands where threads of one may part, or {kernel.name} has {kernel.threads} threads",
+        )  # fmt: skip
     if s.instr.requires.warp_converged and together < Together.WARP:
         raise IRError(
             "converged", s, f"{s.instr} is of a whole warp and stands where lanes of one may part: no proof "
@@ -170,7 +177,7 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             return
         case ("in" | "out" | "inout", RegRef()):
             _register(operand, arg, s, kernel)
-        case ("read" | "write", MemRef()):
+        case ("read" | "write" | "place", MemRef()):
             _memory(operand, arg, s, kernel)
         case ("guard", _) if isinstance(arg, Expr) and is_predicate(arg):
             return

@@ -6,6 +6,8 @@ carries data in, to a target (group, value, poison) if it carries data out, to b
     imm            the int
     register       words of the register file, at an index made of unroll variables and ints
     value          an expression, one word a lane
+    deferred       the place of registers, which an engine accesses later
+    place          the start of a region in a buffer, per lane
     memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
 
 Values are uint32 arrays (lanes, words); poison has the same shape, None where there is none.
@@ -21,11 +23,12 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import Operand
-from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef
+from layoutalg.codegen.instr import WARP, Operand
+from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef, Shared
 from layoutalg.codegen.sim.closures import Closure, Scope
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine
+from layoutalg.codegen.sim.matrix_engine import RegisterPlace, SharedPlace
 from layoutalg.codegen.sim.memtrace import MemTrace, Site
 from layoutalg.errors import IRError, UnsupportedError
 
@@ -67,11 +70,19 @@ class Operands:
                 return partial(_immediate, arg), None
             case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
                 place = scope.compile(self._word(arg, s))
-                source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
-                target = partial(_write_register, place) if operand.role != "in" else None
+                if operand.deferred:
+                    return partial(_place_of_registers, str(arg), arg.words, place), None
+                source = (
+                    partial(_read_register, self.machine, arg, arg.words, place)
+                    if operand.role != "out"
+                    else None
+                )
+                target = partial(_write_register, self.machine, arg, place) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
+            case "place", MemRef(Shared()):
+                return partial(_place_of_memory, self._buffer(arg, s), scope.compile(arg.index)), None
             case "read", MemRef():
                 return partial(self._load, *self._access(operand, arg, s, statement, scope)), None
             case "write", MemRef() if s.instr.engine is None:
@@ -102,9 +113,7 @@ class Operands:
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
     ) -> tuple[int, Buffer, int, Closure]:
         """(site, buffer, width, offsets) of a memory operand."""
-        if ref.buffer.name not in self.buffers:
-            raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
-        buffer, size = self.buffers[ref.buffer.name], 1
+        buffer, size = self._buffer(ref, s), 1
         if isinstance(ref.buffer, Global):
             size = ref.buffer.element_bytes
             if operand.role == "write" and not ref.buffer.writable:
@@ -116,6 +125,11 @@ class Operands:
         self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
         offsets = scope.compile(ref.index if size == 1 else ref.index * size)
         return len(self.sites) - 1, buffer, operand.bytes, offsets
+
+    def _buffer(self, ref: MemRef, s: Do) -> Buffer:
+        if ref.buffer.name not in self.buffers:
+            raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
+        return self.buffers[ref.buffer.name]
 
     def _note(self, site: int, group: Group, offsets: Any) -> None:
         if self.trace is not None:
@@ -157,13 +171,36 @@ def _value(compute: Closure, group: Group) -> tuple[Array, None]:
     return numpy.broadcast_to(found, group.lanes)[:, None], None
 
 
-def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:
+def _read_register(
+    machine: Machine, ref: RegRef, words: int, place: Closure, group: Group
+) -> tuple[Array, Array | None]:
     start = place(group.frame)
+    _check_free(machine, ref, start, words, group, "reads")
     i = group.registers.unwritten(start, words, group.active)
     if i is not None:
         raise group.fail(f"reads register {ref}, which nothing has written", i)
     return group.registers.read(start, words, group.active)
 
 
-def _write_register(place: Closure, group: Group, value: Array, poison: Array | None) -> None:
-    group.registers.write(place(group.frame), group.active, value, poison)
+def _write_register(
+    machine: Machine, ref: RegRef, place: Closure, group: Group, value: Array, poison: Array | None
+) -> None:
+    start = place(group.frame)
+    _check_free(machine, ref, start, value.shape[1], group, "writes")
+    group.registers.write(start, group.active, value, poison)
+
+
+def _check_free(machine: Machine, ref: RegRef, start: int, words: int, group: Group, does: str) -> None:
+    """Raise SimulationError for registers that an unfinished product owns."""
+    i = group.registers.locked(start, words, group.active)
+    if i is not None:
+        lane = int(group.active.threads[i, 0]) - WARP * group.first_warp
+        raise group.fail(f"{does} register {ref}, {machine.matrix.owner(group, lane)}", i)
+
+
+def _place_of_registers(name: str, words: int, place: Closure, group: Group) -> tuple[RegisterPlace, None]:
+    return RegisterPlace(place(group.frame), words, name), None
+
+
+def _place_of_memory(buffer: Buffer, offsets: Closure, group: Group) -> tuple[SharedPlace, None]:
+    return SharedPlace(buffer, offsets(group.frame)), None

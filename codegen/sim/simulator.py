@@ -33,6 +33,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.instr.sm90 import WARPGROUP
 from layoutalg.codegen.program import Do, Global, If, Kernel, MemRef, Shared, check_integers, walk
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Lanes, Machine, Memory
@@ -164,7 +165,7 @@ def _launch(
 ) -> Simulation:
     machine = Machine(-(-kernel.threads // WARP), kernel.shared_bytes)
     program = Program(kernel, machine, _buffers(kernel, machine, arrays), traced=traced)
-    groups = _groups(kernel, program, params, machine.warps if way == "block" else 1)
+    groups = _groups(kernel, program, params, machine.warps if way == "block" else _warps_together(kernel))
     order, done = random.Random(seed), 0
     for block in chosen:
         x, y, z = block
@@ -182,11 +183,17 @@ def _launch(
     return Simulation(kernel, chip, grid, done, way, MappingProxyType(per_warp), program.trace)
 
 
+def _warps_together(kernel: Kernel) -> int:
+    """The fewest warps that share a program counter: those of a warpgroup, where one is told what to do."""
+    calls = (s for s in walk(kernel.body) if isinstance(s, Do))
+    return WARPGROUP // WARP if any(s.instr.requires.warpgroup_converged for s in calls) else 1
+
+
 def _groups(kernel: Kernel, program: Program, params: Mapping[Var, int], size: int) -> list[Group]:
     """The warps of a block in groups of `size`, their frames holding thread and parameter values."""
     groups = []
     for first in range(0, program.machine.warps, size):
-        threads = numpy.arange(first * WARP, (first + size) * WARP)
+        threads = numpy.arange(first * WARP, min(first + size, program.machine.warps) * WARP)
         frame = program.scope.frame()
         frame[program.slots[kernel.tid]] = threads
         for var, value in params.items():
@@ -212,10 +219,11 @@ def _run_block(program: Program, groups: list[Group], order: random.Random) -> N
         else:
             waiting[g] = condition
     for g in groups:
+        g.statement = lambda: "the end of the kernel"
         lane = g.copies.never_committed()
         if lane is not None:
-            g.statement = lambda: "the end of the kernel"
             raise g.fail("has started a copy that it never commits", lane)
+        program.machine.matrix.check_end(g)
 
 
 def _deadlock(groups: list[Group], running: Mapping[Group, object]) -> _Deadlock:

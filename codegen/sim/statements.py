@@ -129,6 +129,8 @@ class Program:
             self._count(number, group)
             if instr.requires.warp_converged:
                 machine.check_whole_warps(group, instr.name)
+            if instr.requires.warpgroup_converged:
+                machine.check_whole_warpgroups(group, instr.name)
             taken = [source(group) for source in sources]
             given = _apply(s, machine, group, taken, shapes)
             for target, (value, poison) in zip(targets, given, strict=True):
