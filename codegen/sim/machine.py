@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.instr.sm90 import WARPGROUP
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
 from layoutalg.codegen.sim.matrix_engine import MatrixEngine

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.instr.sm90 import WARPGROUP, Product, SharedTile
+from layoutalg.codegen.instr import WARP, WARPGROUP, Product, SharedTile
 from layoutalg.codegen.sim.hazards import Array, Shadow
 from layoutalg.errors import SimulationError, UnsupportedError
 

@@ -32,8 +32,7 @@ from layoutalg import budget
 from layoutalg.arch import Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.instr.sm90 import WARPGROUP
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import Do, Global, If, Kernel, MemRef, Shared, check_integers, walk
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Lanes, Machine, Memory

@@ -13,7 +13,7 @@ import pytest
 from layoutalg.arch import HOPPER_MODES, Major, SmemDescriptor
 from layoutalg.atoms import MMA_ATOMS, MMAAtom, find_mma_atom, hold
 from layoutalg.codegen.gpu import compile_cubin
-from layoutalg.codegen.instr.sm90 import WGMMA_COMMIT, WGMMA_FENCE, WGMMA_WAIT, SharedTile, find_wgmma
+from layoutalg.codegen.instr import WGMMA_COMMIT, WGMMA_FENCE, WGMMA_WAIT, SharedTile, find_wgmma
 from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.codegen.printing.cuda import print_helpers
 from layoutalg.errors import UnknownNameError, UnsupportedError

@@ -37,6 +37,7 @@ import numpy
 from layoutalg.arch import decode_descriptor
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
 from layoutalg.codegen.instr.record import Effect, Instr, Operand, Requires, imm, into, place, updated, value
+from layoutalg.codegen.instr.sm90.mbarrier import ADDRESS
 from layoutalg.codegen.instr.sm90.tiles import SharedTile
 from layoutalg.codegen.instr.words import PACKED, decode, encode, ref
 from layoutalg.errors import UnsupportedError
@@ -50,7 +51,7 @@ WARPGROUP = 128
 _WARPGROUP = Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch_specific=True)
 
 _START = """u64 matrix_start(const void* p) {
-    return (static_cast<u32>(__cvta_generic_to_shared(p)) & 0x3FFFFu) >> 4;
+    return (shared_address(p) & 0x3FFFFu) >> 4;
 }"""
 """The start address of a descriptor: bits 13..0, in units of 16 bytes."""
 
@@ -74,7 +75,7 @@ def find_wgmma(atom: MMAAtom | str) -> Instr:
 @functools.cache
 def _made(atom: MMAAtom) -> Instr:
     effect = functools.partial(_start, atom)
-    return Instr(_name(atom), _operands(atom), _text(atom), effect, _WARPGROUP, uses=(_START,))
+    return Instr(_name(atom), _operands(atom), _text(atom), effect, _WARPGROUP, uses=(ADDRESS, _START))
 
 
 def _name(atom: MMAAtom) -> str:
