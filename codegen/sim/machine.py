@@ -21,15 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
-from layoutalg.codegen.sim.matrix_engine import MatrixEngine
 from layoutalg.errors import SimulationError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.sim.engines import Cluster, MatrixEngine, Mbarriers, TensorCopies
 
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
@@ -173,15 +175,29 @@ class Registers:
             self.poison[lanes.index, part] = 0 if poison is None else poison[lanes.index]
 
 
+@dataclass(slots=True, eq=False)
+class Wait:
+    """What some lanes of a group wait for: `asked()` is true once it has happened, and then `passed()` is
+    called; `missing()` says what has not."""
+
+    asked: Callable[[], bool]
+    passed: Callable[[], None]
+    missing: Callable[[], str]
+
+
 class Group:
     """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
 
-    It is `lanes` wide: `exists` are the lanes that have a thread, `active` those that execute now, `frame`
-    the values of their variables; they stand at statement `number`, which `statement()` spells out.
+    The clocks know them as agents from `first_agent` on.  It is `lanes` wide: `exists` are the lanes that
+    have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they wait
+    for; they stand at statement `number`, which `statement()` spells out.
     """
 
-    def __init__(self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any]) -> None:
+    def __init__(
+        self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any], *, first_agent: int = -1
+    ) -> None:
         self.first_warp, self.exists, self.frame = first_warp, exists, frame
+        self.first_agent = first_warp if first_agent < 0 else first_agent
         self.lanes = len(exists.mask)
         self.registers = Registers(self.lanes, register_words)
         self.copies = CopyQueue(self.lanes)
@@ -190,11 +206,13 @@ class Group:
         self.statement: Callable[[], str] = str
         self.block = ""
         self.barrier_ticket = -1
+        self.waits: list[Wait] = []
         self._masks: dict[bytes, Lanes] = {}
 
     def start(self, block: str) -> None:
         """A new block begins."""
         self.block, self.active, self.barrier_ticket = block, self.exists, -1
+        self.waits.clear()
         self.registers.clear()
         self.copies.clear()
 
@@ -203,7 +221,7 @@ class Group:
         mask = self.active.mask & condition
         key = mask.tobytes()
         if key not in self._masks:
-            self._masks[key] = Lanes.of(mask, self.first_warp * WARP)
+            self._masks[key] = Lanes.of(mask, self.first_agent * WARP)
         lanes = self._masks[key]
         return lanes if len(lanes.threads) else None
 
@@ -214,7 +232,7 @@ class Group:
 
     def fail(self, what: str, i: int = 0, address: int | None = None) -> SimulationError:
         """The error that active lane number `i` raises: '<who> <what> at <statement>'."""
-        thread = int(self.active.threads[i, 0])
+        thread = int(self.active.threads[i, 0]) - (self.first_agent - self.first_warp) * WARP
         warp, lane = divmod(thread, WARP)
         statement = self.statement()
         return SimulationError(
@@ -228,6 +246,9 @@ class Group:
 class Machine:
     """One block's state, and the rules of touching it.
 
+    Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma`,
+    `matrix` and `cluster` are there for kernels that use them (see engines).
+
     >>> machine = Machine(warps=1, shared_bytes=64)
     >>> group = Group(0, Lanes.of(numpy.ones(32, dtype=bool), 0), 0, [])
     >>> tile = machine.shared_buffer("tile", 0, 64, machine.watch_shared(0, 64, 4))
@@ -236,8 +257,16 @@ class Machine:
     ((32, 1), False)
     """
 
-    def __init__(self, warps: int, shared_bytes: int) -> None:
-        self.clocks = Clocks(warps)
+    mbarriers: Mbarriers
+    tma: TensorCopies
+    matrix: MatrixEngine
+    cluster: Cluster
+
+    def __init__(self, warps: int, shared_bytes: int, *, clocks: Clocks | None = None, rank: int = 0) -> None:
+        self.clocks = clocks or Clocks(warps)
+        self.agents = slice(rank * warps, (rank + 1) * warps)
+        self.rank = rank
+        self.buffers: dict[str, Buffer] = {}
         self.shared = Memory(numpy.zeros(-(-shared_bytes // 16) * 16, dtype=numpy.uint8))
         self.poison = Memory(numpy.zeros_like(self.shared.raw))
         self._shared_shadows: list[Shadow] = []
@@ -245,7 +274,6 @@ class Machine:
         self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
         self._barriers = 0
         self.warps, self.block = warps, 0
-        self.matrix = MatrixEngine(self)
         self.start_block(0)
 
     def start_block(self, number: int) -> None:
@@ -253,8 +281,8 @@ class Machine:
         self.block = number
         self.poison.raw[:] = 0xFF
         self._arrived.clear()
-        self.matrix.clear()
-        self.clocks.sync_block()
+        if self.rank == 0:
+            self.clocks.start()
         for shadow in self._shared_shadows:
             shadow.forget()
         for watched in self._grid_shadows:
@@ -281,7 +309,7 @@ class Machine:
     def load(self, group: Group, buffer: Buffer, offsets: Any, width: int) -> tuple[Array, Array | None]:
         """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "reads")
+        at = self.checked(group, buffer, offsets, width, "reads")
         if buffer.shadow is not None:
             granules = buffer.shadow.granules(at, width)
             _refuse(group, buffer, at, "reads", buffer.shadow.read(granules, lanes.threads))
@@ -296,7 +324,7 @@ class Machine:
     ) -> None:
         """Write (lanes, words) values where lanes are active.  Raises SimulationError."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "writes")
+        at = self.checked(group, buffer, offsets, width, "writes")
         if buffer.shadow is not None:
             granules = buffer.shadow.granules(at, width)
             _refuse(group, buffer, at, "writes", buffer.shadow.write(granules, lanes.threads))
@@ -312,7 +340,7 @@ class Machine:
     def start_copy(self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array) -> None:
         """Write like `store`, but let the bytes arrive when the thread waits for them."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "copies into")
+        at = self.checked(group, buffer, offsets, width, "copies into")
         shadow, mine = buffer.shadow, values[lanes.index].copy()
         if not isinstance(shadow, Shadow) or buffer.poison is None:
             raise UnsupportedError(f"asynchronous copies write shared memory; {buffer.name} is global")
@@ -329,6 +357,12 @@ class Machine:
 
     # --- what effects call -----------------------------------------------------------------------------
 
+    def fence_proxy_async(self, group: Group) -> None:
+        """What the active lanes know and have written, the asynchronous proxy sees from here on."""
+        for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
+            if lanes.any():
+                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes))
+
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""
         group.copies.commit(group.active.mask)
@@ -343,7 +377,8 @@ class Machine:
         idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
-            i = int((lanes.threads[:, 0] // WARP == thread // WARP).argmax())
+            here = thread + (group.first_agent - group.first_warp) * WARP
+            i = int((lanes.threads[:, 0] // WARP == here // WARP).argmax())
             raise group.fail(
                 f"executes {instruction} of a whole warp, which thread {thread} does not reach", i
             )
@@ -351,8 +386,8 @@ class Machine:
     def check_whole_warpgroups(self, group: Group, instruction: str) -> None:
         """Raise SimulationError where not all four warps of a warpgroup execute an instruction of it."""
         active = group.active
-        for i, thread in enumerate(active.threads[::WARP, 0]):
-            first = int(thread) // WARPGROUP * WARPGROUP
+        for i, warp in enumerate(numpy.flatnonzero(active.warps).tolist()):
+            first = WARP * (group.first_warp + warp) // WARPGROUP * WARPGROUP
             last, lane = first + WARPGROUP - 1, first - WARP * group.first_warp
             if lane < 0 or lane + WARPGROUP > group.lanes or not active.mask[lane : lane + WARPGROUP].all():
                 raise group.fail(
@@ -362,7 +397,7 @@ class Machine:
 
     def sync_warp(self, group: Group) -> None:
         """The lanes of each executing warp meet, and see what the others wrote."""
-        self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(group.active.warps))
+        self.clocks.sync_warps(group.first_agent + numpy.flatnonzero(group.active.warps))
 
     def arrive_block_barrier(self, group: Group) -> None:
         """The group's warps arrive.  Raises SimulationError in divergent code."""
@@ -379,13 +414,13 @@ class Machine:
         if len(self._arrived) == self.warps:
             self._arrived.clear()
             self._barriers += 1
-            self.clocks.sync_block()
+            self.clocks.sync_block(self.agents)
 
     def block_barrier_open(self, group: Group) -> bool:
         """True once every warp has arrived at the barrier that the group waits at."""
         return self._barriers > group.barrier_ticket
 
-    def _checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
+    def checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
         """Addresses of the active lanes in the buffer's memory: inside the buffer and aligned."""
         if not isinstance(offsets, numpy.ndarray):
             offsets = numpy.full(group.lanes, offsets, dtype=numpy.int64)
@@ -405,6 +440,11 @@ class Machine:
                 f"of {width}", i, int(at[i] - buffer.base),
             )  # fmt: skip
         return at
+
+
+def as_bits(lanes: Array) -> int:
+    """A warp's lanes, a bool array of 32, as the bits of an int."""
+    return int(numpy.packbits(lanes, bitorder="little").view("<u4")[0])
 
 
 def _refuse(group: Group, buffer: Buffer, at: Array, does: str, race: Race | None) -> None:

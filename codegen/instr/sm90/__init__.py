@@ -58,6 +58,7 @@ __all__ = [
     "ARRIVE",
     "ARRIVE_EXPECT_TX",
     "ARRIVE_REMOTE",
+    "ASYNCHRONOUS",
     "BULK_COMMIT",
     "BULK_WAIT",
     "BULK_WAIT_READ",
@@ -89,3 +90,15 @@ __all__ = [
     "SharedTile",
     "find_wgmma",
 ]
+
+
+ASYNCHRONOUS: frozenset[str] = frozenset(
+    instr.name
+    for instr in (
+        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, BULK_COMMIT, BULK_WAIT, BULK_WAIT_READ, CLUSTER_ARRIVE,
+        CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT, FENCE_PROXY_ASYNC, MBARRIER_INIT,
+        NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT, TRY_WAIT_CLUSTER, *LDS_REMOTE.values(), *STS_REMOTE.values(),
+        *ST_ASYNC.values(), *TMA_LOAD.values(), *TMA_STORE.values(),
+    )
+)  # fmt: skip
+"""The names of instructions for which the simulator keeps clocks of more than the block's warps."""
