@@ -1,7 +1,7 @@
 """Products of warpgroups: the operands of wgmma are tensors in shared memory, named by descriptors.
 
     mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS")
-    a, b = thread.partition_A(tile_a), thread.partition_B(tile_b)      (value, M, K): one value per instruction
+    a, b = thread.partition_A(tile_a), thread.partition_B(tile_b)      (value, M, K) and (value, N, K)
     k.do(WGMMA_FENCE)
     k.mma(mma, acc, a, b, accumulate=0)
     k.do(WGMMA_COMMIT)

@@ -61,7 +61,7 @@ class RegisterPlace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """A product that is not finished: what started it, where its tiles' chunks lie, the number of its group."""
+    """An unfinished product: what started it, where its tiles' chunks lie, the number of its group."""
 
     product: Product
     started_at: str
@@ -178,7 +178,9 @@ class MatrixEngine:
             raise _error(group, "starts a wgmma before any wgmma.fence", lanes.start)
         mine = product.d.start, product.d.words
         if queue.shapes.get(mine, product.shape) != product.shape:
-            what = f"starts a wgmma on {product.d.name} behind one of another shape, with no wgmma.fence between"
+            what = (
+                f"starts a wgmma on {product.d.name} behind one of another shape, with no wgmma.fence between"
+            )
             raise _error(group, what, lanes.start)
         for place in _held(product):
             touched = group.registers.watch()[lanes, place.part].any(axis=1)
@@ -215,7 +217,9 @@ class MatrixEngine:
         granules = shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
         ends = numpy.arange(WARPGROUP).reshape(WARPS, WARP)[:, [0, -1]].reshape(-1, 1)
         threads = WARP * group.first_agent + lanes.start + ends
-        race = shadow.read_by(numpy.broadcast_to(granules, (len(threads), granules.shape[1])), threads, engine)
+        race = shadow.read_by(
+            numpy.broadcast_to(granules, (len(threads), granules.shape[1])), threads, engine
+        )
         if race is not None:
             at = int(granules[0, race.granule]) * shadow.granule_bytes + shadow.first_byte - buffer.base
             what = f"multiplies byte {at} of {buffer.name}: {race.text}"
@@ -223,7 +227,9 @@ class MatrixEngine:
         poison = self.machine.poison.gather(chunks, CHUNK_BYTES).any(axis=1)
         if poison.any():
             at = int(chunks[poison.argmax()]) - buffer.base
-            raise _error(group, f"multiplies byte {at} of {buffer.name}, which nobody has written", lanes.start, at)
+            raise _error(
+                group, f"multiplies byte {at} of {buffer.name}, which nobody has written", lanes.start, at
+            )
         return addresses
 
     def _finish(self, group: Group, lanes: slice, flight: _Flight) -> None:
